@@ -9,7 +9,9 @@ export default defineConfig(({ mode }) => {
       exclude: [...configDefaults.exclude, "test/fixtures/**", ...(night ? [] : ["test/night/**"])],
       // The tests start services, shells and Git: more of them at once only wait for each other.
       globalSetup: ["test/setup.ts"],
-      // By day a fifth of the slow tests.
+      // Every answer of the service is held against docs/openapi.json.
+      setupFiles: ["test/harness/answer/setup.ts"],
+      // By day a tenth of the slow tests.
       runner: "./test/harness/runner.ts",
       pool: "forks",
       // A worker runs one file after the other with the modules it has: loading the service anew for each cost a seventh

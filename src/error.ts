@@ -4,11 +4,12 @@
  * to its HTTP status. Source: shared/spec/completion.md, "Errors".
  */
 
-const statusOf = {
+export const statusOf = {
   invalid_json: 400,
   invalid_request: 400,
   directory_required: 400,
   directory_invalid: 400,
+  directory_ambiguous: 400,
   invalid_cursor: 400,
   invalid_event_id: 400,
   unauthorized: 401,
@@ -31,6 +32,7 @@ const statusOf = {
   task_settled: 409,
   task_active: 409,
   task_busy: 409,
+  not_revertible: 409,
   ask_closed: 409,
   session_ended: 409,
   idempotency_key_reused: 409,
@@ -45,6 +47,7 @@ const statusOf = {
   not_a_git_worktree: 422,
   repository_not_allowed: 422,
   repository_unsupported: 422,
+  repository_unavailable: 422,
   model_not_configured: 422,
   model_not_found: 422,
   squad_not_available: 422,

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace model tool squad agent check task archive mission webhook http".split(
+  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace repository model tool squad agent check task archive mission webhook http".split(
     " ",
   );
 
@@ -42,7 +42,8 @@ const exceptions: Record<string, readonly string[]> = {
  * any order, as long as their children form no cycle.
  */
 const orders: Record<string, string> = {
-  protocol: "text field limit check error issue attachment task overview squad mission event service webhook route",
+  protocol:
+    "text field limit check error remedy issue attachment task overview squad mission event service webhook route",
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
@@ -56,6 +57,8 @@ const orders: Record<string, string> = {
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
+  repository: "repository address place credential remote-git forge mirror service",
+  "repository/forge": "forge call place propose github gitlab gitea open",
   task: "tasks run wake-mission directory query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run wake service tool worker",
@@ -65,7 +68,7 @@ const orders: Record<string, string> = {
   service: "machine secret thread service",
   cli: "terminal connection resolve-id context verify task mission webhook squad model heap systemd serve demo doctor completion main",
   "web/src":
-    "api format settings search live component project home shell task mission squad webhook service router main",
+    "place api format settings search title live component project home shell task mission squad webhook service router main",
 };
 
 /** A fifteenth file in one folder is a story that wants a room of its own. */
@@ -74,8 +77,18 @@ const maxFiles = 14;
 /** Folders that run without a machine under them: `protocol` and `client` also in browsers, `domain` is pure. */
 const portable = new Set(["protocol", "domain", "client"]);
 
-/** Rooms that may open files, and single files elsewhere; those of projects only `workspace` touches. */
-const openers = new Set(["store", "process", "workspace", "cli", "service", "config", "index", "package-root"]);
+/** Rooms that may open files, and single files elsewhere; those of projects only `workspace` and `repository` touch. */
+const openers = new Set([
+  "store",
+  "process",
+  "workspace",
+  "repository",
+  "cli",
+  "service",
+  "config",
+  "index",
+  "package-root",
+]);
 const fileExceptions = new Set([
   // Files of the data folder, or in a temporary one.
   "model/replay/cassette.ts",

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { TestProject } from "vitest/node";
 import { leftOut } from "./harness/runner.ts";
+import { endAtStandstill } from "./harness/standstill.ts";
 
 /**
  * Around the whole run: a folder for what all tests use (test/harness/project/built.ts), and one loud line that says what did not run for
@@ -23,7 +24,9 @@ export default function setup({ vitest }: TestProject): () => void {
   mkdirSync(projects);
   process.env["TEST_PROJECTS"] = projects;
   if (isWholeDay()) process.env["TEST_DAY_SEED"] = process.env["TEST_SEED"] ?? String(Date.now() % 2 ** 31);
+  const standstill = endAtStandstill(vitest, 2 * vitest.config.testTimeout + 200_000);
   return () => {
+    standstill[Symbol.dispose]();
     const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
     const tiers = existsSync(`${file}-tiers`) ? readFileSync(`${file}-tiers`, "utf8").trim().split("\n") : [];
     const blind = existsSync(`${file}-browser`) ? readFileSync(`${file}-browser`, "utf8").trim().split("\n") : [];

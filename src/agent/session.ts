@@ -30,6 +30,11 @@ export type AgentSession = {
   teammates: readonly Teammate[];
   /** The complete system prompt, replacing the one that `systemOf` builds from a Task. Missions set it. */
   system?: string;
+  /**
+   * What its requests begin with, where that stays from one attempt to the next: the first one's system prompt, given the
+   * one that would be made now. Says before an unread message what has changed (`UserMessage.before`).
+   */
+  opening?: (now: string) => Promise<Opening>;
   limits: Limits;
   /** Permission rules that apply to every call. */
   rules: PermissionRules;
@@ -59,6 +64,8 @@ export type AgentSession = {
   workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;
+  /** What it is to be told once, beside the result of a call of this tool. */
+  news?: (tool: string) => string | undefined;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */
   background: BackgroundCommands;
   /** Options for fetching web pages; undefined: web access is off. */
@@ -89,6 +96,9 @@ export type AgentSession = {
 
 /** The part that external agents use as well; they bring their own model and tools. */
 export type SessionContext = Omit<AgentSession, "model" | "tools" | "specs" | "delegate">;
+
+/** `isNew`: it is to be kept with the next reply. */
+export type Opening = { system: string; isNew: boolean };
 
 /** A call of this tool, asked for in these words. Other calls of that reply are not run. */
 export type Demand = { tool: string; words: string };

@@ -4,7 +4,13 @@ import { createPace } from "../pace.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git/git.ts";
 import { createDiskReader, listIndexFiles } from "../workspace/tree/tracked-file.ts";
-import type { TrackedContent, TrackedFile, TrackedReader } from "../workspace/object/commit-file.ts";
+import { splitNul } from "../workspace/git/output.ts";
+import {
+  listTimeoutMs,
+  type TrackedContent,
+  type TrackedFile,
+  type TrackedReader,
+} from "../workspace/object/commit-file.ts";
 import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
 import type { AddedEntry, Zip } from "./zip.ts";
 
@@ -17,6 +23,8 @@ export type Source = {
   listed: TrackedFile[];
   /** Files of the user that are not the Task's work. */
   untracked: ReadonlySet<string>;
+  /** Files on disk that Git does not track and does not ignore: no part of an archive, and named in it. */
+  fresh: readonly string[];
   reader: TrackedReader;
 };
 
@@ -36,11 +44,13 @@ export const onDisk = async (
   if (git === undefined) throw notAWorktree(directory);
   const { stdout } = await git.run(["rev-parse", "--is-inside-work-tree"], { ok: [0, 128], signal });
   if (stdout.toString("latin1").trim() !== "true") throw notAWorktree(directory);
+  const others = ["ls-files", "-z", "--others", "--exclude-standard"];
   const head = await git.run(["rev-parse", "--verify", "-q", "HEAD"], { ok: [0, 1, 128], signal });
   return {
     commit: head.stdout.toString("latin1").trim() || null,
     listed: await listIndexFiles(git, signal),
     untracked: await untracked(git),
+    fresh: splitNul((await git.run(others, { signal, timeoutMs: listTimeoutMs })).stdout),
     reader: createDiskReader(root),
   };
 };
@@ -53,7 +63,7 @@ export const notAWorktree = (directory: string) =>
 
 export const addProject = async (
   zip: Zip,
-  { listed, untracked, reader }: Source,
+  { listed, untracked, fresh, reader }: Source,
   limits: Limits,
   signal: AbortSignal,
 ): Promise<Archived> => {
@@ -62,6 +72,9 @@ export const addProject = async (
   const { entries, omitted, warnings } = await nameEntries(own, "project");
   for (const path of untracked)
     omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
+  for (const path of fresh.slice(0, limits.archiveFiles)) omitted.push({ path, reason: "new, and not tracked by Git" });
+  if (fresh.length > limits.archiveFiles)
+    omitted.push({ path: "", reason: `${fresh.length - limits.archiveFiles} more new files, not tracked by Git` });
   const added: { entry: Named; mode: number; done: Promise<AddedEntry> }[] = [];
   let bytes = 0;
   let complete = true;

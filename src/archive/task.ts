@@ -79,7 +79,7 @@ const sourceOf = async (
   const git = createGit(project.toplevel);
   const listed = await listCommitFiles(git, commit, project.prefix, signal);
   const untracked = await untrackedOf(state, store, git, commit);
-  return { kind: "commit", commit, listed, untracked, reader: createCommitReader(git, listed, signal) };
+  return { kind: "commit", commit, listed, untracked, fresh: [], reader: createCommitReader(git, listed, signal) };
 };
 
 /** The commit that the Task's tree is at or based on. */

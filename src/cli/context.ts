@@ -26,4 +26,7 @@ export const parseCount = (text: string): number => {
   return value;
 };
 
+/** Of an option that may be given several times. */
+export const collect = (value: string, before: string[] = []) => [...before, value];
+
 export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };

@@ -5,8 +5,8 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { StartError } from "../error.ts";
 import { packageRoot } from "../package-root.ts";
 import type { Target } from "./connection.ts";
-import { addMissionCommands, collect } from "./mission/command.ts";
-import { parseAmount, parseCount } from "./context.ts";
+import { addMissionCommands } from "./mission/command.ts";
+import { collect, parseAmount, parseCount } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
@@ -104,7 +104,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     const [commands, { plain }] = await Promise.all([import("./model.ts"), loadCaller()]);
     return { commands, flags, screen: createScreen(json ? process.stderr : process.stdout, plain), say: json && emit };
   };
-  setting(model.command("ls").description("what is configured, which one is in use, and why")).action(
+  setting(model.command("ls").alias("list").description("what is configured, which one is in use, and why")).action(
     async (options: Settings) => {
       const { commands, flags, screen, say } = await settled(options);
       finish(commands.listModels(flags, screen, say));
@@ -155,11 +155,20 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--attach <file>", "give the agents a file; repeatable", collect)
       .option("--squad <id>", "the squad that works")
       .option("--model <provider/model>", "the model it works with")
+      .addOption(
+        new Option("--effort <level>", "how hard its models reason").choices(["none", "low", "medium", "high"]),
+      )
       .addOption(new Option("--priority <level>").choices(["critical", "high", "normal", "low"]))
       .option("--title <text>", "the Task's title")
       .addOption(
-        new Option("--landing <where>", "the project's branch, or sortie/<task>").choices(["commit", "branch"]),
+        new Option("--landing <where>", "the project's branch, sortie/<task>, or a pull request of it").choices([
+          "commit",
+          "branch",
+          "pull-request",
+        ]),
       )
+      .option("--repo <url>", "a repository by its address, instead of the folder")
+      .option("--ref <name>", "its branch, tag or commit; without: its default branch")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
       .option("--callback <url>", "is told when the Task ends or asks, signed")
       .option("--max-minutes <n>", "the time it may take; exit code 124 when that is over", parseAmount)
@@ -185,9 +194,9 @@ export const createProgram = (finish: (code: number) => void): Command => {
   const fromRef = (command: Command) =>
     scoped(speaking(command)).option("--ref <ref>", "read the folder as this branch, tag or commit has it");
   type Where = { scope?: "user" | "project" };
-  speaking(squad.command("ls").description("what the project sees, and what is wrong with others")).action(
-    async (options: Shared) => finish(await (await squads()).list(await context(options))),
-  );
+  speaking(
+    squad.command("ls").alias("list").description("what the project sees, and what is wrong with others"),
+  ).action(async (options: Shared) => finish(await (await squads()).list(await context(options))));
   speaking(squad.command("show <id>").description("a squad with its agents and skills")).action(
     async (id: string, options: Shared) => finish(await (await squads()).show(id, await context(options))),
   );

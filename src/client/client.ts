@@ -1,18 +1,24 @@
 import type { Frame } from "../protocol/event/frame.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { type CallError, errorOf, openEvents, type Result, type StreamFrame } from "./event-stream.ts";
+import { openEvents, type StreamFrame } from "./event-stream.ts";
+import { asError, type CallError, errorOf, type Result, settled } from "./failure.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
+import { createSend, pause } from "./send.ts";
 
-export type { CallError, Result, StreamFrame } from "./event-stream.ts";
+export type { StreamFrame } from "./event-stream.ts";
+export { type CallError, type Result, ServiceCallError, StrangeAnswer } from "./failure.ts";
 
 /**
  * The typed client: the generated operations with the directory and the credentials added, plus event streams that
  * resume by themselves, and `wait`. Runs in browsers and in Node, without dependencies.
  *
- * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call, it
- * throws the error instead.
+ * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call, every
+ * operation throws instead: a `ServiceCallError`, or why the service was not reached.
+ *
+ * A POST has an `Idempotency-Key`, so that it is done once however often it is sent. What the service calls retryable,
+ * and what a lost connection left unanswered, is sent again (send.ts).
  */
 
 export type ClientOptions = {
@@ -24,17 +30,19 @@ export type ClientOptions = {
   password?: string;
   fetch?: typeof fetch;
   throwOnError?: boolean;
+  /** How often a call is sent again, default 2; 0 = never. */
+  retries?: number;
 };
 
 type ListCall<Throw extends boolean> = Omit<Options<TaskListData, Throw>, "query"> & {
   query?: TaskListData["query"] & { metadata?: Record<string, string> };
 };
-type OfTask = { path: { taskID: string }; signal?: AbortSignal };
+type Own = { signal?: AbortSignal; throwOnError?: boolean };
+type OfTask = Own & { path: { taskID: string } };
 export type EventsCall = OfTask & { query?: { after?: number | string; follow?: boolean } };
-export type MissionEventsCall = {
+export type MissionEventsCall = Own & {
   path: { missionID: string };
   query?: { after?: number | string; directory?: string };
-  signal?: AbortSignal;
 };
 export type WaitCall = OfTask & {
   /** After this many milliseconds the result is an `Error` named TimeoutError. */
@@ -49,8 +57,13 @@ export const createServiceClient = (options: ClientOptions) => {
   const baseUrl = options.baseUrl.replace(/(?<!\/)\/+$/, "");
   const headers: Record<string, string> =
     password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` };
-  const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
-  const client = createClient({ baseUrl, headers, fetch: send, throwOnError: options.throwOnError ?? false });
+  const once = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
+  const send = createSend({ fetch: once, retries: options.retries ?? 2 });
+  const throwing = options.throwOnError ?? false;
+  const client = createClient({ baseUrl, headers, fetch: send, throwOnError: throwing });
+  client.interceptors.error.use((error, response, _request, call) =>
+    (call.throwOnError ?? throwing) ? asError(error, response?.status) : error,
+  );
   const task = new Task({ client });
   const mission = new Mission({ client });
   const squad = new Squad({ client });
@@ -58,13 +71,15 @@ export const createServiceClient = (options: ClientOptions) => {
   const service = new Service({ client });
   const webhook = new Webhook({ client });
 
-  /** The operation with the client's directory, unless the call names one. */
+  /** The operation with the client's directory, unless the call names one, or a repository. */
   const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
-    ((call: { query?: object } = {}) =>
-      operation({
+    ((call: { query?: object; body?: object } = {}) => {
+      const named = [call.body, call.query].some((part) => part !== undefined && "repository" in part);
+      return operation({
         ...call,
-        query: { ...(directory === undefined ? {} : { directory }), ...call.query },
-      } as never)) as never;
+        query: { ...(directory === undefined || named ? {} : { directory }), ...call.query },
+      } as never);
+    }) as never;
 
   /** `query.metadata` selects Tasks whose metadata has these values. */
   const list = <Throw extends boolean = false>(call: ListCall<Throw> = {}) => {
@@ -73,20 +88,22 @@ export const createServiceClient = (options: ClientOptions) => {
     return task.list<Throw>({ ...call, query: { ...query, ...Object.fromEntries(filters) } });
   };
 
-  const events = async ({ path, query = {}, signal }: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
+  const openTask = async ({ path, query = {}, signal }: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
     const { after, follow } = query;
     return openEvents({
-      fetch: send,
+      fetch: once,
       url: `${baseUrl}/task/${encodeURIComponent(path.taskID)}/events${follow === true ? "?follow=1" : ""}`,
       headers,
       after: after === undefined ? undefined : Number(after),
       signal,
     });
   };
+  const events = async (call: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> =>
+    settled(await openTask(call), call.throwOnError ?? throwing);
 
   type PageQuery = { after?: number; limit?: number };
   type Page = Result<{ events: Frame[]; nextAfter: number }>;
-  const pageAt = async (path: string, query: object, signal: AbortSignal | undefined): Promise<Page> => {
+  const askPage = async (path: string, query: object, signal: AbortSignal | undefined): Promise<Page> => {
     const asked = new URLSearchParams({ format: "json" });
     for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
     try {
@@ -98,37 +115,41 @@ export const createServiceClient = (options: ClientOptions) => {
         ? { data: (await response.json()) as { events: Frame[]; nextAfter: number }, error: undefined, response }
         : { data: undefined, error: await errorOf(response), response };
     } catch (error) {
-      return { data: undefined, error: error instanceof Error ? error : new Error(String(error)) };
+      return { data: undefined, error: asError(error) };
     }
   };
+  const pageAt = async (path: string, query: object, { signal, throwOnError = throwing }: Own): Promise<Page> =>
+    settled(await askPage(path, query, signal), throwOnError);
   /** One page of the Task's events, up to the present. */
-  const eventPage = ({ path, query = {}, signal }: OfTask & { query?: PageQuery }): Promise<Page> =>
-    pageAt(`/task/${encodeURIComponent(path.taskID)}/events`, query, signal);
+  const eventPage = ({ path, query = {}, ...own }: OfTask & { query?: PageQuery }): Promise<Page> =>
+    pageAt(`/task/${encodeURIComponent(path.taskID)}/events`, query, own);
   /** One page of the events of the Mission and its Tasks. */
   const missionEventPage = ({
     path,
     query = {},
-    signal,
-  }: Pick<MissionEventsCall, "path" | "signal"> & { query?: PageQuery & { directory?: string } }): Promise<Page> =>
+    ...own
+  }: Own & Pick<MissionEventsCall, "path"> & { query?: PageQuery & { directory?: string } }): Promise<Page> =>
     pageAt(
       `/mission/${encodeURIComponent(path.missionID)}/events`,
       { ...(directory === undefined ? {} : { directory }), ...query },
-      signal,
+      own,
     );
 
   const missionEvents = async ({
     path,
     query = {},
     signal,
+    throwOnError = throwing,
   }: MissionEventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
     const project = query.directory ?? directory;
-    return openEvents({
-      fetch: send,
+    const opened = await openEvents({
+      fetch: once,
       url: `${baseUrl}/mission/${encodeURIComponent(path.missionID)}/events${project === undefined ? "" : `?directory=${encodeURIComponent(project)}`}`,
       headers,
       after: query.after === undefined ? undefined : Number(query.after),
       signal,
     });
+    return settled(opened, throwOnError);
   };
 
   const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
@@ -145,17 +166,17 @@ export const createServiceClient = (options: ClientOptions) => {
 
   /** Resolves when the Task's stream reports its end, or after a pause when the stream cannot be read. */
   const nextSettled = async (call: OfTask & { signal: AbortSignal }, after: number): Promise<void> => {
-    const stream = await events({ ...call, query: { after } });
-    if (stream.error !== undefined) return sleep(pollMs, call.signal);
+    const stream = await openTask({ ...call, query: { after } });
+    if (stream.error !== undefined) return pause(pollMs, call.signal);
     try {
       for await (const { type } of stream.data) if (type === "task.settled" || type === "stream.end") return;
     } catch {
-      return sleep(pollMs, call.signal);
+      return pause(pollMs, call.signal);
     }
   };
 
   /** Resolves to the Task's status once it has ended. */
-  const wait = async ({ path, signal, timeoutMs }: WaitCall): Promise<Result<TaskStatus>> => {
+  const untilEnded = async ({ path, signal, timeoutMs }: WaitCall): Promise<Result<TaskStatus>> => {
     const over = new AbortController();
     const stop = () => over.abort(signal?.reason);
     signal?.addEventListener("abort", stop);
@@ -179,6 +200,8 @@ export const createServiceClient = (options: ClientOptions) => {
       signal?.removeEventListener("abort", stop);
     }
   };
+  const wait = async (call: WaitCall): Promise<Result<TaskStatus>> =>
+    settled(await untilEnded(call), call.throwOnError ?? throwing);
 
   return {
     task: {
@@ -190,6 +213,8 @@ export const createServiceClient = (options: ClientOptions) => {
       messages: task.messages.bind(task),
       message: inProject(task.message.bind(task)),
       cancel: inProject(task.cancel.bind(task)),
+      retry: inProject(task.retry.bind(task)),
+      revert: inProject(task.revert.bind(task)),
       answer: inProject(task.answer.bind(task)),
       interrupt: inProject(task.interrupt.bind(task)),
       update: inProject(task.update.bind(task)),
@@ -258,15 +283,6 @@ export const createServiceClient = (options: ClientOptions) => {
 export type ServiceClient = ReturnType<typeof createServiceClient>;
 
 const reasonOf = ({ reason }: AbortSignal): Error => (reason instanceof Error ? reason : new Error("Aborted."));
-
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 
 /** Base64 of the text's UTF-8 bytes; `btoa` alone accepts only Latin-1. */
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)));

@@ -1,7 +1,8 @@
-import type { ErrorBody } from "../protocol/error.ts";
 import type { Frame, LiveFrame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
+import { asError, type CallError, errorOf, type Result } from "./failure.ts";
+import { pause } from "./send.ts";
 
 /**
  * Events of a Task or a Mission as an async iterable that resumes by itself: a lost connection is reopened after the
@@ -15,13 +16,6 @@ export type StreamFrame =
   | { type: "task.snapshot"; taskID: string; at: string; data: TaskStatus }
   | { type: "mission.snapshot"; missionID: string; at: string; data: MissionStatus }
   | { type: "stream.end"; taskID?: string; missionID?: string; at: string; data: Record<string, never> };
-
-/** The error of a failed call: the service's error body, or why the service was not reached. */
-export type CallError = ErrorBody | Error;
-
-export type Result<T> =
-  | { data: T; error: undefined; response?: Response }
-  | { data: undefined; error: CallError; response?: Response };
 
 export type EventSource = {
   fetch: typeof fetch;
@@ -90,16 +84,6 @@ const connect = async (source: EventSource, after: number | undefined): Promise<
   }
 };
 
-/** The error body of a refusal, also when a proxy answered with something else. */
-export const errorOf = async (response: Response): Promise<CallError> => {
-  const text = await response.text().catch(() => "");
-  try {
-    const body = JSON.parse(text) as ErrorBody;
-    if (typeof body.message === "string") return body;
-  } catch {}
-  return new Error(`Expected an answer of the service, got status ${response.status}: ${text.slice(0, 200)}`);
-};
-
 async function* read(source: EventSource, first: Connected): AsyncGenerator<StreamFrame, void, undefined> {
   const { signal, tries = 10, waitMs = 500 } = source;
   let now = first;
@@ -133,22 +117,6 @@ async function* read(source: EventSource, first: Connected): AsyncGenerator<Stre
 }
 
 const hasEnded = (signal: AbortSignal | undefined): boolean => signal?.aborted === true;
-
-const asError = (error: CallError): Error => {
-  if (error instanceof Error) return error;
-  return Object.assign(new Error(error.message), error);
-};
-
-const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
-  new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done);
-  });
 
 type Received = { id: number | undefined; frame: StreamFrame };
 

@@ -4,7 +4,7 @@ import { isAbsolute, join, resolve } from "node:path";
 import { StartError } from "../error.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
-import { type AgentSettings, type ProviderConfig, readFile } from "./file.ts";
+import { type AgentSettings, type ProviderConfig, readFile, type RepositoryCredential } from "./file.ts";
 
 /**
  * The service's configuration, and the only reader of `process.env`. Flags take precedence over the environment, the
@@ -73,6 +73,15 @@ export type Config = {
   web: { fetch: boolean; http: boolean };
   /** Webhook targets besides public https; the entries are validated in webhook/target.ts. */
   webhooks: { allow: string[] };
+  /** Projects by address; `allow` is empty by default. The entries are validated in repository/service.ts. */
+  repositories: {
+    allow: string[];
+    landing: ("pull-request" | "branch" | "commit")[];
+    branch: string;
+    credentials: RepositoryCredential[];
+    fetchSeconds: number;
+    mirrorBytes: number;
+  };
   browser: string | undefined;
   codemods: Record<string, string>;
   limits: Limits;
@@ -244,6 +253,14 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
         : { run: file.workspace.setup, network: file.workspace.setupNetwork ?? false },
     web: { fetch: offline === "0" && (file.web?.fetch ?? false), http: file.web?.http ?? false },
     webhooks: { allow: file.webhooks?.allow ?? [] },
+    repositories: {
+      allow: file.repositories?.allow ?? [],
+      landing: file.repositories?.landing ?? ["pull-request", "branch", "commit"],
+      branch: file.repositories?.branch ?? "sortie/{task}",
+      credentials: file.repositories?.credentials ?? [],
+      fetchSeconds: file.repositories?.fetchSeconds ?? 120,
+      mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,
+    },
     browser: file.browser,
     codemods: file.rules?.codemods ?? {},
     limits: {

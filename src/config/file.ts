@@ -44,6 +44,7 @@ const agentConfig = z.strictObject({
 });
 
 const landingMode = z.enum(["commit", "branch"]);
+const remoteLandingMode = z.enum(["pull-request", "branch", "commit"]);
 
 /** A person as Git writes one. */
 const author = z
@@ -53,6 +54,21 @@ const author = z
     const at = text.lastIndexOf(" <");
     return { name: text.slice(0, at).trim(), email: text.slice(at + 2, -1) };
   });
+
+/** An entry of `repositories.credentials`; what it names is validated in repository/credential.ts. */
+const repositoryCredential = z.union([
+  z.strictObject({
+    match: z.string().min(1).max(500),
+    username: z
+      .string()
+      .regex(/^[^\p{Cc}\s]{1,200}$/u, "expected a user's name")
+      .optional(),
+    token: z.string().min(1).max(4096).describe("env:NAME or file:/PATH"),
+    forge: z.enum(["github", "gitlab", "gitea"]).optional().describe("What the host runs; Forgejo is gitea"),
+    api: z.string().min(1).max(500).optional().describe("Address of its interface, where it is not the usual one"),
+  }),
+  z.strictObject({ match: z.string().min(1).max(500), sshKey: z.string().min(1), knownHosts: z.string().min(1) }),
+]);
 
 export const configFile = z.strictObject({
   $schema: z.string().optional(),
@@ -98,6 +114,20 @@ export const configFile = z.strictObject({
       setupNetwork: z.boolean().optional(),
     })
     .optional(),
+  /** Projects that callers name by address; without entries in `allow`, none. */
+  repositories: z
+    .strictObject({
+      allow: z.array(z.string().min(1).max(500)).max(1000).optional(),
+      landing: z.array(remoteLandingMode).min(1).optional(),
+      branch: z
+        .string()
+        .regex(/^(?![-/.])[\w./{}-]{1,100}$/, "expected the name of a branch with {task} in it")
+        .optional(),
+      credentials: z.array(repositoryCredential).max(100).optional(),
+      fetchSeconds: z.number().int().min(1).max(86_400).optional(),
+      mirrorBytes: z.number().int().min(1).optional(),
+    })
+    .optional(),
   /** Path of Chromium, for visual checks and captures; default: the first one on PATH. */
   browser: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
   web: z.strictObject({ fetch: z.boolean().optional(), http: z.boolean().optional() }).optional(),
@@ -113,6 +143,7 @@ export const configFile = z.strictObject({
 });
 
 export type ProviderConfig = z.infer<typeof providerConfig>;
+export type RepositoryCredential = z.infer<typeof repositoryCredential>;
 export type AgentSettings = z.infer<typeof agentConfig>;
 
 export const readFile = (path: string): z.infer<typeof configFile> => {

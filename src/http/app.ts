@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
@@ -16,24 +15,24 @@ import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
+import type { PlaceOf } from "./request/directory.ts";
 import { createRunOnce, type RealPath, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
 import { createDocument } from "./openapi.ts";
 import { createLogins, createRates } from "./guard/rate-limit.ts";
 import {
-  empty,
   type HttpAnswer,
   answer,
   drain,
   type RequestContext,
   failureOf,
   json,
+  jsonType,
   openEntry,
   send,
   onSocket,
   write,
-  whenGone,
 } from "./response/response.ts";
-import { matchesTag } from "./response/etag.ts";
+import { tagged, tagOf, unchanged } from "./response/etag.ts";
 import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
@@ -42,6 +41,7 @@ import { asset, assetPath, isScreen, page, screenPaths } from "./page/page.ts";
 import { referencePage, referencePath, referenceScript } from "./page/reference.ts";
 import { createMcpEndpoint, mcpPath } from "./mcp/endpoint.ts";
 import { createMissionHandlers } from "./handler/mission.ts";
+import { createProjectHandlers } from "./handler/project.ts";
 import { createTaskHandlers } from "./handler/task.ts";
 import { createWebhookHandlers } from "./handler/webhook.ts";
 import { loadOnce } from "../async/load-once.ts";
@@ -81,6 +81,8 @@ export type AppDeps = {
   /** Where a Task in this directory would work; rejects likewise. */
   place(directory: string): Promise<ProjectPlace>;
   realPath: RealPath;
+  /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+  repository: PlaceOf;
   log: Log;
   version: string;
   /** Milliseconds, for the token buckets. */
@@ -158,7 +160,7 @@ export const createApp = (deps: AppDeps): App => {
     ...(Object.entries(routes) as [OperationID, Route][]).map(([operationID, route]) => ({
       method: route.method,
       path: route.path,
-      value: createServe(route, deps.auth.username, bodies, deps.realPath, handlers[operationID]),
+      value: createServe(route, deps.auth.username, bodies, deps.realPath, deps.repository, handlers[operationID]),
     })),
     ...files.map((file) => ({ method: "GET", ...file })),
     { method: "POST", path: mcpPath, value: mcp.serve },
@@ -259,8 +261,6 @@ export const createApp = (deps: AppDeps): App => {
 };
 
 /** One handler for each route. */
-const dayMs = 24 * 3600_000;
-
 const createHandlers = (
   deps: AppDeps,
   streams: Streams,
@@ -268,40 +268,28 @@ const createHandlers = (
 ): { [ID in OperationID]: Handler<Routes[ID]> } => {
   const { tasks, store, limits, log } = deps;
   const answered = createAnswerOnce(store, runOnce);
-  const document = loadOnce(async () => JSON.stringify(await createDocument(deps.routes, deps.version)));
+  const document = loadOnce(async () => {
+    const text = JSON.stringify(await createDocument(deps.routes, deps.version));
+    return { text, etag: tagOf(text) };
+  });
   return {
     ...createTaskHandlers({ tasks, store, runOnce, streams, limits, log }),
     ...createMissionHandlers({ missions: deps.missions, runOnce, streams, limits, log }),
     ...createWebhookHandlers({ webhooks: deps.webhooks, answered }),
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
-    "project.get": async ({ entry, directory }) => json(entry, 200, await deps.place(directory)),
-    "project.list": async ({ entry, query, outgoing }) => {
-      const [known, here] = await Promise.all([
-        store.projects(query.limit ?? 50, whenGone(outgoing)),
-        deps.startedIn(),
-      ]);
-      const offered = here === undefined || known.some(({ directory }) => directory === here) ? [] : [here];
-      return json(entry, 200, [
-        ...known,
-        ...offered.map((directory) => ({ directory, tasks: 0, active: 0, updated: 0 })),
-      ]);
-    },
-    "service.overview": async ({ entry, query, directory, incoming, outgoing }) => {
-      const since = query.since === undefined ? new Date(Date.now() - dayMs) : new Date(query.since);
-      const project = directory === undefined ? undefined : await deps.project(directory);
-      const found = await store.overview({ since, project }, whenGone(outgoing));
-      // When it was asked for is no part of what has changed.
-      const etag = `W/"${hash("sha256", JSON.stringify({ ...found, since: query.since })).slice(0, 32)}"`;
-      if (matchesTag(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
-      return json(entry, 200, found, { etag });
-    },
+    ...createProjectHandlers(deps),
     "event.stream": (call) => streams.ofAll(call),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
     "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),
     "service.metrics": async ({ entry }) =>
       answer(entry, 200, await deps.metrics(), "text/plain; version=0.0.4; charset=utf-8"),
-    "service.openapi": async ({ entry }) => answer(entry, 200, await document(), "application/json; charset=utf-8"),
+    "service.openapi": async ({ entry, incoming }) => {
+      const { text, etag } = await document();
+      return (
+        unchanged(entry, incoming.headers["if-none-match"], etag) ?? answer(entry, 200, text, jsonType, tagged(etag))
+      );
+    },
     "service.doc": ({ entry }) => referencePage(entry),
   };
 };

@@ -1,3 +1,5 @@
+import { type ErrorCode, statusOf } from "../error.ts";
+import { refusalsOf } from "../protocol/route/refusal.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { Routes } from "../protocol/route/table.ts";
 import { errorBody } from "../protocol/error.ts";
@@ -34,8 +36,20 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
     },
     { override: ({ jsonSchema, io }) => void (io === "output" && allowMore(jsonSchema)) },
   );
-  return nameJson(document);
+  return nameJson(freeReferences(document));
 };
+
+/**
+ * A reference with a description of its own also says that no other field is allowed, and knows no field. What it refers
+ * to decides that.
+ */
+const freeReferences = (document: object): object =>
+  JSON.parse(JSON.stringify(document), (_key, value: unknown) => {
+    if (typeof value !== "object" || value === null || !("$ref" in value) || !("additionalProperties" in value))
+      return value;
+    const { additionalProperties: _, ...reference } = value;
+    return reference;
+  }) as object;
 
 /** Answers may get additional fields, because the interface evolves by addition. */
 const allowMore = (schema: { additionalProperties?: unknown }): void => {
@@ -90,7 +104,12 @@ const operationOf = (operationID: string, route: Route): object => {
       : { description: `Also takes \`${route.queryPrefix}<key>=<value>\`, one per key.` }),
     requestParams: {
       ...(route.params === undefined ? {} : { path: route.params }),
-      query: query.extend({ directory: z.string().optional().describe(directoryText[route.directory]) }),
+      query: query.extend({
+        directory: z.string().optional().describe(directoryText[route.directory]),
+        ...(route.directory === "accepted"
+          ? {}
+          : { repository: z.string().optional().describe("The project by its address, instead of a directory") }),
+      }),
       header: z.object(headers),
     },
     ...(route.body === undefined
@@ -112,7 +131,7 @@ const answersOf = (route: Route): Record<string, object> => {
     if (type === undefined) continue;
     answer.content ??= {};
     answer.content[type] =
-      type === "application/zip" || type === "application/octet-stream"
+      type === "application/zip" || type === "*/*"
         ? { schema: { type: "string", format: "binary" } }
         : { schema: schema ?? { type: "string" } };
   }
@@ -123,8 +142,8 @@ const reasons: Record<number, string> = {
   400: "A field, parameter, header or the directory is not as expected",
   401: "Credentials missing or wrong",
   403: "Host, origin or directory not allowed",
-  404: "No such Task",
-  409: "Not in the Task's present state, or the Idempotency-Key clashes",
+  404: "There is none of this id",
+  409: "Not in its present state, not in this project, or the Idempotency-Key clashes",
   410: "Older than the log goes back",
   413: "Body or attachment too large",
   415: "Not JSON",
@@ -134,26 +153,20 @@ const reasons: Record<number, string> = {
   503: "Stopping, or out of store or disk; Retry-After",
 };
 
+/** By status, each with the codes that the operation answers with. */
 const errorsOf = (route: Route): Record<string, object> => {
-  const write = route.method !== "GET";
-  const statuses = [
-    400,
-    401,
-    403,
-    ...(route.path.includes("{taskID}") ? [404] : []),
-    ...(write ? [409] : []),
-    ...(route.answers.some(({ type }) => type === "text/event-stream") ? [410] : []),
-    ...(route.body === undefined ? [] : [413, 415]),
-    // A directory that is only accepted is not looked at.
-    ...(write || route.directory !== "accepted" ? [422] : []),
-    429,
-    500,
-    503,
-  ];
+  const codes = new Map<number, Set<ErrorCode>>();
+  for (const code of refusalsOf(route)) {
+    const status = statusOf[code];
+    codes.set(status, (codes.get(status) ?? new Set()).add(code));
+  }
   return Object.fromEntries(
-    statuses.map((status) => [
+    [...codes].map(([status, of]) => [
       status,
-      { description: reasons[status] ?? "", content: { "application/json": { schema: errorBody } } },
+      {
+        description: `${reasons[status] ?? ""}: ${[...of].map((code) => `\`${code}\``).join(", ")}`,
+        content: { "application/json": { schema: errorBody } },
+      },
     ]),
   );
 };

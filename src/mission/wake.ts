@@ -21,6 +21,11 @@ export const createWake =
   async (directory, body, once) => {
     const { store, engine, workspaces, now } = deps;
     const place = await workspaces.inspect(directory);
+    if (place.mirrored === true)
+      throw new ServiceError(
+        "repository_unsupported",
+        "Expected a directory: Missions of a repository by its address are not built yet. Its Tasks are.",
+      );
     const missionID = body.missionID ?? randomBytes(8).toString("hex");
     const model = body.model === undefined ? undefined : deps.resolveModel(body.model);
     await checkSquads(deps, body.squads ?? [], place.directory);
@@ -34,7 +39,7 @@ export const createWake =
       ...(model === undefined ? {} : { model }),
       ...(body.squads === undefined ? {} : { squads: body.squads }),
       ...(body.allowSquadProduction === undefined ? {} : { allowSquadProduction: body.allowSquadProduction }),
-      ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget }),
+      ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget | null }),
     };
     const woken = (sessionID: string): DomainEvent[] => [
       { type: "mission.woken", data: { sessionID, ...settings } },

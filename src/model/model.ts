@@ -94,6 +94,8 @@ export type Facts = {
   checks: readonly CheckSpec[];
   /** The project's own commands, as its manifest names them; absent where it names none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
+  /** Why some of them say nothing of the work: they cannot run here, or did not when they last ran before a change. */
+  blocked?: { test?: string; build?: string; lint?: string; typecheck?: string };
   /** Those of them that the service runs on the work, for a request that names no checks. */
   own?: readonly CheckSpec[];
   /** Every command that the project's manifests name: what is run of them is evidence. */
@@ -112,6 +114,8 @@ export type Facts = {
   };
   /** Constants of the Task and of the machine that it runs on, each a line for language models. */
   about?: readonly string[];
+  /** Tokens that the agent's model can hold. */
+  window?: number;
   /** The squad's own skills. */
   skills?: readonly { name: string; description: string }[];
   /** The kind of work; with `work` the result is a document. */

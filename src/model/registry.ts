@@ -182,7 +182,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     },
     breakers: () => [...breakers].map(([id, breaker]) => [id, breaker.state()]),
     list: () => [
-      { ...own, id: "builtin", kind: "builtin", name: "Embedded rules (no language model)", models: ["rules-1"] },
+      { ...own, id: "builtin", kind: "builtin", name: "Built-in rules (no language model)", models: ["rules-1"] },
       ...(options.cassettes === undefined
         ? []
         : [

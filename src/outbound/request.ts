@@ -8,7 +8,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "./address.ts";
 
 /**
- * GET and POST to addresses that others chose: connected only as `address.ts` judged them, bounded in time and size.
+ * Requests to addresses that others chose: connected only as `address.ts` judged them, bounded in time and size.
  */
 
 /** `cut`: the body was longer than `maxBytes`. */
@@ -40,7 +40,7 @@ const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => 
 };
 
 /** What to send; by default a GET without a body. */
-type Sent = { method: "GET" | "POST"; headers: Record<string, string>; body?: string };
+type Sent = { method: "GET" | "POST" | "PATCH" | "PUT"; headers: Record<string, string>; body?: string };
 
 const page: Sent = {
   method: "GET",
@@ -73,6 +73,24 @@ export const postOutbound = async (
   const read = taken ? undefined : await Promise.race([bodyOf(answer, options), ended]).catch(() => undefined);
   answer.destroy();
   return { status, retryAfter: sent["retry-after"], body: read?.body ?? Buffer.alloc(0) };
+};
+
+export type CallResult = { status: number; headers: Record<string, string>; body: Buffer; cut: boolean };
+
+/** A call of an interface, with the credentials that its headers have: redirects are answers like any other. */
+export const callOutbound = async (
+  text: string,
+  sent: Sent,
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<CallResult> => {
+  const { stop, ended } = endOf(signal, options);
+  const url = checkURL(text, options);
+  const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
+  const answer = await ask(url, addresses, sent, options, stop);
+  const { body, cut } = await Promise.race([bodyOf(answer, options), ended]).finally(() => answer.destroy());
+  const headers = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
+  return { status: answer.statusCode ?? 0, headers, body, cut };
 };
 
 /** A GET without cookies or credentials. Each redirect is judged like the first address. */

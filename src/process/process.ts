@@ -11,6 +11,8 @@ import type { SandboxPlace } from "./sandbox/place.ts";
 export interface Processes {
   /** How commands are isolated: see `sandbox/sandbox.ts`. */
   readonly tier: 1 | 2 | 3;
+  /** Whether the kernel refuses commands to set the set-user-ID and set-group-ID bits of files. */
+  readonly refusesSetID: boolean;
 
   /**
    * Runs a command. Resolves once its shell has exited and every process it started is gone, also after a timeout or
@@ -37,6 +39,9 @@ export interface Processes {
 
   /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
   program(name: string): string | undefined;
+
+  /** Whether a program of this name is on the PATH of commands, as far as this machine tells. */
+  finds(name: string): boolean;
 
   /**
    * Stops all processes of all Tasks where they are, and starts no further ones; false lets them go on. A held command

@@ -16,7 +16,7 @@ import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
-import { processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
+import { findProgram, processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
 
 /**
  * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
@@ -269,6 +269,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   return {
     tier: sandbox.tier,
+    refusesSetID: sandbox.filter !== undefined,
     run,
     startInteractive: talk,
     prepareSandbox(taskID, place) {
@@ -282,6 +283,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       }
     },
     program: (name) => sandbox.programs[name],
+    finds: (name) => findProgram(name, baseEnv["PATH"] ?? "") !== undefined,
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     hold: held.set,
     homeOf,

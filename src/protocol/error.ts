@@ -9,6 +9,7 @@ export const errorBody = z
     status: z.number().int(),
     requestID: z.string(),
     retryable: z.boolean(),
+    remedy: z.string().optional().describe("What to do about it, where the message does not say it"),
     details: z.record(z.string(), z.unknown()).optional(),
     issues: z.array(z.object({ path: z.string(), message: z.string(), code: z.string() })).optional(),
   })

@@ -14,7 +14,13 @@ export const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) =
     });
 };
 
-export const text = (max: number) => z.string().min(1).check(withinBytes(max));
+/** White space alone says nothing. */
+export const text = (max: number) =>
+  z
+    .string()
+    .min(1, { abort: true })
+    .regex(/\S/, { error: "Expected more than white space, got nothing else" })
+    .check(withinBytes(max));
 
 /** A text with a limit in bytes; it may be empty. */
 export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
@@ -69,6 +75,7 @@ export const now = z
     kind: z.enum([
       "queue",
       "space",
+      "repository",
       "quota",
       "ask",
       "setup",
@@ -89,3 +96,19 @@ export const now = z
   .meta({ id: "Now" });
 
 export type Now = z.infer<typeof now>;
+
+/** A project by its address, instead of a directory. */
+export const repositoryRequest = z.strictObject({
+  url: z.string().min(1).max(2000).describe("Without credentials"),
+  ref: z.string().min(1).max(250).optional().describe("Branch, tag or commit; default: the remote's"),
+});
+
+/** Of what a Task landed, as the forge had it last. */
+export const pullRequest = z
+  .object({ url: z.string(), number: z.number().int(), state: z.enum(["open", "closed", "merged"]) })
+  .meta({ id: "PullRequest" });
+
+export const repository = z.object({
+  url: z.string(),
+  ref: z.string().nullable().describe("A branch, tag or commit; null: the remote's default branch"),
+});

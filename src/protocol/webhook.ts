@@ -52,6 +52,9 @@ export const webhookPatch = z
 /** The most hours that a replaced secret may still sign. */
 export const longestKeep = 168;
 
+/** Many clients send `{}` with every POST. */
+export const nothing = z.strictObject({}).meta({ id: "Nothing" });
+
 export const webhookRotate = z
   .strictObject({
     keepHours: z

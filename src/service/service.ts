@@ -28,6 +28,7 @@ import type { ProjectPlace } from "../protocol/task/board.ts";
 import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
+import { createRepositories, problemOf } from "../repository/service.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
 import { createCheckResults } from "../store/check-result.ts";
@@ -86,6 +87,8 @@ export const createService = async (
   }
   const allowed = parseAllowed(config.webhooks.allow);
   if (typeof allowed === "string") throw new StartError(78, `${config.configPath}: webhooks.allow: ${allowed}.`);
+  const wrong = problemOf(config.repositories, config.env);
+  if (wrong !== undefined) throw new StartError(78, `${config.configPath}: repositories.${wrong}.`);
   const secrets = createSecrets(secretsOf(config));
   const log = guardLog(openLog, secrets);
 
@@ -112,7 +115,18 @@ export const createService = async (
     const reaped = await processes.endLeftovers();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
 
+    const repositories = createRepositories({
+      dataDir,
+      settings: config.repositories,
+      env: config.env,
+      tracker: processes.track("service"),
+      learn: (value) => secrets.learn("repository-token", [value]),
+      ...(config.author === undefined ? {} : { author: config.author }),
+      ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
+      log,
+    });
     const workspaces = createWorkspaces({
+      repositoryAt: (directory) => repositories.at(directory),
       dataDir,
       projectRoots: config.projectRoots,
       isProtected: protectedBy(permissions),
@@ -183,6 +197,7 @@ export const createService = async (
       store,
       engine,
       workspaces,
+      repositories,
       squads,
       resolveModel: (ref) => registry.resolve(ref),
       archive: archiver.ofTask,
@@ -225,6 +240,7 @@ export const createService = async (
       suspects,
       store,
       workspaces,
+      repositories,
       processes,
       squads,
       manager,
@@ -310,6 +326,7 @@ export const createService = async (
       draining: () => draining,
       project: async (directory) => (await workspaces.inspect(directory)).project,
       place: async (directory) => placeOf(await workspaces.inspect(directory)),
+      repository: (url, ref) => repositories.place(url, ref).directory,
       realPath: (directory) => realpath(directory).catch(() => resolve(directory)),
       version,
       log,

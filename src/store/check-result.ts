@@ -12,7 +12,7 @@ import { blobRef } from "../protocol/text.ts";
  */
 
 const keptResult = z.object({
-  state: z.enum(["passed", "failed"]),
+  state: z.enum(["passed", "failed", "error"]),
   exitCode: z.number().nullable(),
   durationMs: z.number(),
   tail: z.string(),

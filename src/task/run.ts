@@ -16,6 +16,7 @@ import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Manager } from "../squad/install/manager.ts";
+import type { Fetched, Repositories } from "../repository/repository.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
@@ -33,6 +34,7 @@ type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: Stream
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;
+  repositories: Repositories;
   processes: Processes;
   squads: Squads;
   /** Installs the package that a Task with a production staged. */
@@ -100,6 +102,8 @@ export type Run = RunDeps & {
   bound: DiskBound;
   /** The Task's workspace; the first call creates or opens it, later ones resolve to the same. */
   workspace: () => Promise<Workspace>;
+  /** Where the work on a repository begins: what the remote had when it was first asked since the last landing. */
+  base: () => Promise<Fetched>;
   /** Resolves when no workspace is being created, so that none appears after the run's end. Never rejects. */
   workspaceMade: () => Promise<void>;
   /** Closes the sandboxes of the Task and its forks, with everything in them; the next command opens one again. */
@@ -143,14 +147,16 @@ export interface RunCheckout extends AsyncDisposable {
 }
 
 /**
- * What the project's own checks say of the base: found out beside the work, once something may have been changed, or
- * known from another Task that had the same tree.
+ * What the project's own checks say of the base: found out beside the work, once a file differs, or known from another
+ * Task that had the same tree.
  */
 export interface Baseline extends AsyncDisposable {
   /** Begins, unless it has begun or nothing is to be found out. Cheap; call it after each event. */
   begin(): void;
   /** Resolves when the results on the base, as it is now, are on record. */
   settled(): Promise<void>;
+  /** A sentence for each that says nothing of the work. `isKnown`: agents know it without. */
+  news(isKnown: (spec: RunCheck) => boolean): string[];
   /** Ends what runs, and begins nothing before `settled` is called: the Task is about to end. */
   stop(): Promise<void>;
 }

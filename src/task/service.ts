@@ -6,6 +6,8 @@ import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";
 import { createRemove } from "./operation/remove.ts";
+import { createRetry } from "./operation/ended/retry.ts";
+import { createRevert } from "./operation/ended/revert.ts";
 import { createUpdate } from "./operation/update.ts";
 import { createReads } from "./query/read.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
@@ -22,6 +24,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     message: createMessage(deps, accept, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),
     interrupt: createInterrupt(deps, accept),
+    retry: createRetry(deps, accept, (taskID) => captures.stop(taskID)),
+    revert: createRevert(deps, accept),
     cancel: createCancel(deps, accept, reads.state),
     update: createUpdate(deps, accept, reads.status),
     remove: createRemove(deps, accept, (taskID) => captures.stop(taskID)),

@@ -13,6 +13,8 @@ import type {
   CaptureAccepted,
   InterruptAccepted,
   MessageAccepted,
+  RetryAccepted,
+  TaskReverted,
 } from "../protocol/task/accepted.ts";
 import type { MessagePage, Preview, TaskBoard } from "../protocol/task/board.ts";
 import type {
@@ -23,9 +25,12 @@ import type {
   TaskCreate,
   TaskMessage,
   TaskPatch,
+  TaskRetry,
+  TaskRevert,
 } from "../protocol/task/request.ts";
 import type { Artifact, production, TaskDetail, TaskStatus, TaskSummary } from "../protocol/task/status.ts";
 import type { AttachmentRef } from "../protocol/text.ts";
+import type { Repositories } from "../repository/repository.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
@@ -143,6 +148,23 @@ export interface Tasks {
     once?: IdempotencyKey,
   ): Promise<Accepted<InterruptAccepted>>;
   /**
+   * Begins the next attempt of an ended Task: its request again, in a conversation begun anew, on the files as the project
+   * has them now; the agent is told on which branch the attempt before left its work. Refuses with `task_active`.
+   */
+  retry(directory: string, taskID: string, body: TaskRetry, once?: IdempotencyKey): Promise<Accepted<RetryAccepted>>;
+  /**
+   * Creates a Task that takes back what an ended Task landed, as `git revert` does: no model is asked, and checks and
+   * landing are those of every Task. Refuses with `not_revertible` when that does not apply cleanly onto the project's
+   * branch as it is now, or nothing of it is there; and like `create` with `disk_low` and `queue_full`.
+   */
+  revert(
+    directory: string,
+    taskID: string,
+    body: TaskRevert,
+    once: IdempotencyKey | undefined,
+    signal: AbortSignal,
+  ): Promise<Accepted<TaskReverted>>;
+  /**
    * Changes title, priority, budget, or whether the Task is archived; absent fields stay. Resolves to the new status.
    */
   update(directory: string, taskID: string, patch: TaskPatch): Promise<TaskStatus>;
@@ -176,7 +198,7 @@ export type TaskCreated = {
   directory: string;
   squad: { id: string; version: string; digest: string };
   isolation: "worktree" | "directory";
-  landing: "commit" | "branch" | "none";
+  landing: "commit" | "branch" | "pull-request" | "none";
 };
 
 /** Two commits of one Task, as its `tree.committed` events have them. */
@@ -219,6 +241,7 @@ export type TasksDeps = {
   store: Store;
   engine: Engine;
   workspaces: Workspaces;
+  repositories: Repositories;
   squads: Squads;
   /** The model of a new Task: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;

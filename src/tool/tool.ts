@@ -47,7 +47,7 @@ export type ToolResult = {
   /** The whole text behind a truncated output. It is kept, and `read` and `search` find it at `output:<callID>`. */
   full?: string | Uint8Array;
   /** What of it is evidence; the service cuts it once secrets are removed. */
-  evidence?: { command: string; output: string; tree: string | null; sliceID?: string };
+  evidence?: { command: string; output: string; tree: string | null; sliceID?: string; proves?: true };
   /** Events committed together with the result, so a call that has to run again has left none. For effect `log`. */
   facts?: readonly DomainEvent[];
 };

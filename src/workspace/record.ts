@@ -9,6 +9,8 @@ export type WorktreeRecord = {
   projectGitDir: string;
   commonDir: string;
   gitDir: string;
+  /** The project is a mirror of a repository: in its folder nobody works, and there is nothing to provide. */
+  mirrored?: true;
   /** The commit that the worktree's files are based on; "" while they are being moved to another. */
   base?: string;
   /** The project's ignored dependency folders as provided to this Task, and the sandbox tier at that time. */

@@ -15,6 +15,8 @@ import type { OnStep } from "./landing/request.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
+import { commitOf } from "./object/commit.ts";
+import { revertOnto } from "./object/revert.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
 import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
@@ -25,7 +27,8 @@ import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../async/mutex.ts";
 import { measureUsage } from "./usage/measure.ts";
 import { createWorktrees } from "./worktree/open.ts";
-import type { Workspaces } from "./workspace.ts";
+import { plainSnapshot } from "./worktree/snapshot.ts";
+import type { Project, Workspaces } from "./workspace.ts";
 
 /** Implements the port of `workspace.ts`: puts worktrees, forks, checkouts, retention and landing together. */
 
@@ -48,7 +51,12 @@ export type WorkspacesOptions = {
   onStep?: OnStep;
   /** Called for every git process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
+  /** The mirror of a directory that the service keeps for a repository; undefined: it is somebody else's. */
+  repositoryAt?: (directory: string) => { directory: string; mirror: string } | undefined;
 };
+
+/** Whether a Task's result goes to a mirrored repository's remote: nobody edits there beside it. */
+const isMirrored = (targetRef: string | null): targetRef is string => targetRef?.startsWith("refs/remotes/") ?? false;
 
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
@@ -63,6 +71,13 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     tracker: processes.track("service"),
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
+  const { repositoryAt = () => undefined } = options;
+  const inspect = async (directory: string): Promise<Project> => {
+    const kept = repositoryAt(directory);
+    // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the mirror.
+    if (kept !== undefined) return { directory: kept.directory, project: kept.mirror, mirrored: true, git: undefined };
+    return inspectProject(directory, inspectOptions);
+  };
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
@@ -99,7 +114,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const worktrees = createWorktrees({
     home,
     gitOptions,
-    inspectOptions,
+    inspect,
     isProtected: options.isProtected,
     records,
     folder,
@@ -123,7 +138,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   });
 
   return {
-    inspect: (directory) => inspectProject(directory, inspectOptions),
+    inspect,
     async prepare(request) {
       using _alone = await alone(request.taskID, whole);
       return await worktrees.prepare(request);
@@ -168,7 +183,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     async rebaseWithMarkers(workspace, commit, message, dirty) {
       const { taskID, record, worktree, git, objects } = placeOf(workspace);
-      const taken = await snapshotOf(taskID, record, commit.parent);
+      const { targetRef } = workspace.prepared;
+      const taken = isMirrored(targetRef)
+        ? plainSnapshot(await idOf(objects, `${targetRef}^{commit}`))
+        : await snapshotOf(taskID, record, commit.parent);
       const baseTree = taken.tree ?? (await idOf(objects, `${taken.commit}^{tree}`));
       const request = { git, objects, worktree, taken, baseTree, commit, message, dirty };
       const marked = await rebaseWithMarkers(request, async (made) => {
@@ -178,6 +196,18 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       });
       if (marked.ok) await recordBase(taskID, marked.baseCommit);
       return marked;
+    },
+    revertible: (project, onto, commits) => revertOnto(objectsOf("revert", { commonDir: project }), onto, commits),
+    async revert(workspace, commits) {
+      const { git, objects } = placeOf(workspace);
+      const { baseCommit } = workspace.prepared;
+      if (baseCommit === null) throw new Error("Expected a base to take commits back from, got none.");
+      const reverted = await revertOnto(objects, baseCommit, commits);
+      if (reverted.ok) {
+        const commit = await commitOf(objects, reverted.tree, baseCommit, "revert");
+        await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+      }
+      return reverted;
     },
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     holdDirectory,
@@ -217,6 +247,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     async unlockRefs(taskID, project) {
       await removeRefLocks(project, [...forksOf(home, taskID), taskID].flatMap(refsOf));
+    },
+    async makeWay(taskID, attempt) {
+      using _alone = await alone(taskID, whole);
+      return await retention.makeWay(taskID, attempt);
     },
     async remove(taskID) {
       using _alone = await alone(taskID, whole);

@@ -4,6 +4,7 @@ import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts
 import type { Files } from "./file/files.ts";
 import type { Commit } from "./object/commit.ts";
 import type { Rebased } from "./object/rebase.ts";
+import type { Reverted } from "./object/revert.ts";
 import type { TreeGit } from "./tree/tree-git.ts";
 import type { Usage } from "./usage/measure.ts";
 
@@ -15,6 +16,8 @@ export type Project = {
   directory: string;
   /** Real path of the Git common directory, else of the directory. All worktrees of one repository have the same. */
   project: string;
+  /** The directory is the service's own, with the files of a repository that is named by its address. */
+  mirrored?: true;
   /** undefined: the directory is in no Git worktree. */
   git:
     | undefined
@@ -36,6 +39,13 @@ export type PrepareRequest = {
   isolation: "worktree" | "directory";
   /** What becomes of the result. Only `commit` needs a branch to land on. */
   landing: "commit" | "branch" | "none";
+  /**
+   * Of a mirrored repository: where the work begins, whatever the directory holds, and the ref of the mirror that has the
+   * branch to land on; null: the Task keeps its own.
+   */
+  base?: { commit: string; targetRef: string | null };
+  /** From the branch's commit alone, whatever stands beside it in the directory. */
+  committedOnly?: boolean;
 };
 
 /** Data of the event `workspace.prepared`. A restarted service opens a workspace from this record alone. */
@@ -96,6 +106,8 @@ export interface Workspace {
    * without a base: "".
    */
   diff(commit: string | null, from?: string): Promise<string>;
+  /** The first line of a commit's message and the paths that it changed; undefined: there is no such commit any more. */
+  about(commit: string): Promise<{ title: string; paths: string[] } | undefined>;
   /** Which of these paths, from the top of the repository, the base says a program writes. */
   generated(paths: readonly string[]): Promise<(path: string) => boolean>;
 }
@@ -278,6 +290,13 @@ export interface Workspaces {
     message: string,
     dirty: readonly string[],
   ): Promise<MarkedRebase>;
+  /**
+   * The tree that the commit `onto` has once these commits are taken back, in this order; nothing is moved. `project`: the
+   * repository's Git directory.
+   */
+  revertible(project: string, onto: string, commits: readonly string[]): Promise<Reverted>;
+  /** The same on the base of a Task: its files become that tree. Nothing is committed; the call can be repeated. */
+  revert(workspace: Workspace, commits: readonly string[]): Promise<Reverted>;
   /** Those of the paths that still contain conflict markers. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
 
@@ -294,6 +313,12 @@ export interface Workspaces {
    * commit that holds the Task's work, or to undefined to leave the worktree.
    */
   retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
+  /**
+   * Makes way for another attempt from the beginning: what the `attempt` before it made is kept on a branch of its own,
+   * and its worktree is removed like that of a Task that has ended. Idempotent. Resolves to the branch; null: it made
+   * nothing.
+   */
+  makeWay(taskID: string, attempt: number): Promise<string | null>;
   /** Removes the worktree, forks and branches of a deleted Task, if it has any, and its removal mark. */
   remove(taskID: string): Promise<void>;
   /** The Task's worktree and forks that should have gone and could not. */

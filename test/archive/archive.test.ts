@@ -200,7 +200,7 @@ describe("what is in it", () => {
       commit: tree.commit,
       source: "worktree",
       complete: true,
-      omitted: [],
+      omitted: [{ path: "untracked.txt", reason: "new, and not tracked by Git" }],
       warnings: [],
     });
     const hashes = Object.fromEntries(manifest.files.map(({ name, sha256, bytes }) => [name, { sha256, bytes }]));
@@ -384,6 +384,8 @@ describe("T9 hostile trees", () => {
       git: "link into .git",
       "deep/gITs": "link into .git",
       deleted: "missing",
+      "elsewhere/in.txt": "new, and not tracked by Git",
+      linked: "new, and not tracked by Git",
       fifo: "changed type",
       folder: "changed type",
       link: "changed type",

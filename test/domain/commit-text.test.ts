@@ -31,7 +31,15 @@ describe("a title", () => {
       `The accepts helper's default matching ignores wildcards. With accepts(c, { header })`,
       "The accepts helper's default matching ignores wildcards. With accepts(c,",
     ],
-    ["x".repeat(80), "x".repeat(71)],
+    ["x".repeat(80), "x".repeat(72)],
+    [
+      "Make `accepts()` of the helper understand wildcards where it is called with `supports` alone",
+      "Make `accepts()` of the helper understand wildcards where it is called",
+    ],
+    [
+      "Make accepts understand wildcards where somebody calls it `with a span of code`",
+      "Make accepts understand wildcards where somebody calls it",
+    ],
   ])("%j", (text, title) => {
     expect(fitTitle(text)).toBe(title.replace(/,$/, ""));
     expect(fitTitle(text).length).toBeLessThanOrEqual(72);

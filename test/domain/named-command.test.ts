@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { commandKeys, isNamed, lastWords, shownCommand } from "../../src/domain/evidence/named-command.ts";
+import { commandKeys, isNamed, shownCommand } from "../../src/domain/evidence/named-command.ts";
 
 /** Which commands are evidence: those that a manifest or a check names, whatever stands around them. */
 
@@ -68,9 +68,4 @@ test("a command is shown on one line with both of its ends, whole where it is sh
   const long = shownCommand(`${"a".repeat(1000)} | tail -15`);
   expect(long.length).toBeGreaterThan(400);
   expect([long.startsWith("aaaa"), long.endsWith("| tail -15"), long.length < 700]).toEqual([true, true, true]);
-});
-
-test("the last lines of an output are few, and none is blank", () => {
-  expect(lastWords(`${"x\n".repeat(100)}\n 1 failed\n\n 28 passed  \n\n`)).toBe("x\nx\n 1 failed\n 28 passed");
-  expect(lastWords("y".repeat(10_000)).length).toBe(500);
 });

@@ -39,6 +39,9 @@ describe("polling", () => {
     expect(thrice("process", { action: "read", id: "p1-1" })).toBeUndefined();
     expect(thrice("shell", { command: "sleep 5; curl -s localhost:3000" })).toBeUndefined();
     expect(thrice("shell", { command: "until test -e done; do sleep $n; done" })).toBeUndefined();
+    expect(thrice("shell", { command: "gh pr checks 12 --json state" })).toBeUndefined();
+    expect(thrice("shell", { command: "cd app && glab ci status" })).toBeUndefined();
+    expect(thrice("task_evidence", { task: "task_1", part: "checks" })).toBeUndefined();
   });
 
   test("control: the same without the wait is one", () => {
@@ -46,6 +49,9 @@ describe("polling", () => {
       ["read", { path: "p1-1" }],
       ["shell", { command: "curl -s localhost:3000" }],
       ["shell", { command: "cat sleep.txt" }],
+      ["shell", { command: "gh pr view 12" }],
+      ["shell", { command: "npm test" }],
+      ["task_evidence", { task: "task_1", part: "diff" }],
       ["grep", { command: "sleep 5" }],
     ] as const)
       expect(thrice(tool, input)).toEqual({ turns: 1, times: 3 });

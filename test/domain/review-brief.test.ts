@@ -79,6 +79,33 @@ describe("a brief", () => {
       parts: [{ part: 1, acceptance: ["one"], evidence: ["change: 1 file"] }],
     });
   });
+  test("has a line of a proof by contrast that could not be, and of what was seen before the last change the newest", () => {
+    const contrast = { result: "cannot-run" as const, command: "t", firstLines: "Cannot find module", reason: "flaky" };
+    const textOf = (reason: string, old = 0) => {
+      const pieces = [
+        ...Array.from({ length: old }, (_, at) => `OLD command \`npm test ${at}\` exit 1`),
+        "contrast no",
+      ];
+      const { evidence, ...rest } = goal([], pieces);
+      const shown = evidence.map((one) =>
+        one.kind === "contrast" ? { ...one, contrast: { ...contrast, reason } } : one,
+      );
+      return briefOf([{ ...rest, evidence: shown }], { request, later: [], rounds: [], diff: diff("two") });
+    };
+    expect(textOf("flaky")).toContain("- contrast: no\n  | Cannot find module\n");
+    expect(textOf("needs the new code")).toContain("- contrast: cannot tell: the tests need the new code\n\n");
+    expect(textOf("flaky")).not.toContain("Seen before");
+    expect(textOf("flaky", 10)).toContain(
+      "Seen before the last change, a line each:\n- 2 more, older ones\n- command: `npm test 2` exit 1\n",
+    );
+    expect(readBrief(textOf("flaky", 10)).parts[0]?.evidence).toEqual(["contrast: no"]);
+  });
+  test("names what was accepted before, which is no part of the request", () => {
+    const landed = { items: ['0123456789ab "A title" landed on main: 1 file, +1 -1: a.txt'], diff: "The diff is new." };
+    const text = briefOf([goal(["one"], [])], { request, later: [], rounds: [], landed, diff: diff("two") });
+    expect(text).toContain(`must still hold\n- ${landed.items[0]}\nThe diff is new.\n`);
+    expect(readBrief(text)).toMatchObject({ request, parts: [{ part: 1, acceptance: ["one"] }] });
+  });
   test("anything else has no parts", () => expect(readBrief("Do it.").parts).toEqual([]));
 });
 
@@ -109,6 +136,10 @@ describe("the rules as a reviewer", () => {
     expect(judged([goal(criterion, [])])).toEqual(["1 rejected"]);
     expect(judged([goal(criterion, ["OLD check npm test passed"])])).toEqual(["1 rejected"]);
     expect(judged([goal(criterion, ["check npm test passed", "check lint failed: exit 1"])])).toEqual(["1 rejected"]);
+    // What was red before the work is no fault of it.
+    const before = ["check npm test passed, failed before the work", "check lint failed: exit 1, before the work, too"];
+    expect(judged([goal(criterion, before)])).toEqual(["1 accepted"]);
+    expect(judged([goal(criterion, ["check npm test failed: exit 1, before the work, too"])])).toEqual(["1 rejected"]);
   });
   test("say of anything else that they cannot tell", () => {
     expect(judged([goal(["It is beautiful"], ["change 1 file"])])).toEqual(["1 inconclusive"]);

@@ -46,6 +46,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   check: true,
   contrast: true,
   "contrast-same": true,
+  revert: true,
   propose: true,
   compare: true,
   feedback: true,
@@ -54,6 +55,8 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   revise: true,
   accept: true,
   land: true,
+  "open-request": true,
+  "see-request": true,
   install: true,
   settle: true,
 };

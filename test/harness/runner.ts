@@ -4,7 +4,7 @@ import slow from "../slow.json" with { type: "json" };
 import { seededRandom } from "./random.ts";
 
 /**
- * Runs a part of the slow tests when the whole suite runs by day: of five that take about as long one, which one a seed
+ * Runs a part of the slow tests when the whole suite runs by day: of ten that take about as long one, which one a seed
  * says that is printed (TEST_SEED brings the same again). At night, and where files are named, all of them run.
  */
 export default class DayRunner extends TestRunner {
@@ -18,7 +18,7 @@ export default class DayRunner extends TestRunner {
 }
 
 /** How many of the slow tests share one run. */
-const share = 5;
+const share = 10;
 
 /** Those of `test/slow.json` that a run with this seed leaves out. */
 export const leftOut = (seed: number): Set<string> => {

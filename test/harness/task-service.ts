@@ -16,6 +16,7 @@ import type { Tasks } from "../../src/task/tasks.ts";
 import { createRunTask } from "../../src/task/worker/run.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import type { Workspaces } from "../../src/workspace/workspace.ts";
+import { noRepositories } from "./repositories.ts";
 import { endlessDisk } from "./disk.ts";
 
 export type TaskService = {
@@ -50,7 +51,16 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
   );
   const squads = createSquads(store.blobs, createCatalog({ dataDir: folder, external: [] }));
   const now = () => new Date();
-  const shared = { store, workspaces, squads, disk, limits: defaultLimits, log: silent, now };
+  const shared = {
+    store,
+    workspaces,
+    repositories: noRepositories,
+    squads,
+    disk,
+    limits: defaultLimits,
+    log: silent,
+    now,
+  };
   const tasks: Tasks = createTasks({
     ...shared,
     engine,

@@ -22,6 +22,7 @@ import type { Workspaces } from "../../src/workspace/workspace.ts";
 import { endlessDisk } from "../harness/disk.ts";
 import { temporary } from "../harness/project.ts";
 import { type Random, seededRandom } from "../harness/random.ts";
+import { noRepositories } from "../harness/repositories.ts";
 
 /**
  * A month of one Mission under a virtual clock: its own code over a real store, its Tasks played. They end, fail, are
@@ -134,6 +135,7 @@ export const playMonth = async (
       store,
       engine,
       workspaces: workspaces as unknown as Workspaces,
+      repositories: noRepositories,
       squads: createSquads(store.blobs, catalog),
       resolveModel: () => model,
       archive: () => Promise.reject(new Error("not part of this")),

@@ -31,7 +31,7 @@ describe("the list", () => {
 
   test("a text without a list is one item", () => {
     expect(items("- run the tests\n- run the build")).toEqual([
-      { title: "- run the tests", request: "- run the tests\n- run the build", after: [], squad: undefined },
+      { title: "run the tests", request: "- run the tests\n- run the build", after: [], squad: undefined },
     ]);
     expect(items("  \n")).toEqual([]);
   });

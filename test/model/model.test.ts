@@ -5,7 +5,7 @@ import { createBuiltinModel } from "../../src/model/builtin/builtin.ts";
 import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { startFront } from "./front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires, setUpModelLab } from "./lab.ts";
-import { answered, modelSuite, replyOf, requestOf, user } from "./suite.ts";
+import { answered, modelSuite, ownIDs, replyOf, requestOf, user } from "./suite.ts";
 
 setUpModelLab();
 
@@ -51,8 +51,23 @@ for (const wire of wires) {
       expect(front.seen).toHaveLength(2);
       const body = arrived();
       for (const part of ["Reading both.", "contents of a.txt", "contents of b.txt"]) expect(body).toContain(part);
-      if (wire.kind !== "google") for (const id of ["call_own0", "call_own1"]) expect(body.split(id)).toHaveLength(3);
+      const own = ownIDs(first);
+      expect(new Set(own).size).toBe(2);
+      if (wire.kind !== "google") for (const id of own) expect(body.split(`"${id}"`)).toHaveLength(3);
+      expect(body).not.toContain("call_own");
       expect(body.indexOf("contents of a.txt")).toBeLessThan(body.indexOf("contents of b.txt"));
+    });
+
+    test("control: calls that another model made have ids of ours", async () => {
+      const first = await replyOf(open(wire), requestOf([user("read two")]));
+      const { provider, ...foreign } = first;
+      expect(provider).toBeDefined();
+      for (const reply of [foreign, { ...first, provider: { ...(provider as object), ref: "other/one" } }]) {
+        await replyOf(open(wire), requestOf([user("read two"), ...answered(reply, () => "contents")]));
+        const ids = ["call_own0", "call_own1"];
+        if (wire.kind !== "google") for (const id of ids) expect(arrived().split(`"${id}"`)).toHaveLength(3);
+        for (const id of ownIDs(first)) expect(arrived()).not.toContain(id);
+      }
     });
 
     test("usage is counted", async () => {

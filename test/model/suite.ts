@@ -51,6 +51,12 @@ export const replyOf = async (model: Model, request: ModelRequest): Promise<Mode
   return reply;
 };
 
+/** The ids that the provider gave to the calls. */
+export const ownIDs = ({ provider }: Pick<ModelReply, "provider">): string[] =>
+  (provider as { parts: { type: string; id?: string }[] }).parts.flatMap(({ type, id }) =>
+    type === "call" && id !== undefined ? [id] : [],
+  );
+
 /** The reply as the next request holds it, with the ids and results that our side gave. */
 export const answered = (reply: ModelReply, output: NonNullable<ModelSubject["output"]>): PromptMessage[] => {
   const calls = reply.calls.map((call, index) => ({ ...call, callID: `call_own${index}` }));

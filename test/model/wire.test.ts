@@ -252,6 +252,15 @@ test.each([
   expect(arrived()).not.toMatch(chosen);
 });
 
+test("schemas of tools stay as they are: OpenAI's Responses API would make optional parameters required", async () => {
+  for (const wire of wires) {
+    await open(wire).reply(requestOf([user("say hello")]));
+    const told = arrived().includes('"strict":false');
+    expect([wire.name, told]).toEqual([wire.name, wire.name === "OpenAI Responses"]);
+    expect(arrived()).not.toContain('"strict":true');
+  }
+});
+
 describe("reasoning effort", () => {
   const sent = async (name: string, effort: Effort | undefined, more: { model?: string; toolChoice?: string } = {}) => {
     const { model, ...rest } = more;
@@ -282,6 +291,25 @@ describe("reasoning effort", () => {
     const { body, told } = await sent(name, undefined);
     expect(JSON.stringify(body)).not.toMatch(/"(reasoning|reasoning_effort|thinking|thinkingConfig|effort)":/);
     expect(told).toBeUndefined();
+  });
+
+  test.each([
+    ["OpenAI Responses", "gpt-5-mini", { reasoning: { effort: "minimal" } }],
+    ["OpenAI Responses", "gpt-5.1-codex", { reasoning: { effort: "low" } }],
+    ["OpenAI Responses", "gpt-5.2-pro", { reasoning: { effort: "medium" } }],
+    ["OpenAI Responses", "o3", { reasoning: { effort: "low" } }],
+    ["OpenAI chat", "o4-mini", { reasoning_effort: "low" }],
+    ["OpenAI-compatible", "gpt-oss:20b", { reasoning_effort: "low" }],
+    ["Google", "gemini-2.5-pro", { generationConfig: { thinkingConfig: { thinkingBudget: 128 } } }],
+    ["Google", "gemini-3-pro-preview", { generationConfig: { thinkingConfig: { thinkingLevel: "low" } } }],
+  ] as const)("%s: %s cannot go without, and is asked for the least that it takes", async (name, model, words) => {
+    expect((await sent(name, "none", { model })).body).toMatchObject(words);
+  });
+
+  test("a model with one level alone is told none", async () => {
+    expect(await sent("OpenAI Responses", "low", { model: "gpt-5-pro" })).toMatchObject({ told: undefined });
+    expect(front.seen.at(-1)?.body).not.toHaveProperty("reasoning.effort");
+    expect(await sent("OpenAI Responses", "low", { model: "gpt-5.1" })).toMatchObject({ told: "low" });
   });
 
   test("Claude is not asked to think where the tool is chosen for it; others are", async () => {

@@ -73,7 +73,7 @@ const scroll = async (page: Page, label: string): Promise<{ between: number; wor
 describe.skipIf(browserHere === undefined)("far too much", () => {
   test("50,000 lines: there at once at the end, whole after a while, and scrolled through smoothly", async () => {
     const began = performance.now();
-    const { page, complaints } = await open(`/ui/task/${ids[0]}`);
+    const { page, complaints } = await open(`/ui/task/${ids[0]}?tab=conversation`);
     await page
       .getByRole("log")
       .getByText(`Step ${turns - 1}`, { exact: false })
@@ -140,7 +140,9 @@ describe.skipIf(browserHere === undefined)("far too much", () => {
     const paths = [
       `/?project=${project}`,
       `/?project=${project}&view=board`,
-      ...["conversation", "changes", "checks", "topology", "events"].map((tab) => `/ui/task/${ids[1]}?tab=${tab}`),
+      ...["result", "conversation", "changes", "checks", "topology", "events"].map(
+        (tab) => `/ui/task/${ids[1]}?tab=${tab}`,
+      ),
     ];
     for (const path of paths) {
       await page.goto(service.url + path);

@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTask, makeLab, post, settledTask, shell } from "../harness/double/hostile-text.ts";
 import { makeProject, writeFiles } from "../harness/project.ts";
+import { sandboxesHere } from "../harness/sandboxes.ts";
 import { startService, type TestService } from "../harness/service.ts";
 
 /** What a Task leaves in the user's directory does not run as the service's user, whoever starts it. */
@@ -97,5 +98,30 @@ describe("set-ID in place", { timeout: 60_000 }, () => {
     await post(service.url, `/task/${id}/cancel`, directory, {});
     expect((await settledTask(service.url, id)).lifecycleStatus).toBe("cancelled");
     expect(left(directory)).toBe("");
+  });
+});
+
+const here = (await sandboxesHere()).some(({ tier }) => tier === 1);
+
+describe.runIf(here)("set-ID in place, where the kernel refuses it", { timeout: 60_000 }, () => {
+  const mark = "find . -type f -perm /6000 | grep -q . && touch was-there";
+  const run = async (tier?: 3) => {
+    await using lab = await makeLab({}, tier);
+    await using service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
+    const directory = makeProject(lab.folder(), { "a.txt": "a" });
+    const calls = Object.values(commands).map((command, at) =>
+      shell(`mkdir f${at} && cd f${at} && (${command}); cd .. ; ${mark}`),
+    );
+    const body = { ...lab.request([...calls, { text: "Done." }]), isolation: "directory" };
+    expect(await settledTask(service.url, await createTask(service.url, directory, body))).toMatchObject({
+      lifecycleStatus: "completed",
+      sandbox: { tier: tier ?? 1 },
+    });
+    return { left: left(directory), was: existsSync(join(directory, "was-there")) };
+  };
+
+  test("no such file is there at any time; control: without the filter it is until the end", async () => {
+    expect(await run()).toEqual({ left: "", was: false });
+    expect(await run(3)).toEqual({ left: "", was: true });
   });
 });

@@ -132,6 +132,12 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     ['agents/qa.md:5:1 runtime_not_allowed: runtime: Expected an agent of the configuration (small), got "big"'],
   ],
   [
+    "an effort for a program, which has a model of its own",
+    { "agents/qa.md": agentOf("qa", "runtime: acp:small\neffort: high\n") },
+    {},
+    ["agents/qa.md:6:1 runtime_not_allowed: effort: Expected none with a runtime, which brings its own model"],
+  ],
+  [
     "hidden text",
     { "skills/routes/SKILL.md": "---\nname: routes\ndescription: x\n---\na\u202eb" },
     {},

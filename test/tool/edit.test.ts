@@ -18,7 +18,7 @@ const made = (text: string, old: string, fresh: string, all = false): string => 
 };
 
 describe("several edits", () => {
-  test("are made in order, each on the result of the one before, as one change with one diff", async () => {
+  test("are made in order, each on the result of the one before, as one change with one answer", async () => {
     const { call, get } = await lab.open({ "a.ts": "one\ntwo\nthree\n" });
     const edits = [
       { old: "one", new: "1" },
@@ -27,7 +27,7 @@ describe("several edits", () => {
     ];
     expect(await call("edit", { path: "a.ts", edits })).toEqual({
       outcome: "ok",
-      output: "Replaced 3 matches in a.ts.\n--- a/a.ts\n+++ b/a.ts\n@@ -1,3 +1,3 @@\n-one\n-two\n-three\n+1\n+2\n+3\n",
+      output: "Replaced 3 matches in a.ts (+3 -3).\n1\t1\n2\t2\n3\t3",
     });
     expect(get("a.ts")).toBe("1\n2\n3\n");
   });
@@ -50,6 +50,62 @@ describe("several edits", () => {
     ];
     expect((await call("edit", { path: "a.ts", edits: undone })).output).toContain("undo each other");
     expect((await call("edit", { path: "a.ts", edits: [] })).output).toContain("invalid");
+  });
+});
+
+describe("the answer", () => {
+  const numbers = (from: number, to: number) =>
+    Array.from({ length: to - from + 1 }, (_, at) => `line ${from + at}\n`).join("");
+
+  test("has the changed lines and three around each place, with the numbers that they have now; never the text again", async () => {
+    const { call } = await lab.open({ "a.txt": numbers(1, 120) });
+    const given = numbers(1001, 1040);
+    const { output } = await call("edit", {
+      path: "a.txt",
+      edits: [
+        { old: "line 10\n", new: given },
+        { old: "line 100\nline 101\n", new: "" },
+      ],
+    });
+    expect(output).toBe(
+      `Replaced 2 matches in a.txt (+40 -3).
+  7\tline 7
+  8\tline 8
+  9\tline 9
+ 10\tline 1001
+ 11\tline 1002
+ 12\tline 1003
+ 13\tline 1004
+… 32 more lines as you gave them …
+ 46\tline 1037
+ 47\tline 1038
+ 48\tline 1039
+ 49\tline 1040
+ 50\tline 11
+ 51\tline 12
+ 52\tline 13
+…
+136\tline 97
+137\tline 98
+138\tline 99
+139\tline 102
+140\tline 103
+141\tline 104`,
+    );
+    expect(output).not.toContain("line 1020");
+    // The numbers are those that a read has.
+    const { output: read } = await call("read", { path: "a.txt", offset: 136, limit: 6 });
+    for (const line of output.split("\n").slice(-6)) expect(read).toContain(line.trim());
+  });
+
+  test("control: what is short is shown whole, and a file of one line needs no more", async () => {
+    const { call } = await lab.open({ "a.txt": "a", "b.txt": "x\n" });
+    expect((await call("edit", { path: "a.txt", edits: [{ old: "a", new: numbers(1, 9) }] })).output).toBe(
+      `Replaced 1 match in a.txt (+9 -1).\n${Array.from({ length: 9 }, (_, at) => `${`${at + 1}`.padStart(2)}\tline ${at + 1}`).join("\n")}`,
+    );
+    expect((await call("edit", { path: "b.txt", edits: [{ old: "x\n", new: "" }] })).output).toBe(
+      "Replaced 1 match in b.txt (+0 -1).",
+    );
   });
 });
 
@@ -129,8 +185,8 @@ describe("white space", () => {
     expect(made("const x = 2;\n", "const x = 1;\n", "const x = 2;\n")).toContain("is there already, at line 1.");
     const { call } = await lab.open({ "a.py": "    a = 1\n    b = 2\n" });
     const { output } = await call("edit", { path: "a.py", edits: [{ old: "a = 1\nb = 2\n", new: "a = 1\nc = 3\n" }] });
-    expect(output).toContain("Replaced 1 match in a.py.\nYour `old` was indented otherwise;");
-    expect(output).toContain("-    b = 2\n+    c = 3\n");
+    expect(output).toContain("Replaced 1 match in a.py (+1 -1).\nYour `old` was indented otherwise;");
+    expect(output).toContain("1\t    a = 1\n2\t    c = 3");
   });
 });
 

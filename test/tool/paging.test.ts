@@ -60,7 +60,9 @@ test("search: context stands once, belongs to the matches of the page, and globs
     "a.py\n  5- 5\n  6: x6\n  7- 7\n… matches 2 to 2 of 2 …",
   );
   expect((await call("search", { pattern: "x", glob: "!*.py", mode: "files" })).output).toBe("a.ts");
-  expect((await call("search", { pattern: "x", glob: "**/.git/**", mode: "files" })).output).toContain("No match");
+  expect((await call("search", { pattern: "x", glob: "**/.git/**", mode: "files" })).output).toContain(
+    "No file fits the glob",
+  );
   expect((await call("search", { pattern: "x", type: "nosuch" })).output).toContain("unrecognized file type");
   expect((await call("search", { pattern: "zzz" })).output.length).toBeLessThan(600);
 });

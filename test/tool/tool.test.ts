@@ -313,6 +313,11 @@ describe("search", () => {
     );
     expect((await call("search", { pattern: "(a, b)", literal: true, glob: "*.js" })).output).toContain("src/sum.js");
     expect((await call("search", { pattern: "sum", path: "README.md" })).output).toBe("No match in README.md.");
+    // A glob that fits nothing is another thing than a pattern that matches nothing.
+    expect((await call("search", { pattern: "sum", path: "src", glob: "{math,other}/*.nope" })).output).toBe(
+      "No file in src fits the glob `{math,other}/*.nope`, so nothing was searched. One with a `/` in it begins at the project's root.",
+    );
+    expect((await call("search", { pattern: "zebra", glob: "*.md" })).output).toMatch(/^No match/);
   });
   test("hidden files yes; ignored, binary, secret files and .git no", async () => {
     put(".hidden/a.txt", "needle\n");
@@ -396,11 +401,11 @@ describe("write and edit", () => {
     expect(readFileSync(join(temp, "victim.txt"), "utf8")).toBe("safe");
     rmSync(join(temp, "victim.txt"));
   });
-  test("edit replaces the one match and shows a diff", async () => {
+  test("edit replaces the one match and shows its line", async () => {
     const result = await edit("src/sum.js", "a - b", "a + b");
     expect(result.outcome).toBe("ok");
     expect(result.output).toBe(
-      "Replaced 1 match in src/sum.js.\n--- a/src/sum.js\n+++ b/src/sum.js\n@@ -1,2 +1,2 @@\n-export const sum = (a, b) => a - b;\n+export const sum = (a, b) => a + b;\n export const one = 1;\n",
+      "Replaced 1 match in src/sum.js (+1 -1).\n1\texport const sum = (a, b) => a + b;\n2\texport const one = 1;",
     );
     expect(get("src/sum.js")).toContain("a + b");
   });

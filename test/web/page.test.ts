@@ -114,7 +114,8 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     await compose(directory, 'replace "one" with "two" in a.txt', { checks: ["grep -q two a.txt"] });
     await state("Completed").waitFor();
     expect(readText(directory, "a.txt")).toBe("two\n");
-    expect(await page.getByRole("log").innerText()).toContain("Landed");
+    await tab("Conversation").click();
+    await page.getByRole("log").getByText("Landed").first().waitFor();
 
     await tab("Changes").click();
     const diff = page.getByRole("region", { name: "Changes of a.txt" });
@@ -167,6 +168,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   test("what a model says, does and is asked further; the conversation is no place for markup", async () => {
     await compose(project(), "look", { model: "mock/large" });
     await state("Completed").waitFor();
+    await tab("Conversation").click();
     const log = page.getByRole("log");
     await log.getByText("<b>really</b>").first().waitFor();
     expect(await log.locator("b").count()).toBe(0);
@@ -192,7 +194,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     await page.getByLabel("Reason, shown with the Task").fill("changed my mind");
     await page.getByRole("button", { name: "Cancel the Task" }).click();
     await state("Cancelled").waitFor();
-    await page.getByRole("region", { name: "The Task" }).getByText("changed my mind").waitFor();
+    await page.getByRole("region", { name: "Result" }).getByText("changed my mind").waitFor();
   });
 
   test("the list follows by itself what happens elsewhere, and filters live in the address", async () => {
@@ -204,6 +206,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
       body: { request: "run the checks", title: "Made by curl", productPillar: "code", checks: ["true"] },
     });
     await page.getByRole("link", { name: /Made by curl Completed/ }).waitFor();
+    await page.getByRole("button", { name: "Filters" }).click();
     await page.getByLabel("Any state").selectOption("failed");
     await page.getByText("No Task matches these filters.").waitFor();
     expect(page.url()).toContain("state=failed");

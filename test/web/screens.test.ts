@@ -43,12 +43,14 @@ afterAll(async () => {
 const screens = (): string[] =>
   night
     ? allScreens()
-    : allScreens().filter((path) => /^\/(\?project=[^&]*$|ui\/(task|missions).*(changes|missions))/.test(path));
+    : allScreens().filter((path) => /^\/(\?project=[^&]*$|ui\/(task|missions).*(result|changes|missions))/.test(path));
 const allScreens = (): string[] => [
   "/",
   `/?project=${project}`,
   `/?project=${project}&view=board`,
-  ...["conversation", "changes", "checks", "topology", "events"].map((tab) => `/ui/task/${taskID}?tab=${tab}`),
+  ...["result", "conversation", "changes", "checks", "topology", "events"].map(
+    (tab) => `/ui/task/${taskID}?tab=${tab}`,
+  ),
   `/ui/missions?project=${project}`,
   "/ui/squads",
   "/ui/squad/advanced",

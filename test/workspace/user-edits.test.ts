@@ -143,7 +143,7 @@ const interleave = async (seed: number, tasks: number): Promise<Outcome> => {
     for (const body of bodies.split("\0").slice(0, -1)) expect(body, story()).toMatch(/\nTask: t\d+\n/);
   };
 
-  /** A Task, step by step, as task/step/land.ts takes them; between two steps anything may happen. */
+  /** A Task, step by step, as task/step/landing/land.ts takes them; between two steps anything may happen. */
   let turn: number | undefined;
   const mayLand = (number: number) => turn === undefined || turn === number;
   const taskOf = async function* (number: number): AsyncGenerator<string> {

@@ -4,6 +4,7 @@ import type { ErrorBody } from "../../src/protocol/error.ts";
 import type { Overview } from "../../src/protocol/overview.ts";
 import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
+import { isAddress, whereOf } from "./place.ts";
 
 /** The typed client of the service. The browser adds the credentials that it asked the user for. */
 export const client = createServiceClient({ baseUrl: window.location.origin });
@@ -58,12 +59,47 @@ export const tasksOf = (directory: string, filters: Filters) =>
     initialPageParam: null as Cursor,
     queryFn: async ({ pageParam, signal }): Promise<TaskSummary[]> => {
       const given = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== undefined));
-      return ask(client.task.list({ query: { directory, limit: pageSize, ...given, ...pageParam }, signal }));
+      return ask(
+        client.task.list({ query: { ...whereOf(directory), limit: pageSize, ...given, ...pageParam }, signal }),
+      );
     },
     getNextPageParam: (page): Cursor => {
       const last = page.length < pageSize ? undefined : page.at(-1);
       return last === undefined ? null : { cursorUpdated: String(last.updated), cursorTaskID: last.taskID };
     },
+  });
+
+/** How many Tasks of each project the view of all projects reads, and of how many projects. */
+const perProject = 30;
+const mostProjects = 20;
+
+/** The newest Tasks of these projects together, the newest first. A project that cannot be read is left out. */
+export const tasksEverywhere = (directories: readonly string[]) =>
+  queryOptions({
+    queryKey: ["everywhere", directories],
+    queryFn: async ({ signal }): Promise<TaskSummary[]> => {
+      const lists = await Promise.all(
+        directories.slice(0, mostProjects).map((directory) =>
+          ask(client.task.list({ query: { directory, limit: perProject }, signal })).catch((error: unknown) => {
+            if (isFinal(error)) return [];
+            throw error;
+          }),
+        ),
+      );
+      return lists.flat().toSorted((a, b) => b.updated - a.updated);
+    },
+    placeholderData: (before) => before,
+  });
+
+/** The address of the repository whose files the service keeps in this directory; null: it is not one. */
+export const addressOf = (directory: string) =>
+  queryOptions({
+    queryKey: ["address", directory],
+    queryFn: async ({ signal }): Promise<string | null> => {
+      const [newest] = await ask(client.task.list({ query: { directory, limit: 1 }, signal }));
+      return newest?.repository?.url ?? null;
+    },
+    staleTime: Number.POSITIVE_INFINITY,
   });
 
 export const boardOf = (taskID: string) =>
@@ -103,7 +139,9 @@ export const projects = queryOptions({
 export const squadsOf = (directory: string | undefined) =>
   queryOptions({
     queryKey: ["squads", directory ?? ""],
-    queryFn: ({ signal }) => ask(client.squad.list({ query: directory === undefined ? {} : { directory }, signal })),
+    // A repository's own squads are known once it was fetched.
+    queryFn: ({ signal }) =>
+      ask(client.squad.list({ query: directory === undefined || isAddress(directory) ? {} : { directory }, signal })),
     staleTime: 60_000,
   });
 

@@ -124,7 +124,4 @@ export const tokens = (value: number): string => {
   return `${(value / 1_000_000).toFixed(2)}M`;
 };
 
-/** The last part of a path, by which people know a project. */
-export const nameOf = (directory: string): string => directory.replace(/\/+$/, "").split("/").at(-1) || directory;
-
 export const short = (commit: string | null): string => (commit ?? "").slice(0, 10);

@@ -1,9 +1,12 @@
 import { useSearch } from "@tanstack/react-router";
+import { allProjects, isAddress } from "./place.ts";
 import { recentProjects } from "./settings.ts";
 
-/** The project whose squads and webhooks are shown. */
+/** The project whose squads, Missions and webhooks are shown: a directory. */
 
 export const useProject = (): string | undefined => {
   const { project } = useSearch({ from: "__root__" });
-  return project ?? recentProjects()[0];
+  return project === undefined || project === allProjects || isAddress(project)
+    ? recentProjects().find((recent) => !isAddress(recent))
+    : project;
 };

@@ -8,7 +8,7 @@ import {
 import type { TaskSummary } from "../../src/protocol/task/status.ts";
 import { Missing } from "./component/layout/empty.tsx";
 import { Home } from "./home/home.tsx";
-import type { HomeSearch, TaskSearch } from "./search.ts";
+import { type HomeSearch, type TaskSearch, tabs } from "./search.ts";
 import { Shell } from "./shell/shell.tsx";
 
 /** The screens. Their addresses begin with /ui, so that none is ever one of the API's. */
@@ -27,7 +27,7 @@ const priority = oneOf<TaskSummary["priority"]>("critical", "high", "normal", "l
 
 const pillar = oneOf<TaskSummary["productPillar"]>("code", "work");
 
-const tab = oneOf("conversation", "changes", "checks", "topology", "events");
+const tab = oneOf(...tabs);
 
 /** Leaves out undefined values, so that they do not appear in the address. */
 const given = <T extends object>(values: T): Partial<T> =>

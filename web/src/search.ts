@@ -12,7 +12,8 @@ export type HomeSearch = {
   archived?: boolean;
 };
 
-export const tabs = ["conversation", "changes", "checks", "topology", "events"] as const;
+/** `result`: of an ended Task, which opens there. */
+export const tabs = ["result", "conversation", "changes", "checks", "topology", "events"] as const;
 
 export type Tab = (typeof tabs)[number];
 

@@ -1,4 +1,6 @@
-import { lastWords, shownCommand } from "../../domain/evidence/named-command.ts";
+import { exitCodeOf } from "../../domain/evidence/exit-code.ts";
+import { shownCommand } from "../../domain/evidence/named-command.ts";
+import { tellingLines } from "../../domain/evidence/output.ts";
 import { repetitionNote } from "../../domain/session/repetition.ts";
 import { repetitionOf } from "../../domain/session/session.ts";
 import { type AssistantMessage, messagesOf } from "../../domain/conversation/message.ts";
@@ -65,7 +67,8 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
   }
   // Redact first, because comparing with earlier results and the length limit both apply to the text as it is stored.
   const clean = turn.store.redact(result.output);
-  const output = clean + noted(turn, call, { ...result, output: clean });
+  const news = turn.news?.(call.tool);
+  const output = `${clean}${noted(turn, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}`;
   await turn.record([
     ...(result.facts ?? []),
     finished(turn, call, {
@@ -74,7 +77,7 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
       ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
       exitCode: result.exitCode ?? null,
       durationMs: Math.round(performance.now() - started),
-      ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence) }),
+      ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence, result.exitCode) }),
       ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
     }),
   ]);
@@ -84,11 +87,17 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
 const proofOf = (
   { store }: AgentSession,
   { command, output, ...rest }: NonNullable<ToolResult["evidence"]>,
-): NonNullable<EventData["tool.finished"]["evidence"]> => ({
-  ...rest,
-  command: shownCommand(store.redact(command)),
-  lastLines: lastWords(store.redact(output)),
-});
+  exitCode: number | undefined,
+): NonNullable<EventData["tool.finished"]["evidence"]> => {
+  const { last, masked } = exitCodeOf(command);
+  const red = exitCode !== 0;
+  return {
+    ...rest,
+    ...(last ? { last } : {}),
+    command: shownCommand(store.redact(command)),
+    lastLines: tellingLines(store.redact(output), { red, suspect: red || masked }),
+  };
+};
 
 const bytesOf = (text: string | Uint8Array): Uint8Array => (typeof text === "string" ? Buffer.from(text) : text);
 

@@ -1,5 +1,6 @@
 import { isFull } from "../../domain/conversation/compaction.ts";
 import { type DomainEvent, isMission } from "../../domain/event.ts";
+import { emptyReplies } from "../../domain/conversation/message.ts";
 import { budgetWarnings } from "../../domain/session/budget.ts";
 import { newID } from "../../id.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
@@ -22,7 +23,11 @@ import { afterFailure } from "./failure.ts";
 export const runAgent = (turn: AgentSession): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
 
 const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> => {
-  const system = turn.system ?? systemOf(turn.agent, turn.task(), turn.facts, turn.teammates);
+  const made =
+    turn.system ?? systemOf(turn.agent, turn.task(), { ...turn.facts, window: turn.model.window }, turn.teammates);
+  const { system, isNew } = (await turn.opening?.(made)) ?? { system: made, isNew: false };
+  /** Still to be kept, with the next reply. */
+  let unkept = isNew ? system : undefined;
   const overhead = system.length + JSON.stringify(turn.specs).length;
   const prompts = createPrompts(turn.store.blobs, turn.model.window, !isMission(turn.stream));
   const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
@@ -48,7 +53,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     const started = performance.now();
     const said = await turn.model.reply({
       system,
-      messages: await prompts.next(turn.chat, turn.last, demand?.words),
+      messages: await prompts.next(turn.chat, turn.last, demand?.words ?? wordsAfter(turn)),
       // Also in the last turn, because providers reject a history with calls when no tools are sent. Calls in that
       // reply are not run.
       tools: turn.specs,
@@ -80,10 +85,12 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     const reply =
       demand === undefined ? said : { ...said, calls: said.calls.filter(({ tool }) => tool === demand.tool) };
     shortened = false;
-    await turn.record(await replyEvents(turn, messageID, read, durationMs, reply));
+    const finish = finishOf(turn, reply);
+    await turn.record(await replyEvents(turn, messageID, { read, durationMs, unkept }, { ...reply, finish }));
+    unkept = undefined;
     const calls = turn.chat.turn?.reply.calls ?? [];
     if (calls.length === 0) {
-      if (!turn.last && (reply.finish === "length" || turn.demand?.() !== undefined)) continue;
+      if (!turn.last && (finish === "length" || finish === "empty" || turn.demand?.() !== undefined)) continue;
       return;
     }
     await runCalls(
@@ -93,6 +100,30 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     );
   }
 };
+
+/** So often in a row an empty reply is asked for again; the next one ends the work, for the checks to judge. */
+const askedAgain = 2;
+
+/** Neither words nor calls: some models end so by mistake. A reviewer has a demand of its own. */
+const isEmpty = ({ chat, last, demand }: AgentSession, { text, calls, finish }: ModelReply): boolean =>
+  !last &&
+  demand === undefined &&
+  finish === "end" &&
+  calls.length === 0 &&
+  text.trim() === "" &&
+  emptyReplies(chat) < askedAgain;
+
+/** How the agent's turn ends; calls of the last one are not run. */
+const finishOf = (turn: AgentSession, reply: ModelReply): ModelReply["finish"] => {
+  if (reply.calls.length > 0 && !turn.last) return "calls";
+  if (isEmpty(turn, reply)) return "empty";
+  return reply.finish === "calls" || turn.last ? "end" : reply.finish;
+};
+
+const wordsAfter = ({ chat, demand }: AgentSession): string | undefined =>
+  demand === undefined && emptyReplies(chat) > 0
+    ? "Your last reply was empty. Go on with a call; or, if all is done, say what you did."
+    : undefined;
 
 const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown => {
   if (call?.invalid !== undefined) return markInvalid(call.invalid);
@@ -107,8 +138,7 @@ const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown => 
 const replyEvents = async (
   turn: AgentSession,
   messageID: string,
-  read: number,
-  durationMs: number,
+  { read, durationMs, unkept }: { read: number; durationMs: number; unkept: string | undefined },
   reply: ModelReply,
 ): Promise<DomainEvent[]> => {
   const { sessionID, agent, model, store } = turn;
@@ -127,7 +157,8 @@ const replyEvents = async (
       }),
     ),
   );
-  const finish = calls.length > 0 ? "calls" : reply.finish === "calls" || turn.last ? "end" : reply.finish;
+  const told = turn.chat.unread.find(({ version, message }) => version <= read && message.before !== undefined);
+  const before = told?.message.before;
   return [
     {
       type: "reply.finished",
@@ -139,11 +170,15 @@ const replyEvents = async (
         read,
         text: await keepText(store.blobs, reply.text),
         calls: calls.map(({ callID }) => callID),
-        finish,
+        finish: reply.finish,
         failure: null,
         usage: reply.usage,
         durationMs,
         ...(reply.effort === undefined ? {} : { effort: reply.effort }),
+        ...(unkept === undefined ? {} : { system: await store.blobs.put(Buffer.from(unkept)) }),
+        ...(told === undefined || before === undefined
+          ? {}
+          : { before: { messageID: told.message.messageID, text: before } }),
         ...(reply.provider === undefined ? {} : { provider: reply.provider }),
       },
     },

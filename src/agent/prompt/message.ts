@@ -70,22 +70,24 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, f
 const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: boolean): Promise<PromptMessage> => {
   switch (message.role) {
     case "user": {
-      const { messageID, source, summary } = message;
+      const { messageID, source, summary, passed } = message;
       const names = message.attachments.map(({ filename }) => filename);
       const paths = attachmentPaths(messageID, names);
       const files = await Promise.all(
         message.attachments.map(async (ref, index) => ({
           ...(await loadFile(ref, blobs)),
-          ...(filed ? { path: paths[index] ?? "" } : {}),
+          // Its own files need not have what came with a message to the Task.
+          ...(filed && passed !== true ? { path: paths[index] ?? "" } : {}),
         })),
       );
       const restarted = message.restarted === true ? { restarted: true } : {};
-      const text = await requireText(blobs, message.text);
+      const said = await requireText(blobs, message.text);
+      const text = message.before === undefined ? said : `${message.before}\n\n${said}`;
       return {
         role: "user",
         messageID,
         source,
-        text: summary === undefined ? text : afterSummary(text, summary.note),
+        text: summary === undefined ? (passed === true ? toAll(text) : text) : afterSummary(text, summary.note),
         files,
         ...restarted,
       };
@@ -117,6 +119,9 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: b
     }
   }
 };
+
+const toAll = (text: string): string =>
+  `The user says to everybody who works on this Task; where it differs from your brief, it counts:\n\n${text}`;
 
 const afterSummary = (summary: string, note: string | null): string => {
   const noted = note === null ? "" : `\n\n# Your note\n\n${note}`;

@@ -32,30 +32,29 @@ const changesNothing = ({ name, tools, delegates }: AgentSpec, { production }: T
   production !== null ||
   (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => changing.has(tool)));
 
-const taskPart = (agent: AgentSpec, state: TaskState, { about = [], detected, project, own = [] }: Facts): string => {
+const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
+  const { about = [], detected, project } = facts;
   const reads = changesNothing(agent, state);
   const lines = [
     (reads ? pillarsToRead : pillars)[state.productPillar],
     "",
     "This Task",
     state.isolation === "worktree"
-      ? "- You work in a Git worktree made for this Task; the user's own checkout is not yours to touch."
+      ? "- You work in a Git worktree of this Task; the user's own checkout is not yours to touch."
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
   lines.push(...about.map((line) => `- ${line}`));
   if (state.isolation === "worktree" && agent.name === "orchestrator" && !reads)
     lines.push(
-      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it what changed and why in a few lines: of the whole change for the whole request, not of this conversation or your last step.",
+      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed and why since the last landing, not in your last step.",
+      "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",
     );
+  if (agent.name === "orchestrator") lines.push(...boundsOf(state, facts));
   if (project !== undefined && project.languages.length > 0)
     lines.push(
       `- Languages: ${project.languages.join(", ")}.${project.managers.length > 0 ? ` Built with ${project.managers.join(", ")}.` : ""}`,
     );
-  const commands = Object.entries(detected);
-  if (commands.length > 0)
-    lines.push(
-      `- The project's own commands: ${commands.map(([kind, run]) => `${kind} = \`${run}\``).join(", ")}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
-    );
+  if (Object.keys(detected).length > 0) lines.push(`- The project's own commands: ${commandsOf(facts)}`);
   if (project !== undefined && project.layout !== "") lines.push(`- At its root: ${project.layout}`);
   if (state.checks.length > 0 && !reads)
     lines.push(
@@ -63,6 +62,44 @@ const taskPart = (agent: AgentSpec, state: TaskState, { about = [], detected, pr
       ...state.checks.map((check) => `  - ${aimOf(check)} (${check.kind}${check.required ? "" : ", advisory"})`),
     );
   return lines.join("\n");
+};
+
+/** Below this, in tokens, a window is one to plan with. */
+const smallWindow = 100_000;
+
+/** What there is for the whole Task. */
+const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): string[] => {
+  const { maxTokens, maxCostUSD, maxMinutes, maxSteps } = budget ?? {};
+  const caps = [
+    ...(maxTokens === undefined ? [] : [`${maxTokens.toLocaleString("en")} tokens`]),
+    ...(maxCostUSD === undefined ? [] : [`${maxCostUSD} USD`]),
+    ...(maxMinutes === undefined ? [] : [`${maxMinutes} min`]),
+    ...(maxSteps === undefined ? [] : [`${maxSteps} replies`]),
+  ];
+  return [
+    ...(window < smallWindow ? [`- Your window: ${window.toLocaleString("en")} tokens.`] : []),
+    ...(caps.length === 0 ? [] : [`- Budget of the Task, all agents together: ${caps.join(", ")}.`]),
+  ];
+};
+
+/** What the service can run of them, and what it cannot. */
+const commandsOf = ({ detected, blocked = {}, own = [] }: Facts): string => {
+  const shown = (kinds: readonly (keyof Facts["detected"])[]) =>
+    kinds.map((kind) => `${kind} = \`${detected[kind]}\``).join(", ");
+  const kinds = Object.keys(detected) as (keyof Facts["detected"])[];
+  const running = kinds.filter((kind) => blocked[kind] === undefined);
+  const runs =
+    running.length === 0
+      ? []
+      : [
+          `${shown(running)}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
+        ];
+  const causes = [...new Set(Object.values(blocked))];
+  const cannot = causes.map(
+    (why) =>
+      `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}. The service cannot run these; prove it by other commands.`,
+  );
+  return [...runs, ...cannot].join(" ");
 };
 
 const aimOf = (check: CheckSpec): string =>

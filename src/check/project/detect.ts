@@ -1,5 +1,6 @@
 import type { Facts } from "../../model/model.ts";
 import type { Entry, Files } from "../../workspace/file/files.ts";
+import { type HasProgram, missingIn } from "./installed.ts";
 import { namedCommands } from "./named.ts";
 import { scriptsOf } from "./script.ts";
 
@@ -12,6 +13,8 @@ type Commands = Facts["detected"];
 type Found = { language?: string; manager?: string; commands: Commands };
 export type Detected = {
   detected: Commands;
+  /** Those of them that cannot run here, with the program that is not there. */
+  missing: { [K in keyof Commands]: string };
   project: NonNullable<Facts["project"]>;
   /** Every command that a manifest names, also those below the root. */
   named: string[];
@@ -21,7 +24,12 @@ export type Detected = {
  * `names`: entries at the project's root. `lockfiles`: these and the entries at the repository's top, where a
  * workspace's lockfile is.
  */
-type Look = { names: ReadonlySet<string>; lockfiles: ReadonlySet<string>; text: (path: string) => Promise<string> };
+type Look = {
+  names: ReadonlySet<string>;
+  lockfiles: ReadonlySet<string>;
+  text: (path: string) => Promise<string>;
+  has: HasProgram;
+};
 
 const kinds = ["test", "build", "lint", "typecheck"] as const;
 const maxManifest = 1024 * 1024;
@@ -33,7 +41,12 @@ const folderEntries = 60;
 /** Folders that say nothing about the project. */
 const others = /^(\.(?!github$)|node_modules$|vendor$|target$|dist$|build$|out$|coverage$|venv$|__pycache__$)/;
 
-export const detectProject = async (files: Files, top: Files = files): Promise<Detected> => {
+/** `has`: without it, every program is taken to be there. */
+export const detectProject = async (
+  files: Files,
+  top: Files = files,
+  has: HasProgram = () => Promise.resolve(true),
+): Promise<Detected> => {
   const root = await entriesOf(files, "", rootEntries);
   const names = new Set(root.map(({ path }) => path));
   const above = top.root === files.root ? [] : await entriesOf(top, "", rootEntries);
@@ -43,7 +56,9 @@ export const detectProject = async (files: Files, top: Files = files): Promise<D
       ({ bytes }) => bytes.toString("utf8"),
       () => "",
     );
-  const found = (await Promise.all(detectors.map(async (detector) => detector({ names, lockfiles, text })))).flat();
+  const found = (
+    await Promise.all(detectors.map(async (detector) => detector({ names, lockfiles, text, has })))
+  ).flat();
 
   const below: Entry[] = [];
   for (const { path } of root
@@ -53,6 +68,7 @@ export const detectProject = async (files: Files, top: Files = files): Promise<D
   const detected = Object.assign({}, ...found.map(({ commands }) => commands)) as Commands;
   return {
     detected,
+    missing: await missingOf(detected, names.has("package.json") ? await text("package.json") : "", has),
     named: await namedCommands(
       [...root, ...below].map(({ path }) => path),
       Object.values(detected),
@@ -70,6 +86,16 @@ export const detectProject = async (files: Files, top: Files = files): Promise<D
         .slice(0, 20),
     },
   };
+};
+
+const missingOf = async (detected: Commands, manifest: string, has: HasProgram): Promise<Detected["missing"]> => {
+  const missing: Detected["missing"] = {};
+  for (const kind of kinds) {
+    const command = detected[kind];
+    const program = command === undefined ? undefined : await missingIn(command, manifest, has);
+    if (program !== undefined) missing[kind] = program;
+  }
+  return missing;
 };
 
 const entriesOf = (files: Files, path: string, limit: number): Promise<Entry[]> =>
@@ -191,11 +217,12 @@ const fromPython = async ({ names, lockfiles, text }: Look): Promise<Found[]> =>
   ];
 };
 
-const fromPackage = async ({ names, lockfiles, text }: Look): Promise<Found[]> => {
+const fromPackage = async ({ names, lockfiles, text, has }: Look): Promise<Found[]> => {
   if (!names.has("package.json")) return [];
   const manifest = await text("package.json");
   const scripts = scriptsOf(manifest);
   const manager = nodeManager(manifest, lockfiles);
+  const runner = manager === "npm" || (await has(manager)) || !(await has("npm")) ? manager : "npm";
   const commands: Commands = {};
   for (const kind of kinds) {
     const script = [kind, ...(kind === "typecheck" ? ["type-check", "check-types"] : [])].find(
@@ -203,10 +230,11 @@ const fromPackage = async ({ names, lockfiles, text }: Look): Promise<Found[]> =
     );
     // `bun test` is Bun's own test runner, not the script.
     if (script !== undefined)
-      commands[kind] = script === "test" && manager !== "bun" ? `${manager} test` : `${manager} run ${script}`;
+      commands[kind] = script === "test" && runner !== "bun" ? `${runner} test` : `${runner} run ${script}`;
   }
   const workspaces = names.has("pnpm-workspace.yaml") || /"workspaces"\s*:/.test(manifest);
-  return [{ manager: workspaces ? `${manager} (workspaces)` : manager, commands }];
+  const named = workspaces ? `${manager} (workspaces)` : manager;
+  return [{ manager: runner === manager ? named : `${named}, not installed here: npm runs its scripts`, commands }];
 };
 
 const nodeManager = (manifest: string, lockfiles: ReadonlySet<string>): string => {

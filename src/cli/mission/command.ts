@@ -1,10 +1,8 @@
 import { type Command, Option } from "commander";
-import { parseAmount, type CommandParts, type Shared, parseCount } from "../context.ts";
+import { collect, parseAmount, type CommandParts, type Shared, parseCount } from "../context.ts";
 import type { WakeOptions } from "./action.ts";
 
 /** The commands of `sortie mission …`: arguments and options. The actions are loaded on use. */
-
-export const collect = (value: string, before: string[] = []) => [...before, value];
 
 export const addMissionCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const mission = program
@@ -35,6 +33,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   speaking(
     mission
       .command("ls")
+      .alias("list")
       .description("the project's Missions, last update first")
       .option("--search <text>", "title, id or directory")
       .option("--all", "archived ones too")

@@ -2,11 +2,12 @@ import { createWriteStream } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Artifact, TaskStatus } from "../../protocol/task/status.ts";
+import type { MessageAccepted } from "../../protocol/task/accepted.ts";
+import type { Artifact } from "../../protocol/task/status.ts";
 import { connect, expectData, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import { closing, follow, show, watch } from "./follow.ts";
+import { follow, show, watch } from "./follow.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line, money, table } from "../terminal/format.ts";
 import { headOf } from "../verify/verify.ts";
@@ -17,7 +18,7 @@ import { headOf } from "../verify/verify.ts";
  */
 
 type Emit = (value: object) => void;
-type Context = { target: Target; screen: Screen; emit: Emit | undefined };
+export type Context = { target: Target; screen: Screen; emit: Emit | undefined };
 
 export const list = async ({ all, limit }: { all?: true; limit: number }, { target, screen, emit }: Context) => {
   const service = connect(target);
@@ -43,60 +44,6 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
   return exit.completed;
 };
 
-export const view = async (given: string, { target, screen, emit }: Context) => {
-  const service = connect(target);
-  const taskID = await resolveID(service, target, given);
-  const task = expectData(await service.task.get({ path: { taskID } }), target.url);
-  if (emit !== undefined) {
-    emit(task);
-    return exit.completed;
-  }
-  const { bold } = screen.colors;
-  const checks = task.checks.map((check) => [
-    `  ${line(check.name, 60)}`,
-    `${check.state}${check.stale ? " (of an earlier tree)" : ""}`,
-    check.baseline === null ? "" : `before the work: ${check.baseline.state}`,
-  ]);
-  const rows = [
-    ["Title", line(task.title)],
-    ["Project", line(task.directory, 400)],
-    ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
-    ...(task.now === null ? [] : [["Now", `${line(task.now.text)} (since ${task.now.since.slice(11, 19)} UTC)`]]),
-    ["Model", `${line(task.model)}, squad ${line(task.squad.id)} ${line(task.squad.version)}`],
-    ["Branch", `${line(task.git.branch ?? "none")}, base ${task.git.baseCommit?.slice(0, 10) ?? "none"}`],
-    ["Landed", task.git.landedCommit ?? "no"],
-    [
-      "Goes to",
-      task.landingBranch === null
-        ? task.isolation === "directory"
-          ? "your files, in place"
-          : "not known yet"
-        : line(task.landingBranch),
-    ],
-    ["Created", task.createdAt],
-  ];
-  screen.say(
-    [
-      table(rows.map(([name = "", value = ""]) => [bold(name), value])),
-      ...(task.goals.length < 2 ? [] : [bold("Slices"), table(task.goals.map(sliceRow))]),
-      ...(checks.length === 0 ? [] : [bold("Checks"), table(checks)]),
-      bold("Request"),
-      clean(task.request).replaceAll(/^/gm, "  "),
-      closing(task, screen),
-    ].join("\n"),
-  );
-  return exit.completed;
-};
-
-/** A slice with its state and the verdict of its review. */
-const sliceRow = ({ contract, settlement, execution, review }: TaskStatus["goals"][number]): string[] => [
-  `  ${line(contract.title, 60)}`,
-  settlement.state === "open" ? execution.state : settlement.state,
-  review.verdict === null || settlement.state === "dropped"
-    ? ""
-    : `review: ${review.verdict}${review.stale ? ", stale" : ""}`,
-];
-
 export const logs = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
@@ -116,6 +63,17 @@ export const diff = async (given: string, { target }: Context) => {
   return exit.completed;
 };
 
+/** Who reads a message, and when. */
+const readWords = ({ readers }: MessageAccepted): string => {
+  const when = {
+    next_turn: "in its next turn",
+    after_delegates: "when the agents that it waits for have ended",
+    when_done: "when it has finished",
+  };
+  const words = readers.map((reader) => `${line(reader.agent, 40)} ${when[reader.when]}`);
+  return words.length === 0 ? "" : `Read by ${words.join(", ")}.`;
+};
+
 export const message = async (
   given: string,
   text: string,
@@ -127,7 +85,10 @@ export const message = async (
   const accepted = expectData(await service.task.message({ path: { taskID }, body }), target.url);
   if (options.follow) return follow({ service, target: owned, taskID, screen, emit });
   if (emit !== undefined) emit(accepted);
-  else screen.say(`${taskID}: ${accepted.disposition}. Follow it with \`sortie task logs -f ${taskID}\`.`);
+  else
+    screen.say(
+      `${taskID}: ${accepted.disposition}. ${readWords(accepted)} Follow it with \`sortie task logs -f ${taskID}\`.`,
+    );
   return exit.completed;
 };
 

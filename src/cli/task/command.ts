@@ -1,14 +1,16 @@
 import type { Command } from "commander";
-import { parseCount, type CommandParts, type Shared } from "../context.ts";
+import { collect, parseCount, type CommandParts, type Shared } from "../context.ts";
 
 /** The commands of `sortie task …`: arguments and options. The actions are loaded on use. */
 
 export const addTaskCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
   const load = () => import("./action.ts");
+  const ended = () => import("./ended.ts");
   speaking(
     task
       .command("ls")
+      .alias("list")
       .description("the project's Tasks, last update first")
       .option("--all", "archived ones too")
       .option("--limit <n>", "how many", parseCount, 20),
@@ -16,7 +18,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
     finish(await (await load()).list(options, await context(options))),
   );
   speaking(task.command("show <id>").description("what a Task is and how it stands")).action(
-    async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
+    async (id: string, options: Shared) => finish(await (await import("./show.ts")).view(id, await context(options))),
   );
   speaking(
     task
@@ -65,6 +67,30 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
   ).action(async (id: string, session: string, options: Shared & { reason?: string }) =>
     finish(await (await load()).interrupt(id, session, options, await context(options))),
   );
+  speaking(
+    task
+      .command("retry <id>")
+      .description("the next attempt of an ended Task: its request again, on the project's present files")
+      .option("-f, --follow", "until the Task has settled"),
+  ).action(async (id: string, options: Shared & { follow?: true }) =>
+    finish(await (await ended()).retry(id, options, await context(options))),
+  );
+  speaking(
+    task
+      .command("revert <id>")
+      .description("take back what a Task landed, by a Task of its own that asks no model")
+      .option("--check <command>", "must pass before it lands; repeatable", collect)
+      .option("-f, --follow", "until the revert has settled"),
+  ).action(async (id: string, options: Shared & { check?: string[]; follow?: true }) =>
+    finish(await (await ended()).revert(id, options, await context(options))),
+  );
+  speaking(task.command("rename <id> <title>").alias("title").description("give it another title")).action(
+    async (id: string, title: string, options: Shared) =>
+      finish(await (await ended()).rename(id, title, await context(options))),
+  );
+  speaking(
+    task.command("rm <id>").alias("delete").description("delete an ended Task with its history and its branch"),
+  ).action(async (id: string, options: Shared) => finish(await (await ended()).remove(id, await context(options))));
   speaking(
     task
       .command("archive <id>")

@@ -2,7 +2,7 @@ import { ofService } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { duration, firstLine, lastLine, line, textOf } from "../terminal/format.ts";
+import { clean, duration, firstLine, indented, lastLine, line, textOf } from "../terminal/format.ts";
 
 /**
  * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
@@ -49,14 +49,18 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "agent.attached":
         return dim(`The external agent ${line(event.data.agent, 40)} is at work (${line(event.data.about, 100)})`);
       case "message.received":
+        if (event.data.retried !== undefined) return `${bold(line(event.data.source, 40))}: the request again`;
         return ofService(event.data) === "checks"
           ? yellow("The failing checks go back to the agent")
           : ofService(event.data) === "contrast"
             ? yellow("The agent is told that its tests show no difference")
             : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
-        const { agent, text, failure } = event.data;
+        const { agent, text, failure, finish } = event.data;
         if (failure !== null) return red(line(failure.message));
+        if (finish === "empty") return yellow(`${line(agent, 40)} gave an empty answer and is asked again`);
+        // What it ends with is its result: of an investigation there is nothing else.
+        if (finish === "end") return lastWords(bold(line(agent, 40)), textOf(text), typeof text !== "string");
         const said = line(firstLine(textOf(text)), 200);
         return said === "" ? undefined : `${bold(line(agent, 40))}: ${said}`;
       }
@@ -74,7 +78,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const call = calls.get(callID) ?? line(tool, 40);
         const good = outcome === "ok" && (exitCode ?? 0) === 0;
         const result = `${outcome === "ok" ? (exitCode === null ? "done" : `exit ${exitCode}`) : outcome}, ${duration(durationMs)}`;
-        const why = good ? "" : ` ${dim(line(lastLine(textOf(output)), 120))}`;
+        const why = good ? "" : ` ${dim(line(lastLine(withoutNotes(textOf(output))), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }
       case "dependencies.given": {
@@ -114,6 +118,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
       }
       case "note.written":
+      // What was said stands above.
+      case "message.passed":
       case "slice.ordered":
       case "session.ended":
       // The check's result follows.
@@ -201,6 +207,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const edits = `${merged.length === 0 ? "" : `, merged with your edits in ${merged.length} ${merged.length === 1 ? "file" : "files"}`}${later}`;
         return green(`Landed commit ${commit} on ${line(ref.replace("refs/heads/", ""), 100)}${edits}`);
       }
+      case "landing.proposed":
+        return green(`Pull request ${event.data.number} ${event.data.state}: ${line(event.data.url, 400)}`);
       case "mission.created":
         return `${bold("Mission")} ${line(event.data.title, 80)} ${dim(`(${event.data.missionID}, ${event.data.model})`)}`;
       case "mission.woken":
@@ -262,6 +270,19 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return undefined;
     }
   };
+};
+
+/** An output without what the service says below it. */
+const withoutNotes = (output: string): string => output.replace(/(?:\n\n\[[^[\]]*\])+\s*$/, "");
+
+/** A text whole: in one line where it is one, else below its speaker. */
+const lastWords = (who: string, text: string, isCut: boolean): string | undefined => {
+  const whole = clean(text).trim();
+  if (whole === "") return undefined;
+  const more = isCut ? "\n… (the rest is in the Task's messages)" : "";
+  return whole.includes("\n") || isCut
+    ? `${who}:\n${indented(whole + more)}`
+    : `${who}: ${whole.replaceAll("\t", " ")}`;
 };
 
 /** The arguments that say what a call is about. */

@@ -5,7 +5,7 @@ import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { clean, duration, lastLine, line, money } from "../terminal/format.ts";
+import { clean, duration, lastLine, line, money, spent } from "../terminal/format.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 
@@ -141,6 +141,13 @@ type Closing = Pick<
   | "verified"
 >;
 
+/** It has ended, and its branch holds nothing but the base. */
+export const changedNothing = ({ lifecycleStatus, git }: Pick<Closing, "lifecycleStatus" | "git">): boolean =>
+  lifecycleStatus !== "active" &&
+  git.branch !== null &&
+  git.landedCommit === null &&
+  (git.diffStat === null || git.diffStat.files === 0);
+
 /** Why it is not known that a completed Task broke nothing. */
 const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): string[] => {
   if (verified !== false) return [];
@@ -160,9 +167,11 @@ export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): stri
     task.settledAt === null ? "" : ` in ${duration(Date.parse(task.settledAt) - Date.parse(task.createdAt))}`;
   const facts = [
     task.checks.length === 0 ? "no checks" : `checks ${passed}/${task.checks.length}`,
-    `cost ${money(task.usage.costUSD)}`,
+    spent(task.usage),
     ...(task.git.landedCommit === null ? [] : [`commit ${task.git.landedCommit.slice(0, 10)}`]),
-    ...(task.git.landedCommit !== null || task.git.branch === null ? [] : [`branch ${line(task.git.branch, 80)}`]),
+    ...(task.git.landedCommit !== null || task.git.branch === null
+      ? []
+      : [changedNothing(task) ? "nothing changed" : `branch ${line(task.git.branch, 80)}`]),
     task.taskID,
   ].join(", ");
   const head = { active: bold, completed: green, failed: red, cancelled: yellow }[task.lifecycleStatus];

@@ -1,8 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
+import type { Effort } from "../../protocol/field.ts";
 import { connect, expectData, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
+import { clean } from "../terminal/format.ts";
 import { follow } from "./follow.ts";
 import { checkPlace } from "./place.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -12,14 +14,17 @@ export type RunOptions = {
   attach?: string[];
   squad?: string;
   model?: string;
+  effort?: Effort;
   priority?: "critical" | "high" | "normal" | "low";
   title?: string;
-  landing?: "commit" | "branch";
+  landing?: "commit" | "branch" | "pull-request";
   pillar: "code" | "work";
   callback?: string;
   json?: true;
   detach?: true;
   inPlace?: true;
+  repo?: string;
+  ref?: string;
   maxMinutes?: number;
   maxCost?: number;
   maxTokens?: number;
@@ -35,7 +40,7 @@ export const runTask = async (
   emit: (value: object) => void,
 ): Promise<number> => {
   const service = connect(target);
-  const { check = [], attach = [], squad, model, priority, title, landing, pillar, callback } = options;
+  const { check = [], attach = [], squad, model, effort, priority, title, landing, pillar, callback } = options;
   const { maxMinutes, maxCost, maxTokens, maxSteps } = options;
   const budget = {
     ...(maxMinutes === undefined ? {} : { maxMinutes }),
@@ -51,14 +56,20 @@ export const runTask = async (
     ...(attach.length === 0 ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
     ...(squad === undefined ? {} : { promptProfile: squad }),
     ...(model === undefined ? {} : { model: modelRef(model) }),
+    ...(effort === undefined ? {} : { effort }),
     ...(priority === undefined ? {} : { priority }),
     ...(title === undefined ? {} : { title }),
     ...(landing === undefined ? {} : { landing }),
     ...(callback === undefined ? {} : { callbackURL: callback }),
+    ...(options.repo === undefined
+      ? {}
+      : { repository: { url: options.repo, ...(options.ref && { ref: options.ref }) } }),
     ...(options.inPlace ? { isolation: "directory" as const } : {}),
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
   };
-  await checkPlace(target, options, screen);
+  if (options.ref !== undefined && options.repo === undefined)
+    throw new Exit(exit.usage, "Expected --repo with --ref: a directory has its branch checked out.");
+  if (options.repo === undefined) await checkPlace(target, options, screen);
   const created = expectData(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;
   if (options.detach) {
@@ -66,7 +77,8 @@ export const runTask = async (
     else process.stdout.write(`${taskID}\n`);
     return exit.completed;
   }
-  screen.say(`${taskID} in ${directory}${created.isolation === "directory" ? ", in its files themselves" : ""}`);
+  const where = created.repository === undefined ? directory : clean(created.repository.url);
+  screen.say(`${taskID} in ${where}${created.isolation === "directory" ? ", in its files themselves" : ""}`);
   return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
 };
 

@@ -39,6 +39,18 @@ export const duration = (ms: number): string => {
 export const money = (usd: number | null): string =>
   usd === null ? "unknown" : usd === 0 ? "$0" : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 
+/** Tokens of all requests and replies; the price, where it is known. */
+export const spent = (usage: { inputTokens: number; outputTokens: number; costUSD: number | null }): string =>
+  usage.costUSD === null
+    ? `${count(usage.inputTokens)} tokens in, ${count(usage.outputTokens)} out, cost unknown`
+    : `cost ${money(usage.costUSD)}`;
+
+const count = (tokens: number): string =>
+  tokens < 1000 ? String(tokens) : tokens < 1e6 ? `${(tokens / 1000).toFixed(1)}k` : `${(tokens / 1e6).toFixed(2)}M`;
+
+/** Every line of it further in, and no tab that would reach further. */
+export const indented = (text: string): string => text.replaceAll("\t", "    ").replaceAll(/^(?=.)/gm, "  ");
+
 export const bytes = (count: number): string => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const power = count < 1 ? 0 : Math.min(Math.floor(Math.log2(count) / 10), units.length - 1);

@@ -16,8 +16,8 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   const webhook = program.command("webhook").description("who else is told of Tasks and Missions, signed");
   const load = () => import("./action.ts");
 
-  speaking(webhook.command("ls").description("the webhooks, and whether they work")).action(async (options: Shared) =>
-    finish(await (await load()).list(await context(options))),
+  speaking(webhook.command("ls").alias("list").description("the webhooks, and whether they work")).action(
+    async (options: Shared) => finish(await (await load()).list(await context(options))),
   );
   speaking(
     webhook

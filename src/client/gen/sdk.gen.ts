@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectGetData, ProjectGetErrors, ProjectGetResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceOverviewData, ServiceOverviewErrors, ServiceOverviewResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCallOutputData, TaskCallOutputErrors, TaskCallOutputResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses, WebhookCallbackSecretData, WebhookCallbackSecretErrors, WebhookCallbackSecretResponses, WebhookCreateData, WebhookCreateErrors, WebhookCreateResponses, WebhookDeleteData, WebhookDeleteErrors, WebhookDeleteResponses, WebhookDeliveriesData, WebhookDeliveriesErrors, WebhookDeliveriesResponses, WebhookGetData, WebhookGetErrors, WebhookGetResponses, WebhookListData, WebhookListErrors, WebhookListResponses, WebhookRedeliverData, WebhookRedeliverDeadData, WebhookRedeliverDeadErrors, WebhookRedeliverDeadResponses, WebhookRedeliverErrors, WebhookRedeliverResponses, WebhookRotateData, WebhookRotateErrors, WebhookRotateResponses, WebhookTestData, WebhookTestErrors, WebhookTestResponses, WebhookUpdateData, WebhookUpdateErrors, WebhookUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectGetData, ProjectGetErrors, ProjectGetResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceOverviewData, ServiceOverviewErrors, ServiceOverviewResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCallOutputData, TaskCallOutputErrors, TaskCallOutputResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskRetryData, TaskRetryErrors, TaskRetryResponses, TaskRevertData, TaskRevertErrors, TaskRevertResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses, WebhookCallbackSecretData, WebhookCallbackSecretErrors, WebhookCallbackSecretResponses, WebhookCreateData, WebhookCreateErrors, WebhookCreateResponses, WebhookDeleteData, WebhookDeleteErrors, WebhookDeleteResponses, WebhookDeliveriesData, WebhookDeliveriesErrors, WebhookDeliveriesResponses, WebhookGetData, WebhookGetErrors, WebhookGetResponses, WebhookListData, WebhookListErrors, WebhookListResponses, WebhookRedeliverData, WebhookRedeliverDeadData, WebhookRedeliverDeadErrors, WebhookRedeliverDeadResponses, WebhookRedeliverErrors, WebhookRedeliverResponses, WebhookRotateData, WebhookRotateErrors, WebhookRotateResponses, WebhookTestData, WebhookTestErrors, WebhookTestResponses, WebhookUpdateData, WebhookUpdateErrors, WebhookUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -238,6 +238,36 @@ export class Task extends HeyApiClient {
         return (options.client ?? this.client).post<TaskMessageResponses, TaskMessageErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/task/{taskID}/message',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Begin an ended Task's next attempt: the request again, on the project's present files
+     */
+    public retry<ThrowOnError extends boolean = false>(options: Options<TaskRetryData, ThrowOnError>): RequestResult<TaskRetryResponses, TaskRetryErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<TaskRetryResponses, TaskRetryErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/retry',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * Take back what a Task landed, by a Task of its own
+     */
+    public revert<ThrowOnError extends boolean = false>(options: Options<TaskRevertData, ThrowOnError>): RequestResult<TaskRevertResponses, TaskRevertErrors, ThrowOnError> {
+        return (options.client ?? this.client).post<TaskRevertResponses, TaskRevertErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/task/{taskID}/revert',
             ...options,
             headers: {
                 'Content-Type': 'application/json',
@@ -636,7 +666,11 @@ export class Webhook extends HeyApiClient {
         return (options.client ?? this.client).post<WebhookRedeliverResponses, WebhookRedeliverErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/webhook/delivery/{deliveryID}/redeliver',
-            ...options
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
         });
     }
     
@@ -684,7 +718,11 @@ export class Webhook extends HeyApiClient {
         return (options.client ?? this.client).post<WebhookTestResponses, WebhookTestErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/webhook/{webhookID}/test',
-            ...options
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
         });
     }
     

@@ -13,6 +13,19 @@ export type TaskCreate = {
     productPillar: 'code' | 'work';
     title?: string;
     /**
+     * Instead of a directory
+     */
+    repository?: {
+        /**
+         * Without credentials
+         */
+        url: string;
+        /**
+         * Branch, tag or commit; default: the remote's
+         */
+        ref?: string;
+    };
+    /**
      * Exact squad package id
      */
     promptProfile?: string;
@@ -36,7 +49,10 @@ export type TaskCreate = {
     source?: string;
     budget?: Budget;
     isolation?: 'worktree' | 'directory';
-    landing?: 'commit' | 'branch';
+    /**
+     * pull-request: of a repository by address, whose host has a forge
+     */
+    landing?: 'commit' | 'branch' | 'pull-request';
     /**
      * false: the changed tests do not also run on the base
      */
@@ -181,7 +197,10 @@ export type TaskPatch = {
     title?: string;
     priority?: 'critical' | 'high' | 'normal' | 'low';
     archived?: boolean;
-    budget?: Budget;
+    /**
+     * Replaces the whole; null = none, only the service's limits
+     */
+    budget?: Budget | null;
 };
 
 export type TaskDelete = {
@@ -205,6 +224,18 @@ export type TaskMessage = {
     text: string;
     attachments?: Array<Attachment>;
     onBusy?: 'auto' | 'queue' | 'interrupt' | 'reject';
+};
+
+export type TaskRetry = {
+    source?: string;
+};
+
+export type TaskRevert = {
+    source?: string;
+    /**
+     * Absent: those of the Task that passed before its work; where there are none, the project's own. []: none
+     */
+    checks?: Array<string | Check>;
 };
 
 export type TaskCancel = {
@@ -258,9 +289,9 @@ export type MissionWake = {
     squads?: Array<string>;
     allowSquadProduction?: boolean;
     /**
-     * Caps the whole tree of Tasks
+     * Caps the whole tree of Tasks; null takes the cap away
      */
-    budget?: MissionBudget;
+    budget?: MissionBudget | null;
 };
 
 export type MissionBudget = {
@@ -380,6 +411,10 @@ export type WebhookRedeliver = {
     webhookID?: string;
 };
 
+export type Nothing = {
+    [key: string]: never;
+};
+
 export type WebhookPatch = {
     /**
      * https; other targets by the operator's `webhooks.allow`
@@ -420,7 +455,17 @@ export type TaskCreated = {
      * directory: it works in the user's own files
      */
     isolation: 'worktree' | 'directory';
-    landing: 'commit' | 'branch' | 'none';
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
+    /**
+     * Where the project was named by address
+     */
+    repository?: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    };
 };
 
 export type TaskSummary = {
@@ -474,7 +519,7 @@ export type TaskSummary = {
     /**
      * As requested or by default; none in place
      */
-    landing: 'commit' | 'branch' | 'none';
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
      * directory: it works in the user's own files
      */
@@ -483,6 +528,10 @@ export type TaskSummary = {
      * Where the result goes; null in place, and before it is known
      */
     landingBranch: string | null;
+    /**
+     * Of its result; null while there is none
+     */
+    pullRequest: PullRequest | null;
     /**
      * What waits for an answer
      */
@@ -499,6 +548,23 @@ export type TaskSummary = {
         checkedTree: string | null;
         landedCommit: string | null;
         landedTree: string | null;
+        /**
+         * Everything that landed, oldest first: a follow-up lands a commit of its own
+         */
+        landings: Array<{
+            commit: string;
+            tree: string;
+            branch: string;
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            /**
+             * ISO-8601, UTC, milliseconds
+             */
+            at: string;
+        }>;
         /**
          * Of the newest commit; null while there is none
          */
@@ -527,7 +593,7 @@ export type TaskSummary = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -543,6 +609,16 @@ export type TaskSummary = {
      */
     updatedAt: string;
     settledAt: string | null;
+    /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    } | null;
     /**
      * Milliseconds; the list's cursor
      */
@@ -591,7 +667,7 @@ export type SquadRef = {
 };
 
 export type Now = {
-    kind: 'queue' | 'space' | 'quota' | 'ask' | 'setup' | 'model' | 'provider' | 'tool' | 'check' | 'review' | 'work' | 'landing' | 'stop' | 'tasks' | 'time';
+    kind: 'queue' | 'space' | 'repository' | 'quota' | 'ask' | 'setup' | 'model' | 'provider' | 'tool' | 'check' | 'review' | 'work' | 'landing' | 'stop' | 'tasks' | 'time';
     /**
      * One sentence
      */
@@ -600,6 +676,12 @@ export type Now = {
      * The fact that began it
      */
     since: string;
+};
+
+export type PullRequest = {
+    url: string;
+    number: number;
+    state: 'open' | 'closed' | 'merged';
 };
 
 export type PendingAsk = {
@@ -722,7 +804,7 @@ export type TaskDetail = {
     /**
      * As requested or by default; none in place
      */
-    landing: 'commit' | 'branch' | 'none';
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
      * directory: it works in the user's own files
      */
@@ -731,6 +813,10 @@ export type TaskDetail = {
      * Where the result goes; null in place, and before it is known
      */
     landingBranch: string | null;
+    /**
+     * Of its result; null while there is none
+     */
+    pullRequest: PullRequest | null;
     /**
      * What waits for an answer
      */
@@ -747,6 +833,23 @@ export type TaskDetail = {
         checkedTree: string | null;
         landedCommit: string | null;
         landedTree: string | null;
+        /**
+         * Everything that landed, oldest first: a follow-up lands a commit of its own
+         */
+        landings: Array<{
+            commit: string;
+            tree: string;
+            branch: string;
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            /**
+             * ISO-8601, UTC, milliseconds
+             */
+            at: string;
+        }>;
         /**
          * Of the newest commit; null while there is none
          */
@@ -775,7 +878,7 @@ export type TaskDetail = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -792,9 +895,27 @@ export type TaskDetail = {
     updatedAt: string;
     settledAt: string | null;
     /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+        /**
+         * Where its work begins; null before it was fetched
+         */
+        baseCommit: string | null;
+    } | null;
+    /**
      * Of reasoning, as requested
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
+    /**
+     * The Task that it takes back; null: it is no revert
+     */
+    revertOf: string | null;
     /**
      * The project's ignored dependency folders, as the Task's commands have them
      */
@@ -860,7 +981,7 @@ export type Goal = {
         kind: 'change' | 'command' | 'check' | 'artifact' | 'contrast';
         summary: string;
         /**
-         * Of the output of a command or a check
+         * Of the output of a command or a check: of a failure the first error, the counts, the end
          */
         lastLines: string | null;
         /**
@@ -1073,7 +1194,7 @@ export type TaskStatus = {
     /**
      * As requested or by default; none in place
      */
-    landing: 'commit' | 'branch' | 'none';
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
      * directory: it works in the user's own files
      */
@@ -1082,6 +1203,10 @@ export type TaskStatus = {
      * Where the result goes; null in place, and before it is known
      */
     landingBranch: string | null;
+    /**
+     * Of its result; null while there is none
+     */
+    pullRequest: PullRequest | null;
     /**
      * What waits for an answer
      */
@@ -1098,6 +1223,23 @@ export type TaskStatus = {
         checkedTree: string | null;
         landedCommit: string | null;
         landedTree: string | null;
+        /**
+         * Everything that landed, oldest first: a follow-up lands a commit of its own
+         */
+        landings: Array<{
+            commit: string;
+            tree: string;
+            branch: string;
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            /**
+             * ISO-8601, UTC, milliseconds
+             */
+            at: string;
+        }>;
         /**
          * Of the newest commit; null while there is none
          */
@@ -1126,7 +1268,7 @@ export type TaskStatus = {
         name: 'bubblewrap' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
-    availableActions: Array<'message' | 'cancel' | 'answer' | 'update' | 'archive' | 'delete'>;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
     archived: boolean;
     lastEventID: number;
     metadata: {
@@ -1143,9 +1285,27 @@ export type TaskStatus = {
     updatedAt: string;
     settledAt: string | null;
     /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+        /**
+         * Where its work begins; null before it was fetched
+         */
+        baseCommit: string | null;
+    } | null;
+    /**
      * Of reasoning, as requested
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
+    /**
+     * The Task that it takes back; null: it is no revert
+     */
+    revertOf: string | null;
     /**
      * The project's ignored dependency folders, as the Task's commands have them
      */
@@ -1209,6 +1369,23 @@ export type TaskBoard = {
         checkedTree: string | null;
         landedCommit: string | null;
         landedTree: string | null;
+        /**
+         * Everything that landed, oldest first: a follow-up lands a commit of its own
+         */
+        landings: Array<{
+            commit: string;
+            tree: string;
+            branch: string;
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            /**
+             * ISO-8601, UTC, milliseconds
+             */
+            at: string;
+        }>;
         /**
          * Of the newest commit; null while there is none
          */
@@ -1372,6 +1549,16 @@ export type TaskEvent = {
          * The Git common directory's real path, else the directory's
          */
         project: string;
+        /**
+         * The project was named by address; `directory` is where the service keeps its files
+         */
+        repository?: {
+            url: string;
+            /**
+             * A branch, tag or commit; null: the remote's default branch
+             */
+            ref: string | null;
+        };
         checks: Array<CheckSpec>;
         /**
          * The request's `checks` are an empty list: not even the project's own run
@@ -1391,7 +1578,7 @@ export type TaskEvent = {
          */
         effort?: 'none' | 'low' | 'medium' | 'high';
         isolation: 'worktree' | 'directory';
-        landing: 'commit' | 'branch' | 'none';
+        landing: 'commit' | 'branch' | 'pull-request' | 'none';
         budget: BudgetOutput | null;
         /**
          * The Orchestrator's session
@@ -1430,6 +1617,17 @@ export type TaskEvent = {
          * No proof by contrast is wanted
          */
         contrast?: false;
+        /**
+         * It takes back what this Task landed; the service does that itself
+         */
+        revertOf?: {
+            taskID: string;
+            title: string;
+            /**
+             * Newest first
+             */
+            commits: Array<string>;
+        };
     };
 } | {
     id: number;
@@ -1446,9 +1644,13 @@ export type TaskEvent = {
     type: 'task.updated';
     data: {
         title?: string;
+        /**
+         * The title of what landed; no caller gave one
+         */
+        titleBy?: 'service';
         priority?: 'critical' | 'high' | 'normal' | 'low';
         archived?: boolean;
-        budget?: BudgetOutput;
+        budget?: BudgetOutput | null;
     };
 } | {
     id: number;
@@ -1530,7 +1732,7 @@ export type TaskEvent = {
     at: string;
     type: 'run.paused';
     data: {
-        code: 'disk_low';
+        code: 'disk_low' | 'repository_unavailable';
         reason: string;
     };
 } | {
@@ -1547,7 +1749,7 @@ export type TaskEvent = {
     at: string;
     type: 'run.resumed';
     data: {
-        code: 'disk_low';
+        code: 'disk_low' | 'repository_unavailable';
         /**
          * When the pause began
          */
@@ -1577,6 +1779,10 @@ export type TaskEvent = {
          * It came from a caller, though its source is a name of the service's
          */
         byUser?: true;
+        /**
+         * The request again: the conversation and the files begin anew. `service`: a revert, which no model is asked for
+         */
+        retried?: 'agents' | 'service';
     };
 } | {
     id: number;
@@ -1602,7 +1808,10 @@ export type TaskEvent = {
          * Ids of the tool calls, in order; their tool.started follow in this commit
          */
         calls: Array<string>;
-        finish: 'calls' | 'end' | 'length' | 'failed';
+        /**
+         * `empty`: neither words nor calls came, and the model is asked again
+         */
+        finish: 'calls' | 'end' | 'length' | 'empty' | 'failed';
         failure: {
             /**
              * e.g. needs_model, instruction_failed, provider_refused, budget_reached
@@ -1624,6 +1833,17 @@ export type TaskEvent = {
          * Of reasoning, where the request named one
          */
         effort?: 'none' | 'low' | 'medium' | 'high';
+        /**
+         * With the Orchestrator's first reply: its system prompt, the same in each later request of the Task
+         */
+        system?: BlobRef;
+        /**
+         * What the request said before this message: what landed, what else has changed since the first request
+         */
+        before?: {
+            messageID: string;
+            text: string;
+        };
         provider?: JsonValue;
     };
 } | {
@@ -1760,7 +1980,18 @@ export type TaskEvent = {
              * The files that it left, as a tree; null: not known
              */
             tree: string | null;
+            /**
+             * Of the output: of a failure the first error, the counts of a test runner, and the end
+             */
             lastLines: string;
+            /**
+             * Its agent ran it with `proves`
+             */
+            proves?: true;
+            /**
+             * The exit code is that of its last command only: `a; b`
+             */
+            last?: true;
         };
     };
 } | {
@@ -1998,6 +2229,10 @@ export type TaskEvent = {
                 reason: string;
             }>;
         };
+        /**
+         * After a retry: the branch with what the attempt before it made
+         */
+        before?: string;
     };
 } | {
     id: number;
@@ -2451,6 +2686,28 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'landing.proposed';
+    data: {
+        url: string;
+        number: number;
+        state: 'open' | 'closed' | 'merged';
+        /**
+         * Which commit of its branch it was brought up to date with
+         */
+        commit: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'git.tampered';
     data: {
         files: Array<{
@@ -2665,6 +2922,30 @@ export type TaskEvent = {
             commit: string;
             tree: string;
         };
+        /**
+         * The commit of the Task's files that it began on, where they are its own
+         */
+        from?: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'message.passed';
+    data: {
+        messageID: string;
+        sessionID: string;
+        source: string;
+        text: LongText;
+        attachments: Array<AttachmentRef>;
     };
 } | {
     id: number;
@@ -2715,6 +2996,20 @@ export type TaskEvent = {
              * What the branch holds
              */
             commit?: string;
+        };
+        /**
+         * What of the files it changed, by whatever means, where that is known
+         */
+        changed?: {
+            files: Array<{
+                path: string;
+                added: number;
+                removed: number;
+            }>;
+            /**
+             * Files that are not named here
+             */
+            more: number;
         };
     };
 } | {
@@ -2820,7 +3115,7 @@ export type TaskEvent = {
             maxTokens?: number;
             maxSteps?: number;
             maxMinutes?: number;
-        };
+        } | null;
     };
 } | {
     id: number;
@@ -3240,6 +3535,16 @@ export type MissionStatus = {
      * ISO-8601, UTC, milliseconds
      */
     updatedAt: string;
+    session: {
+        sessionID: string;
+        kind: 'mission';
+        agent: string;
+        model: string;
+        /**
+         * idle: until a wake, an answer or a Task's end
+         */
+        state: 'running' | 'idle';
+    };
     lastEventID: number;
     /**
      * Why its agent does not go on: it could not, or was aborted; a wake tries again
@@ -3272,7 +3577,7 @@ export type MissionStatus = {
          */
         percent: number;
     };
-    tasks: Array<TaskSummary>;
+    tasks: Array<TaskStatusDetail>;
     plan: Array<MissionPhase>;
     pending: Array<PendingAsk>;
     /**
@@ -3304,6 +3609,175 @@ export type MissionStatus = {
      * ISO-8601, UTC, milliseconds
      */
     generatedAt: string;
+};
+
+export type TaskStatusDetail = {
+    taskID: string;
+    title: string;
+    status: 'running' | 'inactive';
+    lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
+    phase: 'queued' | 'preparing' | 'planning' | 'working' | 'checking' | 'reviewing' | 'waiting' | 'landing' | 'settled';
+    progress: {
+        total: number;
+        running: number;
+        inactive: number;
+        percent: number;
+    };
+    /**
+     * Absent unless failed or cancelled
+     */
+    error?: string;
+    errorInfo?: ErrorInfo;
+    productPillar: 'code' | 'work';
+    priority: 'critical' | 'high' | 'normal' | 'low';
+    source: string;
+    directory: string;
+    /**
+     * The Mission that dispatched it
+     */
+    missionID?: string;
+    /**
+     * Only of a Task that produces a squad
+     */
+    production?: Production;
+    /**
+     * Where its ends and asks are told; without its query
+     */
+    callbackURL?: string;
+    squad: SquadRef;
+    model: string;
+    attempt: number;
+    /**
+     * null unless queued, for the first time or again
+     */
+    queue: {
+        position: number;
+        notBefore: string | null;
+        reason: string;
+    } | null;
+    /**
+     * What it does or waits for; null once ended
+     */
+    now: Now | null;
+    /**
+     * As requested or by default; none in place
+     */
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    /**
+     * Where the result goes; null in place, and before it is known
+     */
+    landingBranch: string | null;
+    /**
+     * Of its result; null while there is none
+     */
+    pullRequest: PullRequest | null;
+    /**
+     * What waits for an answer
+     */
+    pending: Array<PendingAsk>;
+    checks: Array<CheckState>;
+    /**
+     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     */
+    verified: boolean | null;
+    git: {
+        baseCommit: string | null;
+        headCommit: string | null;
+        branch: string | null;
+        checkedTree: string | null;
+        landedCommit: string | null;
+        landedTree: string | null;
+        /**
+         * Everything that landed, oldest first: a follow-up lands a commit of its own
+         */
+        landings: Array<{
+            commit: string;
+            tree: string;
+            branch: string;
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            /**
+             * ISO-8601, UTC, milliseconds
+             */
+            at: string;
+        }>;
+        /**
+         * Of the newest commit; null while there is none
+         */
+        diffStat: {
+            files: number;
+            insertions: number;
+            deletions: number;
+        } | null;
+    };
+    usage: Usage;
+    budget: BudgetOutput | null;
+    budgetWarnings: Array<{
+        name: 'maxCostUSD' | 'maxTokens' | 'maxSteps' | 'maxMinutes';
+        used: number;
+        cap: number;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        at: string;
+    }>;
+    /**
+     * null until the first run
+     */
+    sandbox: {
+        tier: number;
+        name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+        network: boolean;
+    } | null;
+    availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
+    archived: boolean;
+    lastEventID: number;
+    metadata: {
+        [key: string]: JsonValue;
+    };
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    createdAt: string;
+    startedAt: string | null;
+    /**
+     * ISO-8601, UTC, milliseconds
+     */
+    updatedAt: string;
+    settledAt: string | null;
+    /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    } | null;
+    /**
+     * Milliseconds; the list's cursor
+     */
+    updated: number;
+    checkCounts: {
+        total: number;
+        passed: number;
+        failed: number;
+        error: number;
+        pending: number;
+    };
+    pendingCount: number;
+    /**
+     * The first 200 characters of the status record's
+     */
+    summary: string | null;
 };
 
 export type MissionPhase = {
@@ -3343,9 +3817,63 @@ export type MessageAccepted = {
     messageID: string;
     accepted: true;
     disposition: 'steered' | 'queued' | 'interrupted' | 'restarted';
+    /**
+     * Who reads it, and when
+     */
+    readers: Array<{
+        sessionID: string;
+        agent: string;
+        /**
+         * next_turn: with its next request to the model. after_delegates: when the agents that it waits for have ended. when_done: when it has finished
+         */
+        when: 'next_turn' | 'after_delegates' | 'when_done';
+    }>;
     status: 'running' | 'inactive';
     lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
     eventID: number;
+};
+
+export type RetryAccepted = {
+    taskID: string;
+    /**
+     * Of the request, as this attempt reads it
+     */
+    messageID: string;
+    accepted: true;
+    attempt: number;
+    status: 'running' | 'inactive';
+    lifecycleStatus: 'active' | 'completed' | 'failed' | 'cancelled';
+    eventID: number;
+};
+
+export type TaskReverted = {
+    task_id: string;
+    taskID: string;
+    directory: string;
+    squad: {
+        id: string;
+        version: string;
+        digest: string;
+    };
+    /**
+     * directory: it works in the user's own files
+     */
+    isolation: 'worktree' | 'directory';
+    landing: 'commit' | 'branch' | 'pull-request' | 'none';
+    /**
+     * Where the project was named by address
+     */
+    repository?: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    };
+    /**
+     * The Task that it takes back
+     */
+    revertOf: string;
 };
 
 export type CancelAccepted = {
@@ -4003,10 +4531,14 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
     status: number;
     requestID: string;
     retryable: boolean;
+    /**
+     * What to do about it, where the message does not say it
+     */
+    remedy?: string;
     details?: {
         [key: string]: unknown;
     };
@@ -4061,49 +4593,53 @@ export type TaskCreateData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task';
 };
 
 export type TaskCreateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`, `queue_full`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4153,37 +4689,41 @@ export type TaskListData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/tasks';
 };
 
 export type TaskListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_cursor`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4211,57 +4751,63 @@ export type TaskDeleteData = {
         taskID: string;
     };
     query?: {
+        surface?: string;
+        reason?: string;
         /**
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}';
 };
 
 export type TaskDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `task_active`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4299,31 +4845,31 @@ export type TaskGetData = {
 
 export type TaskGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4355,53 +4901,57 @@ export type TaskUpdateData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}';
 };
 
 export type TaskUpdateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4430,6 +4980,10 @@ export type TaskStatusData = {
     };
     query?: {
         /**
+         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         */
+        wait?: number;
+        /**
          * Accepted and not needed here.
          */
         directory?: string;
@@ -4439,31 +4993,31 @@ export type TaskStatusData = {
 
 export type TaskStatusErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4472,7 +5026,7 @@ export type TaskStatusError = TaskStatusErrors[keyof TaskStatusErrors];
 
 export type TaskStatusResponses = {
     /**
-     * The status record
+     * The status record, with an ETag
      */
     200: TaskStatus;
 };
@@ -4492,6 +5046,10 @@ export type TaskBoardData = {
     };
     query?: {
         /**
+         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         */
+        wait?: number;
+        /**
          * Accepted and not needed here.
          */
         directory?: string;
@@ -4501,31 +5059,31 @@ export type TaskBoardData = {
 
 export type TaskBoardErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4534,7 +5092,7 @@ export type TaskBoardError = TaskBoardErrors[keyof TaskBoardErrors];
 
 export type TaskBoardResponses = {
     /**
-     * The board
+     * The board, with an ETag
      */
     200: TaskBoard;
 };
@@ -4565,31 +5123,31 @@ export type TaskMessagesData = {
 
 export type TaskMessagesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4632,31 +5190,31 @@ export type TaskDiffData = {
 
 export type TaskDiffErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `commit_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4695,31 +5253,31 @@ export type TaskCallOutputData = {
 
 export type TaskCallOutputErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `call_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4758,31 +5316,31 @@ export type TaskCheckLogData = {
 
 export type TaskCheckLogErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `check_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4821,31 +5379,31 @@ export type TaskArtifactData = {
 
 export type TaskArtifactErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `artifact_not_found`
      */
     404: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4877,41 +5435,49 @@ export type TaskPreviewData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/preview';
 };
 
 export type TaskPreviewErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -4947,53 +5513,57 @@ export type TaskCaptureData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/preview/capture';
 };
 
 export type TaskCaptureErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `preview_not_available`, `preview_failed`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5051,35 +5621,35 @@ export type TaskEventsData = {
 
 export type TaskEventsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_event_id`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Older than the log goes back
+     * Older than the log goes back: `events_expired`
      */
     410: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5119,53 +5689,57 @@ export type TaskMessageData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/message';
 };
 
 export type TaskMessageErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_busy`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `model_not_configured`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`, `queue_full`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5180,6 +5754,178 @@ export type TaskMessageResponses = {
 };
 
 export type TaskMessageResponse = TaskMessageResponses[keyof TaskMessageResponses];
+
+export type TaskRetryData = {
+    body?: TaskRetry;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/task/{taskID}/retry';
+};
+
+export type TaskRetryErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * There is none of this id: `task_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * A fault of the service: `internal`
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     */
+    503: Error;
+};
+
+export type TaskRetryError = TaskRetryErrors[keyof TaskRetryErrors];
+
+export type TaskRetryResponses = {
+    /**
+     * Accepted; the attempt runs by itself from here
+     */
+    202: RetryAccepted;
+};
+
+export type TaskRetryResponse = TaskRetryResponses[keyof TaskRetryResponses];
+
+export type TaskRevertData = {
+    body?: TaskRevert;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        taskID: string;
+    };
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/task/{taskID}/revert';
+};
+
+export type TaskRevertErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * There is none of this id: `task_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `not_revertible`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `repository_unavailable`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`, `queue_full`
+     */
+    429: Error;
+    /**
+     * A fault of the service: `internal`
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     */
+    503: Error;
+};
+
+export type TaskRevertError = TaskRevertErrors[keyof TaskRevertErrors];
+
+export type TaskRevertResponses = {
+    /**
+     * Accepted; the revert runs by itself from here
+     */
+    202: TaskReverted;
+};
+
+export type TaskRevertResponse = TaskRevertResponses[keyof TaskRevertResponses];
 
 export type TaskCancelData = {
     body?: TaskCancel;
@@ -5201,53 +5947,57 @@ export type TaskCancelData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/cancel';
 };
 
 export type TaskCancelErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_settled`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5288,53 +6038,57 @@ export type TaskAnswerData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/pending/{askID}';
 };
 
 export type TaskAnswerErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `ask_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5371,53 +6125,57 @@ export type TaskInterruptData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/session/{sessionID}/interrupt';
 };
 
 export type TaskInterruptErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`, `session_not_found`
      */
     404: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `session_ended`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5449,41 +6207,49 @@ export type TaskProjectArchiveData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/task/{taskID}/project-archive';
 };
 
 export type TaskProjectArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * No such Task
+     * There is none of this id: `task_not_found`
      */
     404: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `not_a_git_worktree`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5513,37 +6279,41 @@ export type ProjectGetData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/project';
 };
 
 export type ProjectGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5574,6 +6344,10 @@ export type ProjectListData = {
          */
         limit?: number;
         /**
+         * How many to leave out; `Link` has that of the next page
+         */
+        offset?: number;
+        /**
          * Accepted and not needed here.
          */
         directory?: string;
@@ -5583,27 +6357,27 @@ export type ProjectListData = {
 
 export type ProjectListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5637,49 +6411,53 @@ export type MissionWakeData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/wake';
 };
 
 export type MissionWakeErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5723,37 +6501,41 @@ export type MissionListData = {
          * Only this project's events: an absolute path; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/missions';
 };
 
 export type MissionListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5797,37 +6579,41 @@ export type MissionAllData = {
          * Only this project's events: an absolute path; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission';
 };
 
 export type MissionAllErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5856,40 +6642,56 @@ export type MissionStatusData = {
     };
     query?: {
         /**
+         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         */
+        wait?: number;
+        /**
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/status';
 };
 
 export type MissionStatusErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5898,7 +6700,7 @@ export type MissionStatusError = MissionStatusErrors[keyof MissionStatusErrors];
 
 export type MissionStatusResponses = {
     /**
-     * The status record
+     * The status record, with an ETag
      */
     200: MissionStatus;
 };
@@ -5937,41 +6739,53 @@ export type MissionEventsData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/events';
 };
 
 export type MissionEventsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_event_id`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Older than the log goes back
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Older than the log goes back: `events_expired`
      */
     410: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6005,37 +6819,49 @@ export type MissionMessagesData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/messages';
 };
 
 export type MissionMessagesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6067,49 +6893,57 @@ export type MissionRenameData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/title';
 };
 
 export type MissionRenameErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6141,49 +6975,57 @@ export type MissionArchiveData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/archive';
 };
 
 export type MissionArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6219,49 +7061,57 @@ export type MissionAbortData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/abort';
 };
 
 export type MissionAbortErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6295,49 +7145,57 @@ export type MissionDeleteData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}';
 };
 
 export type MissionDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6374,49 +7232,57 @@ export type MissionAnswerData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/pending/{askID}';
 };
 
 export type MissionAnswerErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6448,37 +7314,49 @@ export type MissionProjectArchiveData = {
          * Absolute path of the project on the service's machine; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/mission/{missionID}/project-archive';
 };
 
 export type MissionProjectArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * There is none of this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `not_a_git_worktree`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6508,37 +7386,41 @@ export type SquadListData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squads';
 };
 
 export type SquadListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6576,37 +7458,41 @@ export type SquadRecommendData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squads/recommend';
 };
 
 export type SquadRecommendErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_invalid`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6646,41 +7532,49 @@ export type SquadRemoveData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squad/{id}';
 };
 
 export type SquadRemoveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `squad_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `squad_changed`
      */
     409: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6712,37 +7606,45 @@ export type SquadGetData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squad/{id}';
 };
 
 export type SquadGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * There is none of this id: `squad_not_found`
+     */
+    404: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_invalid`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6776,49 +7678,53 @@ export type SquadValidateData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squad/validate';
 };
 
 export type SquadValidateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `not_a_git_worktree`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6852,49 +7758,53 @@ export type SquadInstallData = {
          * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/squad/install';
 };
 
 export type SquadInstallErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `squad_changed`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_invalid`, `not_a_git_worktree`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6928,49 +7838,53 @@ export type WebhookCreateData = {
          * Only this project's events: an absolute path; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/webhook';
 };
 
 export type WebhookCreateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `webhook_limit`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7006,27 +7920,27 @@ export type WebhookListData = {
 
 export type WebhookListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7076,27 +7990,27 @@ export type WebhookDeliveriesData = {
 
 export type WebhookDeliveriesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_cursor`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7136,43 +8050,39 @@ export type WebhookCallbackSecretData = {
 
 export type WebhookCallbackSecretErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7212,43 +8122,39 @@ export type WebhookRedeliverDeadData = {
 
 export type WebhookRedeliverDeadErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7265,7 +8171,7 @@ export type WebhookRedeliverDeadResponses = {
 export type WebhookRedeliverDeadResponse = WebhookRedeliverDeadResponses[keyof WebhookRedeliverDeadResponses];
 
 export type WebhookRedeliverData = {
-    body?: never;
+    body?: Nothing;
     headers?: {
         /**
          * The directory, for callers that prefer a header
@@ -7290,35 +8196,43 @@ export type WebhookRedeliverData = {
 
 export type WebhookRedeliverErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `delivery_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Body or attachment too large: `body_too_large`
      */
-    422: Error;
+    413: Error;
     /**
-     * Too many requests; Retry-After
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7356,35 +8270,31 @@ export type WebhookDeleteData = {
 
 export type WebhookDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `webhook_not_found`
      */
-    409: Error;
+    404: Error;
     /**
-     * Cannot be done with this project or configuration
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7422,27 +8332,31 @@ export type WebhookGetData = {
 
 export type WebhookGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * There is none of this id: `webhook_not_found`
+     */
+    404: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7480,43 +8394,39 @@ export type WebhookUpdateData = {
 
 export type WebhookUpdateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `webhook_not_found`
      */
-    409: Error;
+    404: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7533,7 +8443,7 @@ export type WebhookUpdateResponses = {
 export type WebhookUpdateResponse = WebhookUpdateResponses[keyof WebhookUpdateResponses];
 
 export type WebhookTestData = {
-    body?: never;
+    body?: Nothing;
     headers?: {
         /**
          * The directory, for callers that prefer a header
@@ -7558,35 +8468,43 @@ export type WebhookTestData = {
 
 export type WebhookTestErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `webhook_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Body or attachment too large: `body_too_large`
      */
-    422: Error;
+    413: Error;
     /**
-     * Too many requests; Retry-After
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7628,43 +8546,43 @@ export type WebhookRotateData = {
 
 export type WebhookRotateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * There is none of this id: `webhook_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7714,41 +8632,45 @@ export type EventStreamData = {
          * Only this project's events: an absolute path; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/events';
 };
 
 export type EventStreamErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_event_id`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Older than the log goes back
+     * Older than the log goes back: `events_expired`
      */
     410: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7782,37 +8704,41 @@ export type ServiceOverviewData = {
          * Only this project's events: an absolute path; here or in the header x-service-directory.
          */
         directory?: string;
+        /**
+         * The project by its address, instead of a directory
+         */
+        repository?: string;
     };
     url: '/overview';
 };
 
 export type ServiceOverviewErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
      */
     403: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7848,27 +8774,27 @@ export type ServiceHealthData = {
 
 export type ServiceHealthErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7904,27 +8830,27 @@ export type ServiceModelsData = {
 
 export type ServiceModelsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7964,43 +8890,43 @@ export type ServiceTestModelData = {
 
 export type ServiceTestModelErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Not in the Task's present state, or the Idempotency-Key clashes
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
-     * Body or attachment too large
+     * Body or attachment too large: `body_too_large`
      */
     413: Error;
     /**
-     * Not JSON
+     * Not JSON: `unsupported_media_type`
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration
+     * Cannot be done with this project or configuration: `model_not_configured`, `model_not_found`
      */
     422: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8036,27 +8962,27 @@ export type ServiceMetricsData = {
 
 export type ServiceMetricsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8092,27 +9018,27 @@ export type ServiceOpenapiData = {
 
 export type ServiceOpenapiErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8121,7 +9047,7 @@ export type ServiceOpenapiError = ServiceOpenapiErrors[keyof ServiceOpenapiError
 
 export type ServiceOpenapiResponses = {
     /**
-     * The document
+     * The document, with an ETag
      */
     200: {
         openapi: string;
@@ -8150,27 +9076,27 @@ export type ServiceDocData = {
 
 export type ServiceDocErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
      */
     400: Error;
     /**
-     * Credentials missing or wrong
+     * Credentials missing or wrong: `unauthorized`
      */
     401: Error;
     /**
-     * Host, origin or directory not allowed
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
      */
     403: Error;
     /**
-     * Too many requests; Retry-After
+     * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service
+     * A fault of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };

@@ -20,6 +20,9 @@ const helpers = /^conftest\.py$|\.snap$|^(?:spec|test)[_-]?helpers?\.[a-z]+$|^(?
 const settings =
   /^(?:package(?:-lock)?\.json|pnpm-lock\.yaml|yarn\.lock|tsconfig.*\.json|.*\.config\.[cm]?[jt]s|go\.(?:mod|sum)|Cargo\.(?:toml|lock)|pyproject\.toml|Gemfile(?:\.lock)?)$/;
 
+/** What a file of Rust that holds unit tests has in it. */
+export const rustTests = "#[cfg(test)]";
+
 const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 const isInFolder = (path: string): boolean =>
   path

@@ -1,3 +1,5 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import { readDiff } from "../evidence/diff.ts";
 import { shownCommand } from "../evidence/named-command.ts";
 import { type Conversation, messagesOf } from "./message.ts";
 
@@ -37,20 +39,36 @@ const pathsIn = ({ path, file, file_path: other, patch }: Record<string, unknown
 };
 
 const mostFiles = 30;
+const longestPath = 300;
 const mostCommands = 8;
 const longestCommand = 160;
 
-/** In a few lines, for the agent that gave the work; "" where nothing was done. */
-export const activityText = ({ files, commands }: Activity): string => {
+type Changed = NonNullable<EventData["session.ended"]["changed"]>;
+
+/** What a session changed, by the diff of its files: the largest changes first. */
+export const changedOf = (diff: string): Changed => {
+  const files = readDiff(diff)
+    .map(({ path, insertions: added, deletions: removed }) => ({ path, added, removed }))
+    .toSorted((a, b) => b.added + b.removed - a.added - a.removed);
+  const named = files.slice(0, mostFiles).filter(({ path }) => path.length <= longestPath);
+  return { files: named, more: files.length - named.length };
+};
+
+/**
+ * In a few lines, for the agent that gave the work; "" where nothing was done. `changed`: what the files themselves
+ * say, which counts before what the calls name.
+ */
+export const activityText = ({ files, commands }: Activity, changed?: Changed): string => {
   const rest = (count: number) => (count > 0 ? `, and ${count} more` : "");
-  const named = files.slice(0, mostFiles).join(", ") + rest(files.length - mostFiles);
+  const counted = changed?.files.map(({ path, added, removed }) => `${path} (+${added} -${removed})`);
+  const named = (counted ?? files.slice(0, mostFiles)).join(", ") + rest(changed?.more ?? files.length - mostFiles);
   const ran = commands.slice(-mostCommands).map(({ command, exitCode }) => {
     const cut = command.length > longestCommand ? `${command.slice(0, longestCommand)}…` : command;
     return `- \`${cut}\` ${exitCode === null ? "did not end by itself" : `exit ${exitCode}`}`;
   });
   const earlier = commands.length - ran.length;
   return [
-    ...(files.length === 0 ? [] : [`Files it changed with tools: ${named}.`]),
+    ...(named === "" ? [] : [`Files it changed${changed === undefined ? " with tools" : ""}: ${named}.`]),
     ...(ran.length === 0
       ? []
       : [`Commands it ran${earlier > 0 ? `, the last ${ran.length} of ${commands.length}` : ""}:`, ...ran]),

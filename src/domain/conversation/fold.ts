@@ -25,7 +25,7 @@ export const belongsTo = (event: Recorded, sessionID: string, root: boolean): bo
 export const applyEvent = (chat: Conversation, event: Recorded): void => {
   switch (event.type) {
     case "task.created": {
-      const { request, attachments, source } = event.data;
+      const { request, attachments, source, revertOf } = event.data;
       const message: UserMessage = {
         role: "user",
         messageID: requestMessageID(event.stream),
@@ -34,7 +34,7 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
         text: request,
         attachments,
       };
-      chat.unread.push({ version: event.version, message });
+      begin(chat, message, revertOf !== undefined);
       return;
     }
     case "session.started": {
@@ -51,7 +51,7 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       return;
     }
     case "message.received": {
-      const { messageID, source, text, attachments, disposition, byUser } = event.data;
+      const { messageID, source, text, attachments, disposition, byUser, retried } = event.data;
       const message: UserMessage = {
         role: "user",
         messageID,
@@ -61,19 +61,41 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
         text,
         attachments,
         ...(disposition === "restarted" ? { restarted: true } : {}),
+        ...(retried === undefined ? {} : { retried: true }),
       };
+      if (retried !== undefined) {
+        Object.assign(chat, emptyConversation());
+        begin(chat, message, retried === "service");
+        return;
+      }
       if (disposition === "queued" && !(chat.idle && chat.unread.length === 0)) chat.queued.push(message);
       else chat.unread.push({ version: event.version, message });
       return;
     }
+    case "message.passed": {
+      const { messageID, source, text, attachments } = event.data;
+      const message: UserMessage = {
+        role: "user",
+        messageID,
+        version: event.version,
+        source,
+        text,
+        attachments,
+        passed: true,
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
     case "reply.finished": {
-      const { messageID, text, calls, read, provider, usage } = event.data;
+      const { messageID, text, calls, read, provider, usage, before } = event.data;
       if (usage.outputTokens > 0) chat.tokens = usage.inputTokens + usage.outputTokens;
       closeTurn(chat);
+      const told = chat.unread.find(({ message }) => message.messageID === before?.messageID);
+      if (told !== undefined && before !== undefined) told.message.before = before.text;
       for (const { message } of chat.unread.filter(({ version }) => version <= read)) chat.said.push(message);
       chat.unread = chat.unread.filter(({ version }) => version > read);
       chat.idle = event.data.finish === "end";
-      if (event.data.finish !== "calls") deliver(chat, event.version);
+      if (event.data.finish !== "calls" && event.data.finish !== "empty") deliver(chat, event.version);
       if (event.data.finish === "failed") return;
       const reply: AssistantMessage = {
         role: "assistant",
@@ -149,6 +171,13 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
   }
 };
 
+/** The request. One that the service carries out itself waits for nobody. */
+const begin = (chat: Conversation, message: UserMessage, byService: boolean): void => {
+  chat.idle = byService;
+  if (byService) chat.said.push(message);
+  else chat.unread.push({ version: message.version, message });
+};
+
 /** Makes the messages that waited for the agent to finish the next ones that it reads. */
 const deliver = (chat: Conversation, version: number): void => {
   for (const message of chat.queued) chat.unread.push({ version, message });
@@ -160,6 +189,7 @@ export const conversationTypes = [
   "task.created",
   "session.started",
   "message.received",
+  "message.passed",
   "reply.finished",
   "tool.started",
   "tool.finished",
@@ -210,6 +240,7 @@ export const messageEventTypes = [
   "task.created",
   "session.started",
   "message.received",
+  "message.passed",
   "budget.warned",
   "task.ended",
   "squad.reconciled",

@@ -15,6 +15,12 @@ export type UserMessage = {
   attachments: AttachmentRef[];
   /** It made a settled Task active again: earlier messages are history. */
   restarted?: true;
+  /** It is the request again, and nothing was said before it. */
+  retried?: true;
+  /** It was written to the Task, and not by who gave this session its work. */
+  passed?: true;
+  /** What the service says before it. */
+  before?: string;
   /** The text is the summary of a compaction. `note`: the agent's note at that time, which belongs to it. */
   summary?: { note: string | null };
 };
@@ -76,6 +82,17 @@ export const isService = ({ messageID }: { messageID: string }): boolean => mess
 /** The agent's last text; empty if there is none yet. */
 export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";
+
+/** How many replies without words and calls the conversation ends in; none where there is something new to read. */
+export const emptyReplies = ({ said, unread }: Conversation): number => {
+  if (unread.length > 0) return 0;
+  const other = said.findLastIndex(
+    (message) => message.role !== "assistant" || message.calls.length > 0 || !isBlank(message.text),
+  );
+  return said.length - 1 - other;
+};
+
+const isBlank = (text: LongText): boolean => typeof text === "string" && text.trim() === "";
 
 /** The messages of the next request: everything said, then what is unread. */
 export const messagesOf = (chat: Conversation): ChatMessage[] => [

@@ -23,6 +23,14 @@ export const onBase = (state: TaskState, checkID: string): CheckRun | undefined 
     : result;
 };
 
+type Outcome = Pick<CheckRun, "state" | "reason" | "exitCode" | "unfinished">;
+
+/** It could not run, or was ended before it had a result. */
+export const saysNothing = ({ state, unfinished }: Outcome): boolean => state === "error" || unfinished === true;
+
+/** Why, in the words before the remedy. */
+export const causeOf = ({ reason }: Pick<Outcome, "reason">): string => (reason ?? "no result").split(": ")[0] ?? "";
+
 /** A check of the project that passed on the base, and therefore must pass at the end. */
 export const isGating = (state: TaskState, { id }: CheckSpec): boolean => {
   const base = onBase(state, id);

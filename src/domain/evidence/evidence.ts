@@ -2,7 +2,7 @@ import type { Recorded } from "../event.ts";
 import { type Evidence, isOfPresentFiles, isOpenSlice, type Slice, type TaskState } from "../state/task.ts";
 import { contrastWords } from "../contrast/wording.ts";
 import { specsOf } from "./check.ts";
-import { lastWords } from "./named-command.ts";
+import { cutWords, tellingLines } from "./output.ts";
 
 /**
  * Evidence: what the service itself observed of the work, by slice, and whether it still applies to the present files.
@@ -10,6 +10,9 @@ import { lastWords } from "./named-command.ts";
 
 /** How many of each kind the fold keeps, newest first; the log and the ledger have all of them. */
 const kept = { change: 3, command: 12, check: 24, artifact: 12, contrast: 1 } as const;
+
+/** How much it keeps in all of what slices were accepted on. */
+const mostAccepted = 200;
 
 /** Observed under the present contract, on the present files. */
 export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidence): boolean =>
@@ -39,10 +42,26 @@ export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string):
   const session = state.sessions.find((each) => each.sessionID === seen.sessionID);
   // What was seen in the files of a fork is no observation of the Task's own: only its tree can tell.
   const when = session?.fork == null ? { edits: state.edits, writes: state.writes } : { edits: -1, writes: -1 };
-  const proofs = [...state.evidence.filter(({ id }) => id !== seen.id), { contrast: null, ...seen, ...when, of }];
-  const same = proofs.filter(({ kind }) => kind === seen.kind);
-  const gone = same.slice(0, Math.max(0, same.length - kept[seen.kind]));
-  return { evidence: proofs.filter((proof) => !gone.includes(proof)) };
+  const isKept = (proof: Evidence): boolean => acceptedOn(state, proof).length > 0;
+  const earlier = state.evidence.flatMap((proof) => (proof.id === seen.id ? ofAccepted(state, proof) : [proof]));
+  const proofs = [...earlier, { contrast: null, ...seen, ...when, of }];
+  const same = proofs.filter((proof) => proof.kind === seen.kind && !isKept(proof));
+  const old = proofs.filter(isKept);
+  const gone = new Set([...same.slice(0, -kept[seen.kind]), ...old.slice(0, -mostAccepted)]);
+  return { evidence: proofs.filter((proof) => !gone.has(proof)) };
+};
+
+/** The accepted slices that rest on it. */
+const acceptedOn = ({ slices }: TaskState, { id, of }: Evidence): string[] =>
+  slices.flatMap(({ sliceID, settlement, proofs }) =>
+    settlement.state === "accepted" && of[sliceID] !== undefined && proofs.includes(id) ? [sliceID] : [],
+  );
+
+/** What a check said of a slice that was accepted stays with that slice when the check runs again for another. */
+const ofAccepted = (state: TaskState, proof: Evidence): Evidence[] => {
+  const accepted = acceptedOn(state, proof);
+  const of = Object.fromEntries(Object.entries(proof.of).filter(([sliceID]) => accepted.includes(sliceID)));
+  return accepted.length === 0 ? [] : [{ ...proof, of }];
 };
 
 /** What was seen since the last call that may have changed files was seen on the tree that is now committed. */
@@ -55,8 +74,8 @@ export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string)
 export const commandEvidence = (state: TaskState, event: Recorded & { type: "tool.finished" }) => {
   const { callID, sessionID, exitCode, evidence } = event.data;
   if (evidence === undefined) return {};
-  const { command, tree, lastLines, sliceID } = evidence;
-  const summary = `\`${command}\` exit ${exitCode}`;
+  const { command, tree, lastLines, sliceID, proves, last } = evidence;
+  const summary = `\`${command}\` exit ${exitCode}${last === true ? " of its last command" : ""}${proves === true ? ", run to prove it" : ""}`;
   return addEvidence(
     state,
     { id: callID, kind: "command", summary, sessionID, commit: null, tree, lastLines, at: event.at },
@@ -76,8 +95,8 @@ export const artifactEvidence = (state: TaskState, { data, at }: Recorded & { ty
 export const checkEvidence = (state: TaskState, event: Recorded & { type: "check.finished" }) => {
   const { checkID, state: result, reason, commit, tree, tail } = event.data;
   const name = specsOf(state).find(({ id }) => id === checkID)?.name ?? checkID;
-  const summary = `${name} ${result}${reason === null ? "" : `: ${reason.slice(0, 100)}`}`;
-  const lastLines = lastWords(tail);
+  const summary = `${name} ${result}${reason === null ? "" : `: ${cutWords(reason, 200)}`}`;
+  const lastLines = tellingLines(tail, { red: result !== "passed" });
   return addEvidence(state, {
     id: checkID,
     kind: "check",

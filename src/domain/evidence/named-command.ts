@@ -155,17 +155,3 @@ export const shownCommand = (command: string): string => {
     .join(" ⏎ ");
   return line.length <= 2 * end ? line : `${line.slice(0, end)} … ${line.slice(-end)}`;
 };
-
-const mostLines = 4;
-const longestLines = 500;
-
-/** The last lines that say something. */
-export const lastWords = (output: string): string =>
-  output
-    .slice(-8 * longestLines)
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .slice(-mostLines)
-    .map((line) => line.trimEnd())
-    .join("\n")
-    .slice(-longestLines);

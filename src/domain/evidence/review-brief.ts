@@ -1,4 +1,5 @@
 import type { Goal } from "../../protocol/task/status.ts";
+import { evidenceLines, type ShownEvidence } from "./shown.ts";
 
 /** The text that a reviewer gets, and how reviewers without a language model read it back. */
 
@@ -16,13 +17,14 @@ const headings = {
   request: "# What was asked for",
   later: "# What was said later, in order; later words win over earlier ones",
   rounds: "# Earlier rounds of this review, and what the author answered",
+  landed: "# What was accepted before, and must still hold",
   phase: "# The phase of the Mission's plan that this delivers",
   part: "# Part ",
   evidence: "Evidence that the service recorded:",
+  before: "Seen before the last change, a line each:",
   files: "# The changed files",
   diff: "# The diff",
 };
-const old = " (on another tree)";
 
 /** What a review is about; texts are inserted unchanged: the caller marks them as foreign. */
 export type BriefTexts = {
@@ -30,6 +32,8 @@ export type BriefTexts = {
   /** Messages of people and of the Mission after the request, and answers to questions. */
   later: readonly string[];
   rounds: readonly { findings: string; answer: string }[];
+  /** What an earlier landing or acceptance of the same Task holds, an item each, and what the diff is of. */
+  landed?: { items: readonly string[]; diff: string } | null;
   phase?: { title: string; objective: string; acceptance: readonly string[] } | null;
   /** Every changed file in a line; absent where the diff says it all. */
   files?: string;
@@ -38,15 +42,23 @@ export type BriefTexts = {
   looks?: number;
 };
 
+/** A slice, or a check that is judged. `criterion`: of one without acceptance; by default the request. */
+export type Part = {
+  contract: Pick<Goal["contract"], "title" | "objective" | "acceptance">;
+  criterion?: string;
+  evidence: readonly ShownEvidence[];
+};
+
 /** Writes the brief. */
 export const briefOf = (
-  goals: readonly Pick<Goal, "contract" | "evidence">[],
-  { request, later, rounds, phase = null, files = "", diff, looks = 0 }: BriefTexts,
+  goals: readonly Part[],
+  { request, later, rounds, landed = null, phase = null, files = "", diff, looks = 0 }: BriefTexts,
 ): string =>
   [
     headings.request,
     request,
     ...(later.length === 0 ? [] : [headings.later, ...later]),
+    ...(landed === null ? [] : [[headings.landed, ...landed.items.map((item) => `- ${item}`), landed.diff].join("\n")]),
     ...(phase === null ? [] : [phaseOf(phase)]),
     ...goals.map(partOf),
     ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
@@ -78,31 +90,24 @@ const phaseOf = ({ title, objective, acceptance }: NonNullable<BriefTexts["phase
   ].join("\n");
 
 const partOf = (
-  { contract: { title, objective, acceptance }, evidence }: Pick<Goal, "contract" | "evidence">,
+  { contract: { title, objective, acceptance }, criterion = "the request itself", evidence }: Part,
   index: number,
-): string =>
-  [
+): string => {
+  const { now, before } = evidenceLines(evidence);
+  return [
     `${headings.part}${index + 1}: ${title}`,
     ...(objective === "" ? [] : [objective]),
-    ...(acceptance.length === 0 ? ["Its criterion is the request itself."] : acceptance.map((one) => `- ${one}`)),
+    ...(acceptance.length === 0 ? [`Its criterion is ${criterion}.`] : acceptance.map((one) => `- ${one}`)),
     headings.evidence,
-    ...(evidence.length === 0 ? ["- none"] : []),
-    ...evidence.flatMap(({ kind, summary, lastLines, contrast, stale }) => [
-      `- ${kind}: ${summary}${stale ? old : ""}`,
-      ...saidLines(lastLines ?? ""),
-      ...saidLines(
-        contrast?.result === "proves" ? `on the base: ${contrast.firstLines}` : (contrast?.firstLines ?? ""),
-      ),
-    ]),
+    ...(now.length === 0 ? ["- none"] : now),
+    ...(before.length === 0 ? [] : [headings.before, ...before]),
   ].join("\n");
-
-/** What was printed, marked as such, so that no line of it looks like evidence. */
-const saidLines = (text: string): string[] => (text === "" ? [] : text.split("\n").map((line) => `  | ${line}`));
+};
 
 /** Reads a brief back. A text that is not a brief has no parts. */
 export const readBrief = (text: string): Brief => {
   const from = text.indexOf(`\n\n${headings.part}`);
-  const phase = text.lastIndexOf(`\n\n${headings.phase}\n`, from);
+  const starts = [headings.phase, headings.landed].map((heading) => text.lastIndexOf(`\n\n${heading}\n`, from));
   // No line of a diff, and none of the list of files, looks like a heading; what people and authors said may.
   const diff = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
   const ends = [headings.rounds, headings.files].map((heading) => text.indexOf(`\n\n${heading}\n\n`, from));
@@ -110,7 +115,7 @@ export const readBrief = (text: string): Brief => {
   const to = Math.min(diff, ...ends.filter((end) => end >= 0));
   const items = (lines: readonly string[]) => lines.flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []));
   return {
-    request: text.slice(headings.request.length, phase < 0 ? from : phase).trim(),
+    request: text.slice(headings.request.length, Math.min(from, ...starts.filter((start) => start >= 0))).trim(),
     diff: text.slice(diff + headings.diff.length + 4, text.lastIndexOf("\n\n")),
     parts: text
       .slice(from, to)
@@ -119,10 +124,11 @@ export const readBrief = (text: string): Brief => {
       .map((part) => {
         const lines = part.split("\n");
         const middle = lines.lastIndexOf(headings.evidence);
+        const before = lines.indexOf(headings.before, middle);
         return {
           part: Number(lines[0]?.split(":")[0]),
           acceptance: items(lines.slice(1, middle)),
-          evidence: items(lines.slice(middle + 1)).filter((line) => line !== "none" && !line.endsWith(old)),
+          evidence: items(lines.slice(middle + 1, before < 0 ? undefined : before)).filter((line) => line !== "none"),
         };
       }),
   };

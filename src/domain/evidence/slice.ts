@@ -17,9 +17,12 @@ const headOf = (text: LongText, length: number): string => {
   return head.length <= length ? head : `${head.slice(0, length)}…`;
 };
 
+/** The id of the slice that a Task or a message begins. */
+export const sliceOf = (id: string): string => id.replace(/^[a-z]+_/, "slice_");
+
 /** The slice of a request or a follow-up that was not planned yet. */
 export const requestSlice = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
-  sliceID: id.replace(/^[a-z]+_/, "slice_"),
+  sliceID: sliceOf(id),
   weight: "blocking" as const,
   contract: {
     revision: 1,

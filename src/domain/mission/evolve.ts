@@ -11,7 +11,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 9;
+export const missionRevision = 10;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -46,7 +46,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         productPillar: productPillar ?? state.productPillar,
         squads: squads ?? state.squads,
         allowSquadProduction: allowSquadProduction ?? state.allowSquadProduction,
-        cap: budget ?? state.cap,
+        cap: budget === undefined ? state.cap : budget,
         paused: null,
         ...(by === "time" ? heard(state, event) : {}),
       };

@@ -1,5 +1,6 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
+import { isMidway } from "../session/session.ts";
 import { isRead } from "../state/stream.ts";
 import { stopReason } from "./budget.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
@@ -40,7 +41,7 @@ export const nextStep = (state: MissionState): MissionStep => {
     return state.deferred === null ? { kind: "recover" } : { kind: "wait" };
   }
   const unread = !isRead(state);
-  const midway = state.reply?.finish === "calls" || state.reply?.finish === "length";
+  const midway = isMidway(state.reply);
   if (!unread && (!midway || state.finished !== null)) {
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;

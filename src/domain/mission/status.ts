@@ -3,6 +3,7 @@ import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
 import { pendingOf } from "../session/ask.ts";
 import { usedOf } from "./budget.ts";
 import { errorOf, type MissionState } from "../state/mission.ts";
+import { missionAgent } from "./evolve.ts";
 import { agentStatus } from "./next.ts";
 import { phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 
@@ -44,6 +45,7 @@ export const missionStatusOf = (
   const used = usedOf(state);
   return {
     ...row,
+    session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
     ...errorOf(state),
@@ -67,6 +69,12 @@ export const missionStatusOf = (
     budgetUsed: used,
     generatedAt: now.toISOString(),
   };
+};
+
+const sessionOf = (state: MissionState): MissionStatus["session"] => {
+  const { sessionID, model } = state;
+  const doing = agentStatus(state) === "running" ? "running" : "idle";
+  return { sessionID, kind: "mission", agent: missionAgent, model, state: doing };
 };
 
 const together = (one: Usage, other: Usage): Usage => ({

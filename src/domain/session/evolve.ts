@@ -32,7 +32,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
       // Whatever ends it now finds nothing begun.
       return {
         ...state,
-        pause: { at: event.at, reason: event.data.reason },
+        pause: { at: event.at, code: event.data.code, reason: event.data.reason },
         stopped: true,
         time: { ms: timeUntil(state, event.at), since: null },
       };

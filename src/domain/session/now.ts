@@ -29,7 +29,12 @@ export const waitOf = (state: StreamState): Doing | undefined => {
     };
   if (state.deferred !== null)
     return { kind: "quota", text: short(`Waiting until ${clock(state.deferred.until)}: ${state.deferred.reason}`) };
-  return state.pause === null ? undefined : { kind: "space", text: short(waiting(state.pause.reason)) };
+  return state.pause === null
+    ? undefined
+    : {
+        kind: state.pause.code === "disk_low" ? "space" : "repository",
+        text: short(waiting(state.pause.reason)),
+      };
 };
 
 /** A reason that says what somebody "waits for", as a sentence. */

@@ -13,12 +13,20 @@ const longest = 4;
 export const callHash = (tool: string, input: unknown, callID: string): number =>
   hash(`${tool} ${isPolling(tool, input) ? callID : unnamed(JSON.stringify(input))}`);
 
-/** Reads a background command, or sleeps first. */
+/** Reads a background command, sleeps first, or asks what a check says that somebody else runs. */
 const isPolling = (tool: string, input: unknown): boolean => {
   if (tool === "process") return true;
-  const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
-  return tool === "shell" && typeof command === "string" && /\bsleep[ \t]+[\d.$]/.test(command);
+  const field = (name: string): unknown =>
+    typeof input === "object" && input !== null ? (input as Record<string, unknown>)[name] : undefined;
+  if (tool === "task_evidence") return field("part") === "checks";
+  const command = field("command");
+  return tool === "shell" && typeof command === "string" && (sleeping.test(command) || asking.test(command));
 };
+
+const sleeping = /\bsleep[ \t]+[\d.$]/;
+/** The commands of GitHub and GitLab that show the state of checks. */
+const asking =
+  /\b(?:gh[ \t]+(?:pr[ \t]+(?:checks|status)|run[ \t]+(?:list|view|watch))|glab[ \t]+(?:ci|pipeline)[ \t]+(?:status|list|view|get))\b/;
 
 type Result = Pick<EventData["tool.finished"], "outcome" | "output">;
 

@@ -41,11 +41,16 @@ export const startedSession = (
   judged: {},
   interrupted: null,
   fork: data.fork ?? null,
+  from: data.from ?? null,
   edits,
   reply: null,
   repetition: noRepetition,
   end: null,
 });
+
+/** Its agent is asked for more: the reply was no end. */
+export const isMidway = (reply: StreamState["reply"]): boolean =>
+  reply?.finish === "calls" || reply?.finish === "length" || reply?.finish === "empty";
 
 /** A reply of the Orchestrator is recorded on the Task, another one on its session. The usage is recorded for both. */
 export const afterReply = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
@@ -57,7 +62,11 @@ export const afterReply = (state: StreamState, event: Recorded & { type: "reply.
       ? added
       : { ...added, ...inSession({ ...state, ...added }, sessionID, () => ({ effort: effort ?? null })) };
   return sessionID === rootOf(state)
-    ? { ...paid, reply, ...(state.queued && finish !== "calls" ? { queued: false, input: event.version } : {}) }
+    ? {
+        ...paid,
+        reply,
+        ...(state.queued && finish !== "calls" && finish !== "empty" ? { queued: false, input: event.version } : {}),
+      }
     : { ...paid, ...inSession({ ...state, ...paid }, sessionID, () => ({ reply })) };
 };
 

@@ -35,7 +35,7 @@ export type StreamState = {
   /** Set while the Task waits for a provider's quota, which it does outside of a run. */
   deferred: { at: string; until: string; reason: string } | null;
   /** Set while its run waits, such as for space on the disk. */
-  pause: { at: string; reason: string } | null;
+  pause: { at: string; code: EventData["run.paused"]["code"]; reason: string } | null;
   /** Since when replies failed for lack of quota. */
   quotaSince: string | null;
   open: OpenCall[];
@@ -98,6 +98,7 @@ export const beginStream = (first: {
       judged: {},
       interrupted: null,
       fork: null,
+      from: null,
       edits: 0,
       reply: null,
       repetition: noRepetition,
@@ -162,6 +163,8 @@ export type Session = {
   interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
   /** Its own copy of the files; null: it works in the Task's. */
   fork: NonNullable<EventData["session.started"]["fork"]> | null;
+  /** The commit of the Task's files that it began on; null: not known, or it has a fork. */
+  from: string | null;
   /** Value of the Task's `edits` when it began. */
   edits: number;
   /** Its last reply. The Orchestrator's is recorded on the Task instead. */

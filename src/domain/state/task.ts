@@ -3,7 +3,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Effort } from "../../protocol/field.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Artifact, ErrorInfo, Goal, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
-import type { AttachmentRef, LongText } from "../../protocol/text.ts";
+import type { AttachmentRef, BlobRef, LongText } from "../../protocol/text.ts";
 import type { SquadRef } from "../agent.ts";
 import { isRead, type StreamState } from "./stream.ts";
 
@@ -23,6 +23,8 @@ export type TaskState = StreamState & {
   priority: Priority;
   source: string;
   directory: string;
+  /** The project by its address; null: it was named by its directory. */
+  repository: { url: string; ref: string | null } | null;
   project: string;
   checks: CheckSpec[];
   /** The request said that no checks are to run. */
@@ -47,7 +49,7 @@ export type TaskState = StreamState & {
   /** Of reasoning, as requested; null: the agents' or the operator's holds. */
   effort: Effort | null;
   isolation: "worktree" | "directory";
-  landing: "commit" | "branch" | "none";
+  landing: "commit" | "branch" | "pull-request" | "none";
   /** Its run has had no other beside it, and has not advanced since. */
   alone: boolean;
   archived: boolean;
@@ -68,6 +70,13 @@ export type TaskState = StreamState & {
   /** The ids that external agents gave their sessions, by our session ids. */
   externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
+  /** After a retry, until its files are there: the attempt whose files and branch have to make way; null: none. */
+  earlier: number | null;
+  /**
+   * The Task that it takes back; null: it is no revert. `read`: messages up to this version are the service's to carry
+   * out; `tried`: it has, or could not.
+   */
+  revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
   /** The project's ignored dependency folders; null before they were searched. */
   dependencies: Given[] | null;
   /** The operator's setup, for the files that it ran in. */
@@ -115,9 +124,23 @@ export type TaskState = StreamState & {
   attemptStartedAt: string | null;
   landingStarted: EventData["landing.started"] | null;
   landed: EventData["landing.finished"] | null;
+  /** What the remote of its repository has of this Task. */
+  pushed: { ref: string; commit: string } | null;
+  /** The pull request of what landed, as the forge had it last, the commit that it was brought up to date with, and in which attempt. */
+  pullRequest: (EventData["landing.proposed"] & { seenIn: number }) | null;
+  /** Everything that landed, attempt by attempt. `version`: of its event. */
+  landings: Landed[];
+  /** The Orchestrator's system prompt, as its first request had it. */
+  system: BlobRef | null;
   /** Git's own files that a command of this attempt changed. */
   tampered: EventData["git.tampered"]["files"] | null;
   cancel: EventData["cancel.requested"] | null;
+};
+
+export type Landed = Pick<EventData["landing.finished"], "commit" | "tree" | "ref"> & {
+  diffStat: { files: number; insertions: number; deletions: number } | null;
+  at: string;
+  version: number;
 };
 
 /** Whether the base contains uncommitted work of the user, which must not land. */
@@ -127,16 +150,25 @@ export const hasSnapshot = ({ workspace }: TaskState): boolean =>
 /** The result stays on the Task's branch instead of landing on one of the user's. */
 export const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;
 
+/** A revert to which nobody has said anything: no model is asked for any of it. */
+export const isByService = ({ revertOf, reply, input }: TaskState): boolean =>
+  revertOf !== null && reply === null && input <= revertOf.read;
+
 /** The agent gave its final reply and has nothing unread: the Task is being checked, or about to settle. */
-export const isIdle = (state: TaskState): boolean => state.reply?.finish === "end" && isRead(state);
+export const isIdle = (state: TaskState): boolean =>
+  isByService(state) || (state.reply?.finish === "end" && isRead(state));
+
+/** There is a message that no reply has read, and that is an agent's to read. */
+export const isUnanswered = (state: TaskState): boolean => !isByService(state) && !isRead(state);
 
 /**
- * Whether a result still applies: no call has changed files since (ignored files count too), and in a worktree the tree
- * is the one that was checked.
+ * Whether a result still applies. In a worktree a check sees a checkout of the commit and nothing else, so the tree
+ * tells, whatever was called; in place no call may have changed files since, and ignored files count too.
  */
 export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
-  result.edits === state.edits &&
-  (state.workspace?.kind !== "worktree" || result.tree === (state.tree?.tree ?? state.workspace.baseTree));
+  state.workspace?.kind === "worktree"
+    ? !state.touched && result.tree === (state.tree?.tree ?? state.workspace.baseTree)
+    : result.edits === state.edits;
 
 /**
  * Whether something was seen on the files as they are, as far as is known: by the tree, whatever was called in between.

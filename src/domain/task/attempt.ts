@@ -3,10 +3,11 @@ import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
 import { withModel } from "../session/session.ts";
-import { isIdle, isOfPresentFiles, staysOnBranch, type TaskState, isOpenSlice } from "../state/task.ts";
+import { isIdle, isOfPresentFiles, staysOnBranch, type Slice, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { answersService } from "./report.ts";
+import { titleOf } from "./title.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
@@ -23,7 +24,40 @@ const isRefusal = (data: EventData["message.received"]): boolean => {
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
   ...asMessage(state, event),
   answers: answersService(event.data),
+  ...(event.data.retried === undefined ? {} : fromTheBeginning(state, event)),
 });
+
+/** A retry: nothing of the attempts before counts but what it cost and what landed. */
+const fromTheBeginning = (
+  state: TaskState,
+  { data, version, at }: Recorded & { type: "message.received" },
+): Partial<TaskState> => {
+  const { slices, isolation, workspace, attempt } = state;
+  const kept = slices.map((slice): Slice => {
+    if (!isOpenSlice(slice)) return slice;
+    if (slice.whole) return { ...slice, review: null };
+    return { ...slice, settlement: { state: "dropped", revision: slice.contract.revision, commit: null, at } };
+  });
+  return {
+    ...newAttempt,
+    slices: kept.some(isOpenSlice)
+      ? kept
+      : [...kept, requestSlice(data.messageID, state.title, data.text, state.checks)],
+    workspace: null,
+    earlier: isolation === "worktree" && workspace !== null ? attempt : state.earlier,
+    reply: null,
+    system: null,
+    externalSessions: {},
+    projectRules: null,
+    ownChecks: [],
+    baseline: {},
+    contrast: null,
+    staged: null,
+    edits: state.edits + 1,
+    writes: state.writes + 1,
+    revertOf: state.revertOf && { ...state.revertOf, read: version, tried: false },
+  };
+};
 
 const asMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> =>
   state.lifecycle === "active"
@@ -31,6 +65,8 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       ? { queued: true }
       : {
           input: event.version,
+          // A result on its own branch changed nothing of the user's: the work continues where it is.
+          ...(state.landed !== null && staysOnBranch(state) ? { landed: null } : {}),
           contrastTold: state.contrastTold || ofService(event.data) === "contrast",
           round: isRefusal(event.data) ? state.round + 1 : state.round,
         }
@@ -79,7 +115,7 @@ const again = (
       evidence,
     };
   const text = typeof data.text === "string" ? data.text : data.text.head;
-  const title = (text.trim().split("\n")[0] ?? "").slice(0, 80);
+  const title = titleOf(text);
   const slice = requestSlice(data.messageID, title, data.text, []);
   return {
     slices: [...slices, slice],
@@ -92,8 +128,8 @@ const again = (
 };
 
 /** The warnings that remain valid under another budget. */
-export const keptWarnings = ({ warned }: TaskState, budget: Budget): TaskState["warned"] =>
-  Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget[name as keyof Budget] === cap));
+export const keptWarnings = ({ warned }: TaskState, budget: Budget | null): TaskState["warned"] =>
+  Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget?.[name as keyof Budget] === cap));
 
 /** Each attempt has its own time. */
 const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>

@@ -1,3 +1,5 @@
+import { inWords } from "./title.ts";
+
 /** The message of the commit that a Task lands: what its agent said of the whole change, and who made it. */
 
 export type Description = { title: string; body: string };
@@ -55,10 +57,7 @@ const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
 /** A title in whole words, at most 72 characters. */
 export const fitTitle = (text: string): string => {
   const title = withoutEnd(oneLine(text), ".…");
-  if (title.length <= longestTitle) return title;
-  const end = title.lastIndexOf(" ", longestTitle);
-  const cut = end > 0 ? title.slice(0, end) : Array.from(title.slice(0, longestTitle - 1)).join("");
-  return withoutEnd(cut, " ,;:(–-");
+  return inWords(title, longestTitle);
 };
 
 /** The message, with the trailers that identify who made the commit. */

@@ -13,6 +13,7 @@ import {
   seenOnTree,
 } from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
+import { withLanding, withProposal } from "./landing.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
@@ -23,7 +24,7 @@ import { isRead, noRepetition, rootOf } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 21;
+export const taskRevision = 27;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -73,7 +74,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return {
         ...state,
         title: event.data.title ?? state.title,
-        titleBy: event.data.title === undefined ? state.titleBy : "caller",
+        titleBy: event.data.title === undefined ? state.titleBy : (event.data.titleBy ?? "caller"),
         priority: event.data.priority ?? state.priority,
         archived: event.data.archived ?? state.archived,
         ...(event.data.budget === undefined
@@ -96,7 +97,11 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         running: [],
       };
     case "reply.finished":
-      return { ...evolveSession(state, event), ...reported(state, event) };
+      return {
+        ...evolveSession(state, event),
+        ...reported(state, event),
+        ...(event.data.system === undefined ? {} : { system: event.data.system }),
+      };
     case "run.stopped":
     case "run.paused":
     case "run.resumed":
@@ -111,8 +116,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return evolveSession(state, event);
     case "workspace.prepared":
       return state.landed === null
-        ? { ...state, workspace: event.data }
-        : { ...state, ...newAttempt, workspace: event.data };
+        ? { ...state, workspace: event.data, earlier: null }
+        : { ...state, ...newAttempt, workspace: event.data, earlier: null };
     case "dependencies.given":
       return { ...state, dependencies: event.data.folders };
     case "setup.started":
@@ -143,6 +148,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return { ...after, ...commandEvidence(after, event) };
     }
     case "note.written":
+    case "message.passed":
     case "run.stuck":
       return state;
     case "artifact.recorded":
@@ -197,7 +203,14 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     }
     case "tree.committed": {
       const { commit, tree, files, insertions, deletions } = event.data;
-      const after = { ...state, ...seenOnTree(state, tree), tree: event.data, denied: null, touched: false };
+      const after = {
+        ...state,
+        ...seenOnTree(state, tree),
+        tree: event.data,
+        denied: null,
+        touched: false,
+        revertOf: state.revertOf && { ...state.revertOf, tried: true },
+      };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
       const change = {
         id: commit,
@@ -273,7 +286,17 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       };
     case "landing.finished":
       // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
-      return { ...state, landingStarted: null, landed: staysOnBranch(state) && !isRead(state) ? null : event.data };
+      return staysOnBranch(state) && !isRead(state)
+        ? { ...state, landingStarted: null, landed: null, pushed: pushedBy(state, event.data) }
+        : {
+            ...state,
+            landingStarted: null,
+            landed: event.data,
+            pushed: pushedBy(state, event.data),
+            landings: withLanding(state, event),
+          };
+    case "landing.proposed":
+      return withProposal(state, event.data);
     case "squad.staged":
       return { ...state, staged: event.data };
     case "squad.installing":
@@ -288,6 +311,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return {
         ...state,
         lifecycle: event.data.lifecycleStatus,
+        revertOf: state.revertOf && { ...state.revertOf, tried: true },
         // Earlier versions let a Task fail within a landing: that is over, too, and what comes next is read first.
         landingStarted: null,
         error: event.data.error ?? null,
@@ -312,6 +336,9 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       };
   }
 };
+
+const pushedBy = ({ repository }: TaskState, { ref, commit }: EventData["landing.finished"]): TaskState["pushed"] =>
+  repository === null ? null : { ref, commit };
 
 type Place = EventData["workspace.prepared"];
 

@@ -3,6 +3,7 @@ import { aboutOf } from "../../protocol/check.ts";
 import { specsOf } from "../evidence/check.ts";
 import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
 import { isActive, isIdle, type TaskState } from "../state/task.ts";
+import { branchName, isProposalDue } from "./landing.ts";
 
 /** What the Task does or waits for, in one sentence; it changes with facts only. */
 
@@ -14,7 +15,8 @@ export const withNow = (state: TaskState, at: string): TaskState => {
 
 const doingOf = (state: TaskState): Doing | undefined => {
   if (!isActive(state)) return undefined;
-  if (state.landingStarted !== null)
+  // The remote of a repository may be away in a push.
+  if (state.landingStarted !== null && state.pause === null)
     return { kind: "landing", text: short(`Landing on ${branchName(state.landingStarted.ref)}`) };
   if (state.cancel?.mode === "stop") return { kind: "stop", text: "Stopping" };
   const wait = waitOf(state);
@@ -24,6 +26,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
     return { kind: "setup", text: short(`Running \`${state.setup.run}\`, which sets the workspace up`) };
   const checks = checksRunning(state);
   if (checks !== undefined) return checks;
+  if (isProposalDue(state)) return { kind: "landing", text: "Opening its pull request" };
   if (state.installing !== null) return { kind: "landing", text: "Installing the squad" };
   const reviewed = state.sessions.some(({ purpose, end }) => purpose === "review" && end === null);
   return isIdle(state) && state.open.length === 0 && !reviewed
@@ -54,5 +57,3 @@ export const landingBranchOf = ({ workspace, landed }: TaskState): string | null
   if (workspace?.kind !== "worktree") return null;
   return branchName(landed?.ref ?? workspace.targetRef ?? workspace.branch ?? "") || null;
 };
-
-const branchName = (ref: string): string => ref.replace(/^refs\/heads\//, "");

@@ -3,6 +3,27 @@ export const titleOf = (request: string): string => {
   const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
   const words = first.replace(/^[\s#>*-]+/, "").replace(/^\d{1,3}[.)]\s/, "");
   const plain = words.replace(/^\s*\[[ xX]\]/, "").trim() || first.trim();
-  const characters = Array.from(plain);
-  return characters.length <= 80 ? plain : `${characters.slice(0, 79).join("")}…`;
+  return Array.from(plain).length <= longest ? plain : `${inWords(plain, longest - 1)}…`;
+};
+
+const longest = 80;
+
+/** Its first whole words, at most so many characters, without a code span that would stay open. */
+export const inWords = (text: string, most: number): string => {
+  const characters = Array.from(text);
+  if (characters.length <= most) return text;
+  const cut = characters.slice(0, most).join("");
+  // The next character tells whether the last word is whole.
+  const end = characters[most] === " " ? cut.length : cut.lastIndexOf(" ");
+  const words = withoutEnd(end > 0 ? cut.slice(0, end) : cut);
+  const opened = words.split("`").length % 2 === 0 ? words.lastIndexOf("`") : -1;
+  const before = opened > 0 ? withoutEnd(words.slice(0, opened)) : "";
+  return before === "" ? words : before;
+};
+
+/** Without what does not end a phrase. */
+const withoutEnd = (text: string): string => {
+  let end = text.length;
+  while (end > 0 && " ,;:(–-".includes(text[end - 1] ?? "")) end -= 1;
+  return text.slice(0, end);
 };

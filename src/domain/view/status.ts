@@ -11,7 +11,9 @@ export const statusOf = (
   known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary">,
 ): TaskStatus => ({
   ...commonOf(state),
+  repository: state.repository && { ...state.repository, baseCommit: state.workspace?.baseCommit ?? null },
   effort: state.effort,
+  revertOf: state.revertOf?.taskID ?? null,
   dependencies: state.dependencies ?? [],
   goals: goalsOf(state),
   sessionInvocationTopology: topologyOf(state),

@@ -1,4 +1,6 @@
 import type { LongText } from "../../protocol/text.ts";
+import { isProposalDue, landingsOf, pullRequestOf } from "../task/landing.ts";
+import { revertibleOf } from "../task/revert.ts";
 import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf, verifiedOf } from "../evidence/check.ts";
@@ -14,7 +16,7 @@ import { isActive, isCurrent, type TaskState } from "../state/task.ts";
 /** What the Task is doing, in one word; `queued` until a worker runs it. */
 export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
-  if (state.landingStarted !== null) return "landing";
+  if (state.landingStarted !== null || isProposalDue(state)) return "landing";
   if (state.attemptStartedAt === null || state.deferred !== null || state.pause !== null) return "queued";
   // What runs on the base beside the work is no phase of it.
   if (state.running.some(({ on }) => on === "work" || state.reply === null)) return "checking";
@@ -24,12 +26,16 @@ export const phaseOf = (state: TaskState): Phase => {
   return "working";
 };
 
-/** The actions that would not be refused with a 409 now. */
+/**
+ * The actions that would not be refused with a 409 now. Whether a revert still applies is decided on the project's branch:
+ * what is known here is that something of the Task landed there.
+ */
 const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
   const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];
-  if (!isActive(state)) return ["message", "update", ...archive, "delete"];
+  const revert = "commits" in revertibleOf(state) ? (["revert"] as const) : [];
+  if (!isActive(state)) return ["message", "retry", ...revert, "update", ...archive, "delete"];
   const answer = openAsks(state).length > 0 ? (["answer"] as const) : [];
-  return state.landingStarted === null
+  return state.landingStarted === null && !isProposalDue(state)
     ? ["message", "cancel", ...answer, "update", ...archive]
     : ["message", "update", ...archive];
 };
@@ -61,6 +67,7 @@ export const commonOf = (state: TaskState) => {
     landing: state.landing,
     isolation: state.isolation,
     landingBranch: landingBranchOf(state),
+    pullRequest: pullRequestOf(state),
     now: state.now,
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
@@ -69,6 +76,7 @@ export const commonOf = (state: TaskState) => {
       checkedTree: checkedTree(state),
       landedCommit: state.landed?.commit ?? null,
       landedTree: state.landed?.tree ?? null,
+      landings: landingsOf(state),
       diffStat: state.tree && {
         files: state.tree.files,
         insertions: state.tree.insertions,
@@ -116,6 +124,7 @@ export const summarise = (state: TaskState): TaskSummary => {
     counts[stale || found === "running" || found === "pending" ? "pending" : found] += 1;
   return {
     ...commonOf(state),
+    repository: state.repository,
     updated: Date.parse(state.updatedAt),
     queue: waitOf(state),
     checks,

@@ -17,7 +17,9 @@ export const describeEvent = (event: Recorded): string => {
     case "task.created":
       return `Created: ${event.data.title}`;
     case "task.updated":
-      return `Changed ${Object.keys(event.data).join(", ")}`;
+      return event.data.titleBy === "service"
+        ? `Named by what landed: ${event.data.title}`
+        : `Changed ${Object.keys(event.data).join(", ")}`;
     case "run.started":
       return event.data.killed.length === 0
         ? `Taken up (${event.data.sandbox.name})`
@@ -39,6 +41,7 @@ export const describeEvent = (event: Recorded): string => {
     case "agent.attached":
       return `The external agent ${event.data.agent} is at work (${event.data.about})`;
     case "message.received":
+      if (event.data.retried !== undefined) return `Retried by ${event.data.source}`;
       return ofService(event.data) === "checks"
         ? "Failed checks went back to the agent"
         : ofService(event.data) === "contrast"
@@ -46,7 +49,9 @@ export const describeEvent = (event: Recorded): string => {
           : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
-        ? `${event.data.agent} answered`
+        ? event.data.finish === "empty"
+          ? `${event.data.agent} gave an empty answer and is asked again`
+          : `${event.data.agent} answered`
         : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
     case "reply.retried":
       return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
@@ -79,6 +84,8 @@ export const describeEvent = (event: Recorded): string => {
       return "Slice accepted";
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
+    case "message.passed":
+      return `An agent at work is told what ${event.data.source} said`;
     case "session.interrupted":
       return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
@@ -129,6 +136,8 @@ export const describeEvent = (event: Recorded): string => {
       return `Landing withdrawn: ${event.data.reason}`;
     case "landing.finished":
       return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+    case "landing.proposed":
+      return `Pull request ${event.data.number} ${event.data.state}: ${event.data.url}`;
     case "mission.created":
     case "mission.woken":
     case "mission.updated":

@@ -9,6 +9,8 @@ import type { MissionQuery } from "../../store/store.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
+import { matchesTag, tagged, tagOf, unchanged } from "../response/etag.ts";
+import { nextLink } from "../response/link.ts";
 import { type HttpAnswer, empty, json, whenGone } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
@@ -46,7 +48,8 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     const found = await missions.list(directory, asked, whenGone(outgoing));
     const page = found.slice(0, limit);
     const last = found.length > limit ? page.at(-1) : undefined;
-    return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
+    const next = last && { cursorUpdated: last.updated, cursorSessionID: last.sessionID };
+    return json(entry, 200, page, next && nextLink(incoming.url ?? "", next));
   };
 
   return {
@@ -56,12 +59,38 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     },
     "mission.list": list,
     "mission.all": list,
-    "mission.status": async ({ entry, params, directory }) =>
-      json(entry, 200, await missions.status(directory, params.missionID)),
+    "mission.status": async ({ entry, params, directory, query, incoming, outgoing, head }) => {
+      const had = incoming.headers["if-none-match"];
+      const now = async () => {
+        const status = await missions.status(directory, params.missionID);
+        // When it was put together is no part of what it says.
+        return { status, etag: tagOf(JSON.stringify({ ...status, generatedAt: null })) };
+      };
+      if (query.wait !== undefined && query.wait > 0 && !head) {
+        const sessionID = await missions.find(directory, params.missionID);
+        await streams.wait({ entry, outgoing }, query.wait, sessionID, async () => {
+          const { status, etag } = await now();
+          if (had !== undefined) return !matchesTag(had, etag);
+          const { finished, aborted, error } = status;
+          const still = status.status === "inactive" && status.agentStatus === "inactive";
+          // Between a Task's end and the agent's next turn all is still, too.
+          return still && (finished !== null || aborted || error !== undefined);
+        });
+      }
+      const { status, etag } = await now();
+      return unchanged(entry, had, etag) ?? json(entry, 200, status, tagged(etag));
+    },
     "mission.events": (call) => streams.ofMission(call),
-    "mission.messages": async ({ entry, params, directory, query, outgoing }) => {
+    "mission.messages": async ({ entry, params, directory, query, incoming, outgoing }) => {
       const page = { after: query.after ?? 0, limit: query.limit ?? messagesSize };
-      return json(entry, 200, await missions.messages(directory, params.missionID, page, whenGone(outgoing)));
+      const found = await missions.messages(directory, params.missionID, page, whenGone(outgoing));
+      const { nextAfter } = found;
+      return json(
+        entry,
+        200,
+        found,
+        nextAfter === null ? undefined : nextLink(incoming.url ?? "", { after: nextAfter }),
+      );
     },
     "mission.rename": async ({ entry, params, directory, body }) =>
       json(entry, 200, await missions.update(directory, params.missionID, body)),
@@ -102,11 +131,4 @@ const cursorOf = (updated: string | undefined, sessionID: string | undefined): M
       `Expected updated and sessionID of the last element of a page, got ${quote(updated)} and ${quote(sessionID)}.`,
     );
   return { updated: Number(updated), sessionID };
-};
-
-const nextLink = (target: string, last: { updated: number; sessionID: string }): string => {
-  const url = new URL(target, "http://localhost");
-  url.searchParams.set("cursorUpdated", String(last.updated));
-  url.searchParams.set("cursorSessionID", last.sessionID);
-  return `<${url.pathname}${url.search}>; rel="next"`;
 };

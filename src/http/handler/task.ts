@@ -8,10 +8,11 @@ import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import { checkAttachments } from "../request/attachment.ts";
-import type { Handler } from "../request/call.ts";
+import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
-import { matchesTag } from "../response/etag.ts";
+import { matchesTag, tagged, tagOf, unchanged } from "../response/etag.ts";
 import { attachmentNamed, servedType } from "../response/file.ts";
+import { nextLink } from "../response/link.ts";
 import { answer, empty, json, jsonType, whenGone } from "../response/response.ts";
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
@@ -37,7 +38,40 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
   const { tasks, store, runOnce, streams, limits, log } = deps;
   // Texts of status answers by fold. A fold object never changes, and the status of a Task that is not queued depends
   // on nothing else, so between two events every poll gets the same text.
-  const statusTexts = new WeakMap<TaskState, string>();
+  const statusTexts = new WeakMap<TaskState, { text: string; etag: string }>();
+  const statusText = async (taskID: string): Promise<{ text: string; etag: string }> => {
+    const state = await store.state(taskID);
+    const known = state === undefined || tasks.pause() !== undefined ? undefined : statusTexts.get(state);
+    if (known !== undefined) return known;
+    const status = await tasks.status(taskID);
+    const text = JSON.stringify(status);
+    const made = { text, etag: tagOf(text) };
+    if (state !== undefined && status.queue === null && status.lastEventID === state.position)
+      statusTexts.set(state, made);
+    return made;
+  };
+
+  /** A board is as old as its record: what else it shows comes with the record's events. */
+  const boardTag = async (taskID: string): Promise<string> => {
+    const { lastEventID, queue, now } = await tasks.status(taskID);
+    return tagOf(JSON.stringify([lastEventID, queue, now]));
+  };
+
+  /** Until the Task has ended; for a caller who has a record, until it is another one. */
+  const waited = async (
+    { entry, params, query, incoming, outgoing, head }: Call<Routes["task.status" | "task.board"]>,
+    tagNow: (taskID: string) => Promise<string>,
+  ): Promise<void> => {
+    if (query.wait === undefined || query.wait === 0 || head) return;
+    const had = incoming.headers["if-none-match"];
+    const { taskID } = params;
+    await streams.wait({ entry, outgoing }, query.wait, taskID, async () => {
+      const state = await store.state(taskID);
+      if (state === undefined) return true;
+      return had === undefined ? state.lifecycle !== "active" : !matchesTag(had, await tagNow(taskID));
+    });
+  };
+
   return {
     "task.create": async ({ entry, directory, body, once }) => {
       await checkAttachments(body.attachments, limits);
@@ -57,7 +91,8 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       const found = await tasks.list(directory, asked, whenGone(outgoing));
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;
-      return json(entry, 200, page, last === undefined ? undefined : { link: nextLink(incoming.url ?? "", last) });
+      const next = last && { cursorUpdated: last.updated, cursorTaskID: last.taskID };
+      return json(entry, 200, page, next && nextLink(incoming.url ?? "", next));
     },
 
     "task.get": async ({ entry, params }) => json(entry, 200, await tasks.get(params.taskID)),
@@ -70,28 +105,36 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return json(entry, 200, { taskID: params.taskID, deleted: true });
     },
 
-    "task.status": async ({ entry, params }) => {
-      const state = await store.state(params.taskID);
-      const known = state === undefined || tasks.pause() !== undefined ? undefined : statusTexts.get(state);
-      if (known !== undefined) return answer(entry, 200, known, jsonType);
-      const status = await tasks.status(params.taskID);
-      const text = JSON.stringify(status);
-      if (state !== undefined && status.queue === null && status.lastEventID === state.position)
-        statusTexts.set(state, text);
-      return answer(entry, 200, text, jsonType);
+    "task.status": async (call) => {
+      const { entry, params, incoming } = call;
+      await waited(call, async (taskID) => (await statusText(taskID)).etag);
+      const { text, etag } = await statusText(params.taskID);
+      return (
+        unchanged(entry, incoming.headers["if-none-match"], etag) ?? answer(entry, 200, text, jsonType, tagged(etag))
+      );
     },
 
-    "task.board": async ({ entry, params, incoming }) => {
+    "task.board": async (call) => {
+      const { entry, params, incoming } = call;
+      await waited(call, boardTag);
       // The ETag is of the state before the board is read: a board may be newer than its tag, never older.
-      const { lastEventID, queue } = await tasks.status(params.taskID);
-      const etag = `W/"${lastEventID}-${queue?.position ?? ""}"`;
-      if (matchesTag(incoming.headers["if-none-match"], etag)) return empty(entry, 304, { etag });
-      return json(entry, 200, await tasks.board(params.taskID), { etag });
+      const etag = await boardTag(params.taskID);
+      return (
+        unchanged(entry, incoming.headers["if-none-match"], etag) ??
+        json(entry, 200, await tasks.board(params.taskID), tagged(etag))
+      );
     },
 
-    "task.messages": async ({ entry, params, query, outgoing }) => {
+    "task.messages": async ({ entry, params, query, incoming, outgoing }) => {
       const page = { after: query.after ?? 0, limit: query.limit ?? messagesSize };
-      return json(entry, 200, await tasks.messages(params.taskID, page, whenGone(outgoing)));
+      const found = await tasks.messages(params.taskID, page, whenGone(outgoing));
+      const { nextAfter } = found;
+      return json(
+        entry,
+        200,
+        found,
+        nextAfter === null ? undefined : nextLink(incoming.url ?? "", { after: nextAfter }),
+      );
     },
 
     "task.diff": async ({ entry, params, query: { from, to } }) => {
@@ -139,6 +182,14 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return accepted(entry, await runOnce(once, () => tasks.message(directory, params.taskID, body, once)));
     },
 
+    "task.retry": async ({ entry, params, directory, body, once }) =>
+      accepted(entry, await runOnce(once, () => tasks.retry(directory, params.taskID, body, once))),
+
+    "task.revert": async ({ entry, params, directory, body, once, outgoing }) => {
+      const gone = whenGone(outgoing);
+      return accepted(entry, await runOnce(once, () => tasks.revert(directory, params.taskID, body, once, gone)));
+    },
+
     "task.cancel": async ({ entry, params, directory, body, once }) =>
       accepted(entry, await runOnce(once, () => tasks.cancel(directory, params.taskID, body, once))),
 
@@ -174,11 +225,4 @@ const cursorOf = (updated: string | undefined, taskID: string | undefined): List
       `Expected updated and taskID of the last element of a page, got ${quote(updated)} and ${quote(taskID)}.`,
     );
   return { updated: Number(updated), taskID };
-};
-
-const nextLink = (target: string, last: { updated: number; taskID: string }): string => {
-  const url = new URL(target, "http://localhost");
-  url.searchParams.set("cursorUpdated", String(last.updated));
-  url.searchParams.set("cursorTaskID", last.taskID);
-  return `<${url.pathname}${url.search}>; rel="next"`;
 };

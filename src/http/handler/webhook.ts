@@ -9,6 +9,7 @@ import { shownURL } from "../../webhook/target.ts";
 import type { Webhooks } from "../../webhook/service.ts";
 import type { Handler } from "../request/call.ts";
 import type { AnswerOnce } from "../request/idempotency.ts";
+import { nextLink } from "../response/link.ts";
 import { json, whenGone } from "../response/response.ts";
 
 /** The webhook routes: webhooks, their secrets and their deliveries. */
@@ -42,7 +43,7 @@ export const createWebhookHandlers = ({ webhooks, answered }: Deps): { [ID in We
     "webhook.callbackSecret": ({ entry, body, once }) =>
       answered(entry, once, () => webhooks.callbackSecret(body.rotate === true, body.keepHours)),
 
-    "webhook.deliveries": async ({ entry, query }) => {
+    "webhook.deliveries": async ({ entry, query, incoming }) => {
       const { limit = pageSize, state, webhookID, taskID, cursor } = query;
       if (cursor !== undefined && !isID("dlv", cursor))
         throw new ServiceError("invalid_cursor", `Expected nextCursor of the page before, got ${quote(cursor)}.`);
@@ -55,7 +56,8 @@ export const createWebhookHandlers = ({ webhooks, answered }: Deps): { [ID in We
       });
       const deliveries = found.slice(0, limit).map(deliveryOf);
       const nextCursor = found.length > limit ? (deliveries.at(-1)?.deliveryID ?? null) : null;
-      return json(entry, 200, { deliveries, nextCursor });
+      const link = nextCursor === null ? undefined : nextLink(incoming.url ?? "", { cursor: nextCursor });
+      return json(entry, 200, { deliveries, nextCursor }, link);
     },
     "webhook.redeliver": ({ entry, params, once }) =>
       answered(entry, once, async () => {

@@ -64,7 +64,7 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
 
 /** Large, because a new Task may carry attachments. The protocol's library validates the message. */
 const anyMessage = { body: true, bodySize: "large" } as const;
-const noQuery = { schema: undefined, names: new Set<string>(), prefix: undefined };
+const noQuery = { schema: undefined, names: new Set<string>(), inProject: true, prefix: undefined };
 
 /** A refusal as a JSON-RPC error, with the service's error code in its data. */
 const refused = (error: unknown, entry: RequestContext, log: Log): HttpAnswer => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { isID } from "../../id.ts";
 import { lifecycleStatus } from "../../protocol/field.ts";
+import { messageAccepted } from "../../protocol/task/accepted.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import { taskNotFound } from "../response/response.ts";
@@ -41,15 +42,17 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       "What is to be achieved, with every constraint and how to tell that it is reached. The Task sees the project, not your conversation: name files, versions and decisions",
     productPillar: "code: the result is a change of the project. work: it is a text, a table, a report",
     title: "A few words for lists. Default: the request's first line",
-    promptProfile: "Id of the squad that is to do it. Leave it out unless your user named one",
-    attachments: "Files for the Task, base64. Files of the project are there already",
+    promptProfile: "Id of a squad, if your user named one",
+    attachments: "Files that are not in the project, base64",
     checks:
-      "What has to pass before anything lands: shell commands as plain text, run in the project's folder (exit 0 passes), or objects. Give those that prove the request, e.g. [\"npm test\"]. Absent: the project's own",
+      "What has to pass before anything lands: shell commands, run in the project's folder (exit 0 passes), or objects, e.g. [\"npm test\"]. Absent: the project's own",
     metadata: "JSON of your own, kept with the Task",
-    model: "provider/model. Leave it out unless your user named one",
+    model: "provider/model, if your user named one",
+    effort: "How hard its models reason, if your user said so",
     budget: "Caps; the Task ends when one is reached",
+    repository: "By its address, instead of `directory`",
     isolation: "worktree (default in Git): apart from the user's files. directory: in them",
-    landing: "commit: one commit on the project's current branch. branch: left on a branch for somebody to merge",
+    landing: "commit: onto the project's branch. branch: left on one of its own",
   }).extend({ directory, idempotencyKey });
 
   const messageBody = describeFields(routes["task.message"].body.omit({ source: true }), {
@@ -81,7 +84,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       }),
       async run({ directory: given, idempotencyKey: key, ...rest }, caller) {
         caller.countCreate();
-        const place = placeOf(given, caller);
+        const place = rest.repository === undefined ? placeOf(given, caller) : "";
         const body = { ...rest, source };
         await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, "task_create", key, place, body);
@@ -130,6 +133,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         disposition: z
           .enum(["steered", "queued", "interrupted", "restarted"])
           .describe("steered: read with its next step. queued: read later. restarted: it had ended and goes on"),
+        readers: messageAccepted.shape.readers,
         repeated: z.boolean(),
         next,
       }),
@@ -142,6 +146,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         return {
           taskID: id,
           disposition: said.disposition,
+          readers: said.readers,
           repeated: replayed,
           next: "Call task_status with waitSeconds to see what comes of it.",
         };

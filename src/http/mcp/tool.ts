@@ -69,9 +69,7 @@ export const directory = z
   .min(1)
   .max(4096)
   .optional()
-  .describe(
-    "Absolute path of the project (a Git repository, or a folder of one) on the service's machine. Absent: the one that this connection was set up with",
-  );
+  .describe("The project's absolute path on the service's machine. Default: this connection's");
 export const idempotencyKey = z
   .string()
   .regex(keyForm, { error: "Expected 1 to 255 visible ASCII characters" })
@@ -98,7 +96,7 @@ export const describeFields = <S extends z.ZodObject>(schema: S, words: { [K in 
 export const placeOf = (given: string | undefined, { query, header }: Caller): string =>
   given === undefined ? directoryOf(needed, query, header) : directoryOf(needed, given, undefined);
 
-const needed = { directory: "required" } as const;
+const needed = { directory: "required", path: "/mcp" } as const;
 
 /** Keys are scoped to one tool, directory and user, and separate from those of the routes. */
 export const onceOf = (

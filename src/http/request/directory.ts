@@ -8,7 +8,7 @@ import { quote } from "../../protocol/issue.ts";
  * The project directory as the caller sent it: query parameter `directory` or header `x-service-directory`. Whether it
  * exists and may be used is checked where it is used.
  */
-export const directoryOf = <R extends Pick<Route, "directory">>(
+export const directoryOf = <R extends Pick<Route, "directory" | "path">>(
   route: R,
   query: string | undefined,
   header: string | undefined,
@@ -16,7 +16,7 @@ export const directoryOf = <R extends Pick<Route, "directory">>(
   found(route, query, header) as R extends { directory: "required" } ? string : string | undefined;
 
 const found = (
-  route: Pick<Route, "directory">,
+  route: Pick<Route, "directory" | "path">,
   query: string | undefined,
   header: string | undefined,
 ): string | undefined => {
@@ -30,6 +30,8 @@ const found = (
   const directory = query ?? fromHeader;
   if (directory === undefined) {
     if (route.directory !== "required") return undefined;
+    // Whether it needs one the Task says.
+    if (route.path.includes("{taskID}")) return "";
     throw new ServiceError(
       "directory_required",
       "Give the project directory: `?directory=/abs/path` or header `x-service-directory`.",
@@ -44,4 +46,20 @@ const found = (
 const fromBytes = (header: string): string => {
   const bytes = Buffer.from(header, "latin1");
   return isUtf8(bytes) ? bytes.toString("utf8") : header;
+};
+
+/** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+export type PlaceOf = (url: string, ref: string | undefined) => string;
+
+/** The project by its address: in the body, or as the query parameter `repository` of routes that take a directory. */
+export const repositoryOf = (
+  route: Pick<Route, "directory" | "path">,
+  body: unknown,
+  query: string | undefined,
+): { url: string; ref: string | undefined } | undefined => {
+  if (typeof body === "object" && body !== null && "repository" in body) {
+    const { url, ref } = body.repository as { url: string; ref?: string };
+    return { url, ref };
+  }
+  return query === undefined || route.directory === "accepted" ? undefined : { url: query, ref: undefined };
 };

@@ -47,6 +47,8 @@ const decode = (text: string): string => {
 export type QueryPlan = {
   schema: z.ZodType | undefined;
   names: ReadonlySet<string>;
+  /** Whether the route is about a project, which may be named by its address. */
+  inProject: boolean;
   /** For example `metadata.`: parameters with this prefix are collected by the rest of their name. */
   prefix: string | undefined;
 };
@@ -59,7 +61,7 @@ export const parseQuery = (plan: QueryPlan, sent: ReadonlyMap<string, string>): 
   const prefixed: Record<string, string> = {};
   const unknown: Issue[] = [];
   for (const [name, text] of sent)
-    if (name === "directory") continue;
+    if (name === "directory" || (name === "repository" && plan.inProject)) continue;
     else if (plan.names.has(name)) value[name] = text;
     else if (plan.prefix !== undefined && name.startsWith(plan.prefix) && name.length > plan.prefix.length)
       Object.defineProperty(prefixed, name.slice(plan.prefix.length), { value: text, enumerable: true });

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
+import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { missionID } from "../../protocol/mission/status.ts";
 import type { Route } from "../../protocol/route/route.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
-import { directoryOf } from "./directory.ts";
+import { directoryOf, type PlaceOf, repositoryOf } from "./directory.ts";
 import { onceKey, type RealPath } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
 import { type HttpAnswer, type RequestContext, taskNotFound } from "../response/response.ts";
@@ -25,12 +26,21 @@ export const createServe = (
   user: string,
   bodies: Bodies,
   realPath: RealPath,
+  placeOf: PlaceOf,
   handler: AnyHandler,
 ): Serve => {
   const plan: QueryPlan = {
     schema: route.query,
     names: new Set(route.query instanceof z.ZodObject ? Object.keys(route.query.shape) : []),
+    inProject: route.directory !== "accepted",
     prefix: route.queryPrefix,
+  };
+  const projectOf = (of: Route, body: unknown, query: ReadonlyMap<string, string>, header: string | undefined) => {
+    const named = repositoryOf(of, body, query.get("repository"));
+    if (named === undefined) return directoryOf(of, query.get("directory"), header);
+    if (query.get("directory") !== undefined || header !== undefined)
+      throw new ServiceError("directory_ambiguous", "Expected a directory or a repository, got both.");
+    return placeOf(named.url, named.ref);
   };
   const hasMission = route.path.includes("{missionID}");
   const hasTask = route.path.includes("{taskID}");
@@ -43,7 +53,7 @@ export const createServe = (
     const body =
       route.body === undefined ? undefined : parseBody(route.body, sentBody === undefined ? {} : sentBody.value);
     const header = incoming.headers["x-service-directory"] as string | undefined;
-    const directory = directoryOf(route, sentQuery.get("directory"), header);
+    const directory = projectOf(route, body, sentQuery, header);
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ErrorCode } from "../../error.ts";
-import { ServiceError } from "../../error.ts";
+import { type ErrorCode, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
+import { remedies } from "../../protocol/remedy.ts";
 import { isFull } from "../../store/disk/full.ts";
 
 /** A request's context, created before the guards and used for its answer. */
@@ -110,6 +110,7 @@ export const failureOf = (thrown: unknown, requestID: string, log: Log): Failure
       status,
       requestID,
       retryable,
+      ...remedyOf(code),
       ...(details === undefined ? {} : { details }),
       ...(issues === undefined ? {} : { issues }),
     },
@@ -130,8 +131,13 @@ export const taskNotFound = (): ServiceError => new ServiceError("task_not_found
 export const failure = (code: ErrorCode, status: number, message: string, requestID: string): Failure => ({
   status,
   headers: {},
-  body: { message, code, status, requestID, retryable: false },
+  body: { message, code, status, requestID, retryable: false, ...remedyOf(code) },
 });
+
+const remedyOf = (code: ErrorCode): Pick<ErrorBody, "remedy"> => {
+  const remedy = remedies[code];
+  return remedy === undefined ? {} : { remedy };
+};
 
 /** Sends a refusal. */
 export const send = (outgoing: ServerResponse, entry: RequestContext, { status, headers, body }: Failure): void =>

@@ -8,9 +8,11 @@ import type { Filter, Store } from "../../store/store.ts";
 import type { Missions } from "../../mission/missions.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import type { Call } from "../request/call.ts";
+import { createPlaces } from "./place.ts";
 import { type Channel, openChannel, type Timing } from "./subscriber.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
+import { nextLink } from "../response/link.ts";
 import { type HttpAnswer, empty, json, onSocket, taskNotFound, whenGone } from "../response/response.ts";
 
 /**
@@ -23,7 +25,12 @@ export interface Streams {
   ofTask(call: Call<Routes["task.events"]>): Promise<HttpAnswer>;
   ofAll(call: Call<Routes["event.stream"]>): Promise<HttpAnswer>;
   ofMission(call: Call<Routes["mission.events"]>): Promise<HttpAnswer>;
-  /** Sends every reader its reconnection time, and ends the streams. */
+  /**
+   * Resolves when `isOver`, which is asked at once and after each event of the stream or Mission; after these seconds, when
+   * the caller has gone and when the service stops. While it waits it counts as one of the streams.
+   */
+  wait(call: WaitCall, seconds: number, of: StreamID, isOver: () => Promise<boolean>): Promise<void>;
+  /** Sends every reader its reconnection time, and ends the streams and waits. */
   close(): void;
   readonly open: number;
 }
@@ -55,6 +62,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
   const timing = deps.timing ?? { heartbeatMs: 15_000, stallMs: 30_000 };
   const places = createPlaces(limits);
   const channels = new Set<Channel>();
+  const stopping = new AbortController();
 
   const open = (call: StreamCall, taskID: string | undefined, onBeat: (channel: Channel) => void): Channel => {
     const place = places.take(call.entry.address, taskID);
@@ -94,10 +102,10 @@ export const createStreams = (deps: StreamDeps): Streams => {
 
   const page = async (call: StreamCall, after: number, filter: Filter): Promise<HttpAnswer> => {
     const events = await store.since(after, call.query.limit ?? pageSize, filter, whenGone(call.outgoing));
-    return json(call.entry, 200, {
-      events: await Promise.all(events.map(framed)),
-      nextAfter: events.at(-1)?.position ?? after,
-    });
+    const last = events.at(-1)?.position ?? after;
+    const [more] = await store.since(last, 1, filter, whenGone(call.outgoing));
+    const body = { events: await Promise.all(events.map(framed)), nextAfter: last };
+    return json(call.entry, 200, body, more && nextLink(call.incoming.url ?? "", { after: last }));
   };
 
   const follow = async (
@@ -224,7 +232,21 @@ export const createStreams = (deps: StreamDeps): Streams => {
       return run(call, pump());
     },
 
+    async wait({ entry, outgoing }, seconds, of, isOver) {
+      const from = await store.position();
+      if (await isOver()) return;
+      const place = places.take(entry.address, of);
+      try {
+        const until = AbortSignal.any([whenGone(outgoing), AbortSignal.timeout(seconds * 1000), stopping.signal]);
+        const filter = isMission(of) ? { mission: of } : { stream: of };
+        for await (const _ of store.follow(from, until, filter)) if (await isOver()) return;
+      } finally {
+        place();
+      }
+    },
+
     close() {
+      stopping.abort();
       for (const channel of channels) channel.end(retry);
     },
     get open() {
@@ -232,6 +254,8 @@ export const createStreams = (deps: StreamDeps): Streams => {
     },
   };
 };
+
+type WaitCall = Pick<Call<Routes["task.status"]>, "entry" | "outgoing">;
 
 type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "incoming" | "outgoing" | "head"> & {
   query: Omit<Call<Routes["event.stream"]>["query"], "follow"> & { follow?: boolean | undefined };
@@ -260,35 +284,4 @@ const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Pr
   if (!/^\d{1,15}$/.test(text) || Number(text) > last)
     throw new ServiceError("invalid_event_id", `Expected an event id from 0 to ${last}, got ${quote(text)}.`);
   return Number(text);
-};
-
-/** Limits open streams: in all, per client, and per Task or Mission. */
-const createPlaces = (limits: Limits) => {
-  let total = 0;
-  const counts = new Map<string, number>();
-  const add = (key: string, change: number) => {
-    const count = (counts.get(key) ?? 0) + change;
-    if (count === 0) counts.delete(key);
-    else counts.set(key, count);
-  };
-  const full = (rule: string) =>
-    new ServiceError("rate_limited", `Expected at most ${rule}, got one more. Close one, or try again later.`, {
-      headers: { "retry-after": "5" },
-    });
-  return {
-    take(client: string, taskID: string | undefined): () => void {
-      const keys = [`client ${client}`, ...(taskID === undefined ? [] : [`task ${taskID}`])];
-      if (total >= limits.streams) throw full(`${limits.streams} event streams`);
-      if ((counts.get(keys[0] as string) ?? 0) >= limits.streamsPerClient)
-        throw full(`${limits.streamsPerClient} event streams of one client`);
-      if (taskID !== undefined && (counts.get(keys[1] as string) ?? 0) >= limits.streamsPerTask)
-        throw full(`${limits.streamsPerTask} event streams of one Task or Mission`);
-      total += 1;
-      for (const key of keys) add(key, 1);
-      return () => {
-        total -= 1;
-        for (const key of keys) add(key, -1);
-      };
-    },
-  };
 };

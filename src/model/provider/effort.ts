@@ -38,13 +38,26 @@ export const effortFor = (
   request: ModelRequest,
 ): Effort | undefined => {
   if (effort === undefined) return undefined;
-  const level = request.effort ?? effort.usual;
+  const asked = request.effort ?? effort.usual;
+  if (asked === undefined) return undefined;
+  const level = leastFor(modelID.toLowerCase(), asked, kind);
   if (level === undefined || level === "none") return level;
   // From 5.6 on, chat completions take no tools together with reasoning.
   if (kind === "openai" && api === "chat" && request.tools.length > 0 && /^gpt-5\.([6-9]|\d\d)/.test(modelID))
     return undefined;
   const claude = kind === "anthropic" || (kind === "openrouter" && modelID.includes("claude"));
   return claude && !mayThink(modelID, request) ? undefined : level;
+};
+
+/**
+ * The level, or the least above it that the model takes, where the SDK's package does not know: their providers refuse
+ * the others. undefined: it has one level alone.
+ */
+const leastFor = (name: string, level: Effort, kind: ProviderKind): Effort | undefined => {
+  if (kind === "openai" && name.startsWith("gpt-5-pro")) return undefined;
+  if (kind === "openai" && /^gpt-5\.\d+-pro/.test(name)) return level === "none" || level === "low" ? "medium" : level;
+  const always = (kind === "openai" && /^(ft:)?(o\d|codex|gpt-5.*-codex)/.test(name)) || name.includes("gpt-oss");
+  return always && level === "none" ? "low" : level;
 };
 
 /** Models that think within a budget; later ones decide for themselves. */

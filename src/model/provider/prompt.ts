@@ -1,11 +1,8 @@
-import type {
-  LanguageModelV4FunctionTool,
-  LanguageModelV4Message,
-  LanguageModelV4Prompt,
-  SharedV4ProviderOptions,
-} from "@ai-sdk/provider";
+import type { LanguageModelV4FunctionTool, LanguageModelV4Message, LanguageModelV4Prompt } from "@ai-sdk/provider";
+import type { ModelRef } from "../../domain/agent.ts";
 import { isNestedWithin } from "../../json.ts";
-import type { ProviderKind } from "../provider-kind.ts";
+import type { Connection, ProviderKind } from "../provider-kind.ts";
+import { callIDs, type Kept } from "./kept.ts";
 import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "../model.ts";
 
 /**
@@ -16,23 +13,11 @@ import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from
 type Assistant = Extract<PromptMessage, { role: "assistant" }>;
 type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>["content"];
 
-/**
- * Parts that a provider wants back unchanged (thinking signatures, item ids, encrypted reasoning), in their original
- * order; stored as `provider` of the reply. Text is not stored twice: a text part is the next `length` characters of
- * the reply.
- */
-type Kept = { ref: string; parts: KeptPart[] };
-export type KeptPart = { options?: SharedV4ProviderOptions } & (
-  | { type: "text"; length: number }
-  | { type: "reasoning"; text: string }
-  | { type: "call" }
-);
-
 /** Bytes. An event holds at most 64 KiB; larger parts are dropped, and the model continues without its reasoning. */
 const keptBytes = 32_768;
 
 export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
-  const needed = kept.parts.some((part) => part.options !== undefined || part.type === "reasoning");
+  const needed = kept.parts.some((part) => part.options !== undefined || part.type !== "text");
   if (!needed) return undefined;
   if (!isNestedWithin(kept)) return undefined;
   const json = JSON.stringify(kept);
@@ -40,10 +25,13 @@ export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
 };
 
 /** Each message is converted once: a conversation only grows at its end, and earlier messages never change. */
-export const createPrompter = (ref: string, kind: ProviderKind, takes: Traits["takes"]) => {
+export const createPrompter = (ref: ModelRef, kind: ProviderKind, takes: Traits["takes"]) => {
   const turned = new WeakMap<PromptMessage, LanguageModelV4Message>();
-  const turnOnce = (message: PromptMessage): LanguageModelV4Message => {
-    const known = turned.get(message) ?? turn(message, ref, takes);
+  const idsOf = callIDs(ref);
+  const turnOnce = (message: PromptMessage, at: number, all: readonly PromptMessage[]): LanguageModelV4Message => {
+    const known =
+      turned.get(message) ??
+      turn(message, ref, takes, idsOf(message.role === "tool" ? callerOf(all.slice(0, at)) : message));
     turned.set(message, known);
     return known;
   };
@@ -68,20 +56,29 @@ const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt => {
   );
 };
 
-const turn = (message: PromptMessage, ref: string, takes: Traits["takes"]): LanguageModelV4Message => {
+/** The reply that the results after these messages belong to. */
+const callerOf = (before: readonly PromptMessage[]): PromptMessage | undefined =>
+  before.findLast(({ role }) => role === "assistant");
+
+const turn = (
+  message: PromptMessage,
+  ref: string,
+  takes: Traits["takes"],
+  ids: ReadonlyMap<string, string>,
+): LanguageModelV4Message => {
   switch (message.role) {
     case "user": {
       const text = message.text.trim() === "" ? [] : [{ type: "text" as const, text: message.text }];
       return { role: "user", content: [...text, ...message.files.flatMap((file) => fileParts(file, takes))] };
     }
     case "assistant":
-      return { role: "assistant", content: assistantParts(message, ref) };
+      return { role: "assistant", content: assistantParts(message, ref, ids) };
     case "tool":
       return {
         role: "tool",
         content: message.results.map(({ callID, tool, outcome, output }) => ({
           type: "tool-result",
-          toolCallId: callID,
+          toolCallId: ids.get(callID) ?? callID,
           toolName: tool,
           // Some providers refuse an empty result.
           output: { type: outcome === "ok" ? "text" : "error-text", value: output === "" ? "(no output)" : output },
@@ -91,11 +88,11 @@ const turn = (message: PromptMessage, ref: string, takes: Traits["takes"]): Lang
 };
 
 /** The provider's own parts, if this very model produced them and they still fit the message; else plain ones. */
-const assistantParts = (message: Assistant, ref: string): Content<"assistant"> => {
+const assistantParts = (message: Assistant, ref: string, ids: ReadonlyMap<string, string>): Content<"assistant"> => {
   const kept = message.provider as Kept | undefined;
   const calls = message.calls.map(({ callID, tool, input }) => ({
     type: "tool-call" as const,
-    toolCallId: callID,
+    toolCallId: ids.get(callID) ?? callID,
     toolName: tool,
     input: typeof input === "object" && input !== null && !Array.isArray(input) ? input : { arguments: input },
   }));
@@ -164,10 +161,12 @@ const textIn = (bytes: Uint8Array): string | undefined => {
   }
 };
 
-export const toolsFor = (request: ModelRequest): LanguageModelV4FunctionTool[] =>
+/** OpenAI's Responses API makes a schema strict, and each optional parameter required, unless it is told not to. */
+export const toolsFor = (request: ModelRequest, { kind, api }: Connection): LanguageModelV4FunctionTool[] =>
   request.tools.map(({ name, description, parameters }) => ({
     type: "function",
     name,
     description,
     inputSchema: parameters,
+    ...(kind === "openai" && api === "responses" ? { strict: false } : {}),
   }));

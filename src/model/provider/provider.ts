@@ -15,7 +15,8 @@ import { type Connection, loadLanguageModel } from "../provider-kind.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../model.ts";
 import { parsed } from "./arguments.ts";
 import { effortFor } from "./effort.ts";
-import { createPrompter, keep, type KeptPart, toolsFor } from "./prompt.ts";
+import { createPrompter, keep, toolsFor } from "./prompt.ts";
+import type { KeptPart } from "./kept.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 import { loadOnce } from "../../async/load-once.ts";
 
@@ -114,11 +115,12 @@ export const createProviderModel = (
 const callOptions = (
   request: ModelRequest,
   prompt: LanguageModelV4Prompt,
-  { kind }: Connection,
+  connection: Connection,
   effort: Effort | undefined,
   abortSignal: AbortSignal,
 ): LanguageModelV4CallOptions => {
-  const tools = toolsFor(request);
+  const { kind } = connection;
+  const tools = toolsFor(request, connection);
   return {
     prompt,
     ...(tools.length === 0 ? {} : { tools }),
@@ -215,7 +217,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
         }
         case "tool-call": {
           first();
-          const into: KeptPart = { type: "call" };
+          const into: KeptPart = { type: "call", id: part.toolCallId };
           merge(into, part.providerMetadata);
           parts.push(into);
           // One package passes unparsable text on as "{}"; the model must see what it actually wrote.

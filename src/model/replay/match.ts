@@ -52,12 +52,24 @@ export const compared = (value: Json): Compared => {
       });
     if (Array.isArray(part)) return part.map(plain);
     if (typeof part !== "object" || part === null) return part;
-    const kept = Object.entries(part).filter(([key]) => !marks.has(key));
+    const kept = Object.entries(part).filter(([key]) => !marks.has(key) && !isCallID(part, key));
     return Object.fromEntries(kept.map(([key, inner]) => [key, plain(inner)]));
   };
   const normal = plain(value);
   return { value: normal, text: JSON.stringify(sorted(normal)), volatile };
 };
+
+/** Whose calls those are is told by their place. Recordings may have ids of ours where the provider's own are sent now. */
+const isCallID = (part: { [key: string]: Json }, key: string): boolean =>
+  key === "tool_call_id" || key === "tool_use_id" || key === "call_id" || (key === "id" && isCall(part));
+
+const isCall = ({ type, functionCall, functionResponse, name, args, response }: { [key: string]: Json }): boolean =>
+  type === "tool_use" ||
+  type === "function" ||
+  type === "function_call" ||
+  functionCall !== undefined ||
+  functionResponse !== undefined ||
+  (typeof name === "string" && (args !== undefined || response !== undefined));
 
 const sorted = (value: Json): Json => {
   if (Array.isArray(value)) return value.map(sorted);

@@ -33,6 +33,12 @@ export const talkEvents = {
       .literal(true)
       .exactOptional()
       .describe("It came from a caller, though its source is a name of the service's"),
+    retried: z
+      .enum(["agents", "service"])
+      .exactOptional()
+      .describe(
+        "The request again: the conversation and the files begin anew. `service`: a revert, which no model is asked for",
+      ),
   }),
   "reply.finished": z.object({
     messageID: z.string(),
@@ -43,11 +49,22 @@ export const talkEvents = {
     read: z.number(),
     text: longText,
     calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
-    finish: z.enum(["calls", "end", "length", "failed"]),
+    finish: z
+      .enum(["calls", "end", "length", "empty", "failed"])
+      .describe("`empty`: neither words nor calls came, and the model is asked again"),
     failure: turnFailure.nullable(),
     usage: modelUsage,
     durationMs: z.number(),
     effort: effort.exactOptional().describe("Of reasoning, where the request named one"),
+    system: blobRef
+      .exactOptional()
+      .describe("With the Orchestrator's first reply: its system prompt, the same in each later request of the Task"),
+    before: z
+      .object({ messageID: z.string(), text: z.string() })
+      .exactOptional()
+      .describe(
+        "What the request said before this message: what landed, what else has changed since the first request",
+      ),
     /** Message parts in the provider's own format (such as reasoning signatures), to be sent back unchanged. */
     provider: z.json().exactOptional(),
   }),
@@ -96,7 +113,11 @@ export const talkEvents = {
         command: z.string().describe("On one line, both ends of it"),
         sliceID: z.string().exactOptional().describe("The slice that its agent ran it for"),
         tree: gitID.nullable().describe("The files that it left, as a tree; null: not known"),
-        lastLines: z.string(),
+        lastLines: z
+          .string()
+          .describe("Of the output: of a failure the first error, the counts of a test runner, and the end"),
+        proves: z.literal(true).exactOptional().describe("Its agent ran it with `proves`"),
+        last: z.literal(true).exactOptional().describe("The exit code is that of its last command only: `a; b`"),
       })
       .exactOptional()
       .describe("Of a command that a check or the project's manifest names, or that was run for a slice"),

@@ -5,8 +5,8 @@ import { missionEvents, productionEvents } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "../task/status.ts";
 import { talkEvents } from "./conversation.ts";
-import { budget, effort, lifecycleStatus, modelRef, priority, productPillar } from "../field.ts";
-import { attachmentRef, longText, sha256 } from "../text.ts";
+import { budget, effort, lifecycleStatus, modelRef, priority, productPillar, repository } from "../field.ts";
+import { attachmentRef, gitID, longText, sha256 } from "../text.ts";
 import { workEvents } from "./workspace.ts";
 
 /**
@@ -26,6 +26,9 @@ export const eventData = {
     source: z.string(),
     directory: z.string().describe("Real path"),
     project: z.string().describe("The Git common directory's real path, else the directory's"),
+    repository: repository
+      .exactOptional()
+      .describe("The project was named by address; `directory` is where the service keeps its files"),
     checks: z.array(checkSpec),
     unchecked: z
       .literal(true)
@@ -37,7 +40,7 @@ export const eventData = {
     model: modelRef,
     effort: effort.exactOptional().describe("Of reasoning, where the request names one"),
     isolation: z.enum(["worktree", "directory"]),
-    landing: z.enum(["commit", "branch", "none"]),
+    landing: z.enum(["commit", "branch", "pull-request", "none"]),
     budget: budget.nullable(),
     sessionID: z.string().describe("The Orchestrator's session"),
     agent: z.string(),
@@ -49,12 +52,17 @@ export const eventData = {
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
     contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
+    revertOf: z
+      .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
+      .exactOptional()
+      .describe("It takes back what this Task landed; the service does that itself"),
   }),
   "task.updated": z.object({
     title: z.string().exactOptional(),
+    titleBy: z.literal("service").exactOptional().describe("The title of what landed; no caller gave one"),
     priority: priority.exactOptional(),
     archived: z.boolean().exactOptional(),
-    budget: budget.exactOptional(),
+    budget: budget.nullable().exactOptional(),
   }),
   /** A worker started to run the Task: for the first time, after a restart of the service, or after a cancel. */
   "run.started": z.object({
@@ -79,9 +87,12 @@ export const eventData = {
     version: z.number().describe("Of the state that the step was chosen for"),
   }),
   /** The run waits, and nothing new is begun. Absent where the disk was too full for it to be written. */
-  "run.paused": z.object({ code: z.enum(["disk_low"]), reason: z.string() }),
+  "run.paused": z.object({ code: z.enum(["disk_low", "repository_unavailable"]), reason: z.string() }),
   /** It goes on. The time since the pause began is not the Task's. */
-  "run.resumed": z.object({ code: z.enum(["disk_low"]), since: z.iso.datetime().describe("When the pause began") }),
+  "run.resumed": z.object({
+    code: z.enum(["disk_low", "repository_unavailable"]),
+    since: z.iso.datetime().describe("When the pause began"),
+  }),
   ...talkEvents,
   ...workEvents,
   /** A file kept besides the result: its bytes are the blob `sha256`. */

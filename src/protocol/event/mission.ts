@@ -29,7 +29,7 @@ export const missionEvents = {
     model: modelRef.exactOptional(),
     squads: squadIDs.exactOptional(),
     allowSquadProduction: z.boolean().exactOptional(),
-    budget: budgetShare.exactOptional(),
+    budget: budgetShare.nullable().exactOptional(),
   }),
   "mission.updated": z.object({
     sessionID,

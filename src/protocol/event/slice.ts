@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { longText } from "../text.ts";
+import { attachmentRef, longText } from "../text.ts";
 
 /** Events about how a squad divides a Task: delivery slices, the sessions that work on them, and their reviews. */
 
@@ -50,6 +50,18 @@ export const sliceEvents = {
       .object({ name: z.string(), commit: z.string(), tree: z.string() })
       .exactOptional()
       .describe("It works in files of its own, made from this commit of the Task's"),
+    from: z
+      .string()
+      .exactOptional()
+      .describe("The commit of the Task's files that it began on, where they are its own"),
+  }),
+  /** A message to the Task reaches a session that was delegated to, too. */
+  "message.passed": z.object({
+    messageID: z.string(),
+    sessionID: z.string(),
+    source: z.string(),
+    text: longText,
+    attachments: z.array(attachmentRef),
   }),
   /** A caller stops this session and those it delegated to; the rest of the Task continues. */
   "session.interrupted": z.object({ sessionID: z.string(), surface: z.string(), reason: z.string() }),
@@ -66,6 +78,13 @@ export const sliceEvents = {
       })
       .exactOptional()
       .describe("What became of the files of its own"),
+    changed: z
+      .object({
+        files: z.array(z.object({ path: z.string(), added: z.number().int(), removed: z.number().int() })),
+        more: z.number().int().describe("Files that are not named here"),
+      })
+      .exactOptional()
+      .describe("What of the files it changed, by whatever means, where that is known"),
   }),
   /** A reviewer's verdict on a check's criteria; `check.finished` follows. */
   "check.judged": z.object({

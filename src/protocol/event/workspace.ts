@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
+import { pullRequest } from "../field.ts";
 import { contrast } from "../task/status.ts";
 import { blobRef, gitID, sha256 } from "../text.ts";
 import { modelUsage } from "./conversation.ts";
@@ -55,6 +56,7 @@ export const workEvents = {
     baseTree: gitID.nullable(),
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
+    before: z.string().exactOptional().describe("After a retry: the branch with what the attempt before it made"),
   }),
   /**
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
@@ -183,6 +185,13 @@ export const workEvents = {
     kept: z.array(z.string()),
     /** Paths whose uncommitted edits by the user were merged with the change. */
     merged: z.array(z.string()).exactOptional(),
+  }),
+  /**
+   * The pull request of what landed: it was opened or brought up to date, or became another one since. Written after its
+   * branch was pushed; the forge is asked first whether an earlier attempt got through.
+   */
+  "landing.proposed": pullRequest.omit({}).extend({
+    commit: gitID.describe("Which commit of its branch it was brought up to date with"),
   }),
   /** Files that make git run programs were changed while a command of this Task ran: the Task ends. */
   "git.tampered": z.object({

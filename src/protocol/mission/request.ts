@@ -20,7 +20,7 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
         productPillar: productPillar.optional().describe("Default code"),
         squads: squadIDs.optional().describe("Only these may be dispatched to; [] = any; absent: as before"),
         allowSquadProduction: z.boolean().optional(),
-        budget: missionBudget.optional().describe("Caps the whole tree of Tasks"),
+        budget: missionBudget.nullable().optional().describe("Caps the whole tree of Tasks; null takes the cap away"),
       })
       .meta({ id: "MissionWake" }),
     missionTitle: z.strictObject({ title }).meta({ id: "MissionTitle" }),

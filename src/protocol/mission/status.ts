@@ -86,9 +86,22 @@ const missionPhase = planned
   })
   .meta({ id: "MissionPhase" });
 
+/** The session behind the Mission: the contract's one session of the kind `mission`. */
+const missionSession = z.object({
+  sessionID: z.string(),
+  kind: z.literal("mission"),
+  agent: z.string(),
+  model: z.string(),
+  state: z.enum(["running", "idle"]).describe("idle: until a wake, an answer or a Task's end"),
+});
+
+/** A Task as its Mission shows it. */
+const taskStatusDetail = taskSummary.extend({}).meta({ id: "TaskStatusDetail" });
+
 export const missionStatus = z
   .object({
     ...head,
+    session: missionSession,
     lastEventID: z.number().int(),
     error: z
       .string()
@@ -102,7 +115,7 @@ export const missionStatus = z
       .describe("What its agent last said of the whole"),
     taskCounts: z.object(counts),
     progress: z.object({ ...counts, percent: z.number().describe("The share of Tasks that run") }),
-    tasks: z.array(taskSummary),
+    tasks: z.array(taskStatusDetail),
     plan: z.array(missionPhase),
     pending: z.array(pendingAsk),
     attachments: z.array(attachmentRef).describe("Files that came with its wakes, the newest of each name"),

@@ -3,7 +3,7 @@ import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import type { MissionRequests } from "../mission/request.ts";
 import * as mission from "../mission/status.ts";
-import { count, eventQuery, flag, json, type Route } from "./route.ts";
+import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
 import type { Requests } from "../task/request.ts";
 
 const params = z.object({ missionID: z.string() });
@@ -20,6 +20,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       cursorUpdated: z.string().optional(),
       cursorSessionID: z.string().optional(),
     }),
+    refuses: ["invalid_cursor"],
     answers: [json(z.array(mission.missionSummary), 'Missions; the next page also in `Link: …; rel="next"`')],
   } as const;
   return {
@@ -30,6 +31,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       directory: "required",
       body: bodies.missionWake,
       bodySize: "large",
+      refuses: ["squad_not_available", "model_not_configured", "model_not_found"],
       answers: [json(mission.missionWoken, "Awake; it works by itself from here")],
     },
     "mission.list": { ...missionList, path: "/missions" },
@@ -40,7 +42,8 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       summary: "The Mission's Tasks, plan and use together",
       directory: "required",
       params: params,
-      answers: [json(mission.missionStatus, "The status record")],
+      query: waitQuery,
+      answers: [json(mission.missionStatus, "The status record, with an ETag"), unchanged],
     },
     "mission.events": {
       method: "GET",
@@ -109,6 +112,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       directory: "optional",
       params: z.object({ missionID: z.string(), askID: z.string() }),
       body: taskAnswer,
+      refuses: ["ask_closed"],
       answers: [json(mission.missionAnswered, "This answer stands; the Mission goes on")],
     },
     "mission.projectArchive": {

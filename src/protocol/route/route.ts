@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { ErrorCode } from "../../error.ts";
 
 /** One row of the table of routes, and the pieces that rows share. */
 
@@ -11,7 +12,7 @@ export type Answer = {
     | "text/plain"
     | "text/x-diff"
     | "application/zip"
-    | "application/octet-stream"
+    | "*/*"
     | "text/html";
   schema?: z.ZodType;
 };
@@ -36,6 +37,8 @@ export type Route = {
   /** `large`: limited by limits.largeBodyBytes instead of limits.bodyBytes. */
   bodySize?: "large";
   answers: readonly Answer[];
+  /** Codes of its own, beside those that follow from the rest of the row (refusal.ts). */
+  refuses?: readonly ErrorCode[];
 };
 
 export const json = (schema: z.ZodType, description: string, status: 200 | 202 = 200): Answer => ({
@@ -65,6 +68,15 @@ export const flag = z
   .enum(["1", "0", "true", "false"])
   .transform((value) => value === "1" || value === "true")
   .meta(shownAs({ type: "boolean" }));
+
+/** Of a record: how long the answer may wait for what the caller wants to know. */
+export const waitQuery = z.object({
+  wait: count(0, 60)
+    .optional()
+    .describe("Seconds that the answer may wait: with If-None-Match for a change, without for the end"),
+});
+
+export const unchanged: Answer = { status: 304, description: "Unchanged since If-None-Match" };
 
 export const eventQuery = z.object({
   after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import { time } from "../field.ts";
 import { overview } from "../overview.ts";
-import { eventQuery, json, type Route } from "./route.ts";
+import { eventQuery, json, type Route, unchanged } from "./route.ts";
 import * as service from "../service.ts";
 
 /** Routes about the service itself, and the event stream of all Tasks and Missions. */
@@ -24,7 +24,7 @@ export const serviceRoutes = {
     summary: "How many Tasks need you, run, wait and failed, per project and in all, and the open asks",
     directory: "filter",
     query: z.object({ since: time.optional().describe("Which failures count; default: those of the last 24 hours") }),
-    answers: [json(overview, "The overview, with an ETag"), { status: 304, description: "As If-None-Match knows it" }],
+    answers: [json(overview, "The overview, with an ETag"), unchanged],
   },
   "service.health": {
     method: "GET",
@@ -47,6 +47,7 @@ export const serviceRoutes = {
     directory: "accepted",
     body: service.modelTest,
     bodyOptional: true,
+    refuses: ["model_not_configured", "model_not_found"],
     answers: [json(service.modelTrial, "How it went, also when it failed")],
   },
   "service.metrics": {
@@ -61,7 +62,7 @@ export const serviceRoutes = {
     path: "/openapi.json",
     summary: "This interface as OpenAPI 3.1",
     directory: "accepted",
-    answers: [json(z.object({ openapi: z.string() }), "The document")],
+    answers: [json(z.object({ openapi: z.string() }), "The document, with an ETag"), unchanged],
   },
   "service.doc": {
     method: "GET",

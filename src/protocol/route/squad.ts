@@ -22,6 +22,7 @@ export const squadRoutes = {
       phase: z.string().min(1).max(129).describe("Words, or domain/phase"),
       productPillar: productPillar.optional().describe("Default code"),
     }),
+    refuses: ["squad_invalid"],
     answers: [json(squad.squadRecommendation, "Owners first to last, with reasons")],
   },
   "squad.get": {
@@ -30,6 +31,7 @@ export const squadRoutes = {
     summary: "A squad with its texts, as the project sees it",
     directory: "optional",
     params: params,
+    refuses: ["squad_not_found", "squad_invalid"],
     answers: [json(squad.squadDetail, "The squad")],
   },
   "squad.validate": {
@@ -39,6 +41,7 @@ export const squadRoutes = {
     directory: "optional",
     body: squad.squadValidate,
     bodySize: "large",
+    refuses: ["directory_required", "not_a_git_worktree"],
     answers: [json(squad.squadValidation, "Whether it could be installed")],
   },
   "squad.install": {
@@ -48,6 +51,7 @@ export const squadRoutes = {
     directory: "optional",
     body: squad.squadInstall,
     bodySize: "large",
+    refuses: ["directory_required", "squad_changed", "squad_invalid", "not_a_git_worktree"],
     answers: [json(squad.squadInstalled, "It stands")],
   },
   "squad.remove": {
@@ -57,6 +61,7 @@ export const squadRoutes = {
     directory: "optional",
     params: params,
     query: squad.squadRemove,
+    refuses: ["directory_required", "squad_not_found", "squad_changed"],
     answers: [json(squad.squadRemoved, "Removed")],
   },
 } as const satisfies Record<string, Route>;

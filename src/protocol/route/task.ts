@@ -4,7 +4,7 @@ import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import * as field from "../field.ts";
 import { missionID } from "../mission/status.ts";
-import { count, eventQuery, flag, json, type Route } from "./route.ts";
+import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
 import * as status from "../task/status.ts";
 import type { Requests } from "../task/request.ts";
 
@@ -19,6 +19,7 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
+      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full"],
       answers: [json(accepted.taskCreated, "Accepted; the Task runs by itself from here", 202)],
     },
     "task.list": {
@@ -40,6 +41,7 @@ export const taskRoutes = (bodies: Requests) =>
         cursorTaskID: z.string().optional(),
       }),
       queryPrefix: "metadata.",
+      refuses: ["invalid_cursor"],
       answers: [json(z.array(status.taskSummary), 'Summaries; the next page also in `Link: …; rel="next"`')],
     },
     "task.get": {
@@ -65,8 +67,10 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "Delete a settled Task with its history and workspace",
       directory: "required",
       params: params,
+      query: bodies.taskDeleteQuery,
       body: bodies.taskDelete,
       bodyOptional: true,
+      refuses: ["task_active"],
       answers: [json(accepted.taskDeleted, "Deleted")],
     },
     "task.status": {
@@ -75,7 +79,8 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "The status record",
       directory: "accepted",
       params: params,
-      answers: [json(status.taskStatus, "The status record")],
+      query: waitQuery,
+      answers: [json(status.taskStatus, "The status record, with an ETag"), unchanged],
     },
     "task.board": {
       method: "GET",
@@ -83,7 +88,8 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "Everything a front end shows first; then the stream from lastEventID",
       directory: "accepted",
       params: params,
-      answers: [json(board.board, "The board"), { status: 304, description: "Unchanged since If-None-Match" }],
+      query: waitQuery,
+      answers: [json(board.board, "The board, with an ETag"), unchanged],
     },
     "task.messages": {
       method: "GET",
@@ -108,6 +114,7 @@ export const taskRoutes = (bodies: Requests) =>
         .refine(({ from, to }) => (from === undefined) === (to === undefined), {
           error: "Expected from and to together, got one of them",
         }),
+      refuses: ["commit_not_found"],
       answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
     },
     "task.callOutput": {
@@ -116,6 +123,7 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "All that a call gave its agent; the conversation has long ones cut",
       directory: "accepted",
       params: z.object({ taskID: z.string(), callID: z.string() }),
+      refuses: ["call_not_found"],
       answers: [{ status: 200, description: "The text", type: "text/plain" }],
     },
     "task.checkLog": {
@@ -124,6 +132,7 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "The output of the check's last run",
       directory: "accepted",
       params: z.object({ taskID: z.string(), checkID: z.string() }),
+      refuses: ["check_not_found"],
       answers: [{ status: 200, description: "Standard output and error", type: "text/plain" }],
     },
     "task.artifact": {
@@ -132,7 +141,8 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "A file that was kept beside the result; the board lists them",
       directory: "accepted",
       params: z.object({ taskID: z.string(), artifactID: z.string() }),
-      answers: [{ status: 200, description: "Its bytes, to be saved", type: "application/octet-stream" }],
+      refuses: ["artifact_not_found"],
+      answers: [{ status: 200, description: "Its bytes, to be saved", type: "*/*" }],
     },
     "task.preview": {
       method: "GET",
@@ -150,6 +160,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskCapture,
       bodyOptional: true,
+      refuses: ["task_active", "preview_not_available", "preview_failed"],
       answers: [json(accepted.captureAccepted, "Taken; an artifact")],
     },
     "task.events": {
@@ -173,7 +184,30 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskMessage,
       bodySize: "large",
+      refuses: ["task_busy", "model_not_configured", "queue_full"],
       answers: [json(accepted.messageAccepted, "Accepted", 202)],
+    },
+    "task.retry": {
+      method: "POST",
+      path: "/task/{taskID}/retry",
+      summary: "Begin an ended Task's next attempt: the request again, on the project's present files",
+      directory: "required",
+      params: params,
+      body: bodies.taskRetry,
+      bodyOptional: true,
+      refuses: ["task_active"],
+      answers: [json(accepted.retryAccepted, "Accepted; the attempt runs by itself from here", 202)],
+    },
+    "task.revert": {
+      method: "POST",
+      path: "/task/{taskID}/revert",
+      summary: "Take back what a Task landed, by a Task of its own",
+      directory: "required",
+      params: params,
+      body: bodies.taskRevert,
+      bodyOptional: true,
+      refuses: ["not_revertible", "repository_unavailable", "queue_full"],
+      answers: [json(accepted.taskReverted, "Accepted; the revert runs by itself from here", 202)],
     },
     "task.cancel": {
       method: "POST",
@@ -183,6 +217,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskCancel,
       bodyOptional: true,
+      refuses: ["task_settled"],
       answers: [
         json(accepted.cancelAccepted, "Cancelled"),
         json(accepted.cancelAccepted, "Accepted; active until its processes are dead", 202),
@@ -195,6 +230,7 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       params: z.object({ taskID: z.string(), askID: z.string() }),
       body: bodies.taskAnswer,
+      refuses: ["ask_not_found", "ask_closed"],
       answers: [json(accepted.answerAccepted, "This answer stands; the Task goes on")],
     },
     "task.interrupt": {
@@ -205,6 +241,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: z.object({ taskID: z.string(), sessionID: z.string() }),
       body: bodies.sessionInterrupt,
       bodyOptional: true,
+      refuses: ["session_not_found", "session_ended"],
       answers: [json(accepted.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
     },
     "task.projectArchive": {
@@ -227,7 +264,10 @@ export const taskRoutes = (bodies: Requests) =>
       path: "/projects",
       summary: "The directories that have Tasks, last update first; at the end the one that the service was started in",
       directory: "accepted",
-      query: z.object({ limit: count(1, 200).optional().describe("Default 50") }),
+      query: z.object({
+        limit: count(1, 200).optional().describe("Default 50"),
+        offset: count(0, 1_000_000).optional().describe("How many to leave out; `Link` has that of the next page"),
+      }),
       answers: [json(z.array(board.project), "Projects")],
     },
   }) as const satisfies Record<string, Route>;

@@ -11,6 +11,7 @@ export const webhookRoutes = {
     summary: "Have another service told of Tasks and Missions, of one project's if a directory is given",
     directory: "filter",
     body: webhook.webhookCreate,
+    refuses: ["webhook_limit"],
     answers: [json(webhook.webhookCreated, "It is told from now on; the secret is shown this once")],
   },
   "webhook.list": {
@@ -32,6 +33,7 @@ export const webhookRoutes = {
       limit: count(1, 200).optional().describe("Default 50"),
       cursor: z.string().min(1).max(64).optional().describe("`nextCursor` of the page before"),
     }),
+    refuses: ["invalid_cursor"],
     answers: [json(webhook.deliveryPage, "Newest first")],
   },
   "webhook.callbackSecret": {
@@ -57,6 +59,9 @@ export const webhookRoutes = {
     summary: "Tell one again, with the same webhook-id",
     directory: "accepted",
     params: z.object({ deliveryID: z.string() }),
+    body: webhook.nothing,
+    bodyOptional: true,
+    refuses: ["delivery_not_found"],
     answers: [json(webhook.redelivered, "It is due now")],
   },
   "webhook.get": {
@@ -90,6 +95,8 @@ export const webhookRoutes = {
     summary: "Send a message of the type webhook.test now, and say what came of it",
     directory: "accepted",
     params,
+    body: webhook.nothing,
+    bodyOptional: true,
     answers: [json(webhook.webhookTested, "What came of it")],
   },
   "webhook.rotate": {

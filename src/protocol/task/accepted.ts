@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { squadRef } from "./status.ts";
-import { activity, lifecycleStatus } from "../field.ts";
+import { activity, lifecycleStatus, repository } from "../field.ts";
 
 /** Answers of the routes that change a Task. */
 
@@ -11,7 +11,8 @@ export const taskCreated = z
     directory: z.string(),
     squad: squadRef.omit({ scope: true }),
     isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
-    landing: z.enum(["commit", "branch", "none"]),
+    landing: z.enum(["commit", "branch", "pull-request", "none"]),
+    repository: repository.optional().describe("Where the project was named by address"),
   })
   .meta({ id: "TaskCreated" });
 
@@ -25,11 +26,40 @@ export const messageAccepted = z
     messageID: z.string(),
     accepted: z.literal(true),
     disposition: z.enum(["steered", "queued", "interrupted", "restarted"]),
+    readers: z
+      .array(
+        z.object({
+          sessionID: z.string(),
+          agent: z.string(),
+          when: z
+            .enum(["next_turn", "after_delegates", "when_done"])
+            .describe(
+              "next_turn: with its next request to the model. after_delegates: when the agents that it waits for have ended. when_done: when it has finished",
+            ),
+        }),
+      )
+      .describe("Who reads it, and when"),
     status: activity,
     lifecycleStatus,
     eventID: z.number().int(),
   })
   .meta({ id: "MessageAccepted" });
+
+export const retryAccepted = z
+  .object({
+    taskID: z.string(),
+    messageID: z.string().describe("Of the request, as this attempt reads it"),
+    accepted: z.literal(true),
+    attempt: z.number().int(),
+    status: activity,
+    lifecycleStatus,
+    eventID: z.number().int(),
+  })
+  .meta({ id: "RetryAccepted" });
+
+export const taskReverted = taskCreated
+  .extend({ revertOf: z.string().describe("The Task that it takes back") })
+  .meta({ id: "TaskReverted" });
 
 export const cancelAccepted = z
   .object({
@@ -68,5 +98,7 @@ export const taskDeleted = z.object({ taskID: z.string(), deleted: z.literal(tru
 export type MessageAccepted = z.infer<typeof messageAccepted>;
 export type AnswerAccepted = z.infer<typeof answerAccepted>;
 export type InterruptAccepted = z.infer<typeof interruptAccepted>;
+export type RetryAccepted = z.infer<typeof retryAccepted>;
+export type TaskReverted = z.infer<typeof taskReverted>;
 export type CancelAccepted = z.infer<typeof cancelAccepted>;
 export type CaptureAccepted = z.infer<typeof captureAccepted>;

@@ -8,6 +8,7 @@ import {
   modelRef,
   priority,
   productPillar,
+  repositoryRequest,
   text,
   withinBytes,
 } from "../field.ts";
@@ -32,18 +33,18 @@ export const createRequests = (limits: Limits = defaultLimits) => {
   const attachments = z.array(attachmentRequest).max(limits.attachments);
   const surface = z.string().min(1).max(limits.sourceChars).optional();
   const reason = z.string().check(withinBytes(limits.reasonBytes)).optional();
+  const checks = z.array(z.union([commandText, checkRequest])).max(limits.checks);
   return {
     taskCreate: z
       .strictObject({
         request: text(limits.requestBytes).describe("Goal, constraints, acceptance conditions"),
         productPillar,
         title: title(limits).optional(),
+        repository: repositoryRequest.optional().describe("Instead of a directory"),
         promptProfile: z.string().min(1).max(64).optional().describe("Exact squad package id"),
         priority: priority.optional(),
         attachments: attachments.optional(),
-        checks: z
-          .array(z.union([commandText, checkRequest]))
-          .max(limits.checks)
+        checks: checks
           .optional()
           .describe("Absent: the project's own commands, of which those that pass on the base must pass; []: none"),
         metadata: metadataOf(limits).optional(),
@@ -52,7 +53,10 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         source: source(limits).optional(),
         budget: budget.optional(),
         isolation: z.enum(["worktree", "directory"]).optional(),
-        landing: z.enum(["commit", "branch"]).optional(),
+        landing: z
+          .enum(["commit", "branch", "pull-request"])
+          .optional()
+          .describe("pull-request: of a repository by address, whose host has a forge"),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })
@@ -65,6 +69,17 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         onBusy: z.enum(["auto", "queue", "interrupt", "reject"]).optional(),
       })
       .meta({ id: "TaskMessage" }),
+    taskRetry: z.strictObject({ source: source(limits).optional() }).meta({ id: "TaskRetry" }),
+    taskRevert: z
+      .strictObject({
+        source: source(limits).optional(),
+        checks: checks
+          .optional()
+          .describe(
+            "Absent: those of the Task that passed before its work; where there are none, the project's own. []: none",
+          ),
+      })
+      .meta({ id: "TaskRevert" }),
     taskCancel: z
       .strictObject({ surface, reason, mode: z.enum(["stop", "wrap_up"]).optional() })
       .meta({ id: "TaskCancel" }),
@@ -87,12 +102,13 @@ export const createRequests = (limits: Limits = defaultLimits) => {
       })
       .meta({ id: "TaskCapture" }),
     taskDelete: z.strictObject({ surface, reason }).meta({ id: "TaskDelete" }),
+    taskDeleteQuery: z.object({ surface, reason }),
     taskPatch: z
       .strictObject({
         title: title(limits).optional(),
         priority: priority.optional(),
         archived: z.boolean().optional(),
-        budget: budget.optional(),
+        budget: budget.nullable().optional().describe("Replaces the whole; null = none, only the service's limits"),
       })
       .refine((patch) => Object.keys(patch).length > 0, {
         error: "Expected at least one of title, priority, archived, budget; got none",
@@ -106,6 +122,10 @@ export type Requests = ReturnType<typeof createRequests>;
 export type TaskCreate = z.infer<Requests["taskCreate"]>;
 
 export type TaskMessage = z.infer<Requests["taskMessage"]>;
+
+export type TaskRetry = z.infer<Requests["taskRetry"]>;
+
+export type TaskRevert = z.infer<Requests["taskRevert"]>;
 
 export type TaskAnswer = z.infer<Requests["taskAnswer"]>;
 

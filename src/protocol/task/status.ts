@@ -1,6 +1,18 @@
 import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
-import { activity, budget, effort, lifecycleStatus, now, phase, priority, productPillar, time } from "../field.ts";
+import {
+  activity,
+  budget,
+  effort,
+  lifecycleStatus,
+  now,
+  phase,
+  priority,
+  productPillar,
+  pullRequest,
+  repository,
+  time,
+} from "../field.ts";
 
 /** The status record of a Task, its list row, and the parts of both. Source: completion.md "Tasks". */
 
@@ -118,7 +130,10 @@ const goal = z
           id: z.string().describe("Of the call, check, commit or artifact"),
           kind: z.enum(["change", "command", "check", "artifact", "contrast"]),
           summary: z.string(),
-          lastLines: z.string().nullable().describe("Of the output of a command or a check"),
+          lastLines: z
+            .string()
+            .nullable()
+            .describe("Of the output of a command or a check: of a failure the first error, the counts, the end"),
           contrast: contrast.nullable().describe("Of the kind contrast; null for others"),
           sessionID: z.string().nullable(),
           commit: z.string().nullable(),
@@ -189,6 +204,8 @@ export const production = z
   })
   .meta({ id: "Production" });
 
+const diffStat = z.object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() });
+
 const common = {
   taskID: z.string(),
   title: z.string(),
@@ -218,9 +235,10 @@ const common = {
     .nullable()
     .describe("null unless queued, for the first time or again"),
   now: now.nullable().describe("What it does or waits for; null once ended"),
-  landing: z.enum(["commit", "branch", "none"]).describe("As requested or by default; none in place"),
+  landing: z.enum(["commit", "branch", "pull-request", "none"]).describe("As requested or by default; none in place"),
   isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
   landingBranch: z.string().nullable().describe("Where the result goes; null in place, and before it is known"),
+  pullRequest: pullRequest.nullable().describe("Of its result; null while there is none"),
   pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
   verified: z
@@ -236,10 +254,12 @@ const common = {
     checkedTree: z.string().nullable(),
     landedCommit: z.string().nullable(),
     landedTree: z.string().nullable(),
-    diffStat: z
-      .object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() })
-      .nullable()
-      .describe("Of the newest commit; null while there is none"),
+    landings: z
+      .array(
+        z.object({ commit: z.string(), tree: z.string(), branch: z.string(), diffStat: diffStat.nullable(), at: time }),
+      )
+      .describe("Everything that landed, oldest first: a follow-up lands a commit of its own"),
+    diffStat: diffStat.nullable().describe("Of the newest commit; null while there is none"),
   }),
   usage,
   budget: budget.nullable(),
@@ -252,7 +272,7 @@ const common = {
     })
     .nullable()
     .describe("null until the first run"),
-  availableActions: z.array(z.enum(["message", "cancel", "answer", "update", "archive", "delete"])),
+  availableActions: z.array(z.enum(["message", "cancel", "answer", "retry", "revert", "update", "archive", "delete"])),
   archived: z.boolean(),
   lastEventID: z.number().int(),
   metadata: z.record(z.string(), z.json()),
@@ -265,6 +285,7 @@ const common = {
 export const taskSummary = z
   .object({
     ...common,
+    repository: repository.nullable().describe("null: the project is a directory"),
     updated: z.number().int().describe("Milliseconds; the list's cursor"),
     checkCounts: z.object({
       total: z.number().int(),
@@ -281,7 +302,12 @@ export const taskSummary = z
 export const taskStatus = z
   .object({
     ...common,
+    repository: repository
+      .extend({ baseCommit: z.string().nullable().describe("Where its work begins; null before it was fetched") })
+      .nullable()
+      .describe("null: the project is a directory"),
     effort: effort.nullable().describe("Of reasoning, as requested"),
+    revertOf: z.string().nullable().describe("The Task that it takes back; null: it is no revert"),
     dependencies: z
       .array(
         z.object({

@@ -123,6 +123,8 @@ const agentOf = (
         );
     const wrong = runtime === undefined ? undefined : runtimeProblem(runtime.slice("acp:".length), around);
     if (wrong !== undefined) add(["runtime"], "runtime_not_allowed", `runtime: ${wrong}`);
+    if (runtime !== undefined && effort !== undefined)
+      add(["effort"], "runtime_not_allowed", "effort: Expected none with a runtime, which brings its own model");
   }
   const agent: Agent = {
     name,

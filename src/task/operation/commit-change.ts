@@ -9,6 +9,13 @@ import type { Accepted, IdempotencyKey } from "../tasks.ts";
 import { missionWake } from "../wake-mission.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 
+/** The caller's side says the same before it knows the Task. */
+const directoryRequired = (): ServiceError =>
+  new ServiceError(
+    "directory_required",
+    "Give the project directory: `?directory=/abs/path` or header `x-service-directory`.",
+  );
+
 /** Turns a caller's change of a Task into events and an answer, once for each idempotency key. */
 
 export type Decision<T> = {
@@ -22,10 +29,7 @@ export type Decision<T> = {
 };
 
 const mismatch = (state: TaskState, directory: string): ServiceError =>
-  new ServiceError(
-    "directory_mismatch",
-    `Expected the project of ${state.taskID} (${state.directory}), got ${directory}.`,
-  );
+  new ServiceError("directory_mismatch", `Expected the project of ${state.taskID}, got ${directory}.`);
 
 const dueBy = (
   stream: StreamID,
@@ -47,6 +51,10 @@ export const createChange = (
    * `directory_mismatch`.
    */
   const ownedTask = async (directory: string, taskID: string): Promise<TaskState> => {
+    const found = await stateOf(taskID);
+    // Its project has no directory of the caller's: the id alone finds it.
+    if (found.repository !== null) return found;
+    if (directory === "") throw directoryRequired();
     let place: { directory: string; project: string | undefined };
     let refusal = mismatch;
     try {

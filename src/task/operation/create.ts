@@ -5,6 +5,7 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
+import type { RemoteLanding, Repositories } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
@@ -22,20 +23,32 @@ export const createTask =
   async (directory, body, once, origin) => {
     const { store, engine, workspaces, limits } = deps;
     const callback = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
-    const project = await workspaces.inspect(directory);
-    const place = placeOf(project, body, deps.defaults.landing);
+    const named = body.repository;
+    const project = await workspaces.inspect(
+      named === undefined ? directory : deps.repositories.place(named.url, named.ref).directory,
+    );
+    const kept = deps.repositories.at(project.directory);
+    const repository = kept && { url: kept.url, ref: kept.ref };
+    const place =
+      kept === undefined
+        ? placeOf(project, body, deps.defaults.landing)
+        : remotePlace(body, deps.repositories.landing(kept));
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
-    const { orchestrator, agents } = await deps.squads.load(squad);
+    const { orchestrator, agents, pillars } = await deps.squads.load(squad);
+    // The contract names the squad that makes squads, whatever the Mission's pillar is.
+    if (origin?.production === undefined && !pillars.includes(body.productPillar))
+      throw new ServiceError(
+        "squad_not_available",
+        `Expected a squad for ${body.productPillar}, got ${squad.id}, which is for ${pillars.join(" and ")}.`,
+      );
     const model = modelFor(orchestrator, body.model, origin?.model, deps.resolveModel);
     if (body.effort !== undefined && orchestrator.runtime !== undefined)
       throw invalidField(
         "effort",
         `Expected no effort with an external agent, which brings its own model, got "${body.effort}"`,
       );
-    await deps.disk.admit();
-    if ((await store.waiting()) >= limits.waiting)
-      throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+    await expectRoom(deps);
 
     const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
     if (judged >= 0 && !agents.some(isReviewer))
@@ -70,6 +83,7 @@ export const createTask =
         source: body.source ?? "api",
         directory: project.directory,
         project: project.project,
+        ...(repository === undefined ? {} : { repository }),
         checks,
         ...(body.checks?.length === 0 ? { unchecked: true as const } : {}),
         attachments: [...(await keepAttachments(store.blobs, body.attachments ?? [])), ...given],
@@ -95,6 +109,7 @@ export const createTask =
       directory: project.directory,
       squad: { id, version, digest },
       ...place,
+      ...(repository === undefined ? {} : { repository }),
     };
     const due = dueNow(deps.now(), created.data.priority);
     const handed: DomainEvent[] =
@@ -133,6 +148,17 @@ export const createTask =
     throw new Error(`A new Task could not be written: ${done.reason}`);
   };
 
+/** Refuses another Task where there is no room for one. */
+export const expectRoom = async ({
+  disk,
+  store,
+  limits,
+}: Pick<TasksDeps, "disk" | "store" | "limits">): Promise<void> => {
+  await disk.admit();
+  if ((await store.waiting()) >= limits.waiting)
+    throw new ServiceError("queue_full", `Expected fewer than ${limits.waiting} waiting Tasks.`);
+};
+
 const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "version" | "digest">): void => {
   if (squad.digest === digest && squad.version === version) return;
   throw new ServiceError(
@@ -148,6 +174,8 @@ const placeOf = (
   body: TaskCreate,
   landing: "commit" | "branch",
 ): { isolation: "worktree" | "directory"; landing: "commit" | "branch" | "none" } => {
+  if (body.landing === "pull-request")
+    throw invalidField("landing", 'Expected "commit" or "branch" with a directory, got "pull-request"');
   const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
   if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
   if (body.landing !== undefined)
@@ -159,6 +187,23 @@ const placeOf = (
       { issues: [{ path: "body.landing", message: "Expected to be absent", code: "custom" }] },
     );
   return { isolation: "directory", landing: "none" };
+};
+
+/** A repository is worked on in worktrees, and the operator says what may be done to its branches. */
+const remotePlace = (
+  { isolation, landing }: TaskCreate,
+  { allowed, default: usual, proposes }: ReturnType<Repositories["landing"]>,
+): { isolation: "worktree"; landing: RemoteLanding } => {
+  if (isolation === "directory")
+    throw invalidField("isolation", 'Expected "worktree" with a repository, which has no directory of yours');
+  if (landing !== undefined && !allowed.includes(landing))
+    throw invalidField(
+      "landing",
+      `Expected one of ${allowed.join(", ")} (repositories.landing of config.jsonc), got "${landing}"`,
+    );
+  if (landing === "pull-request" && proposes !== undefined)
+    throw invalidField("landing", `Expected "branch" or "commit": no pull request can be opened, because ${proposes}`);
+  return { isolation: "worktree", landing: landing ?? usual };
 };
 
 /** The model of the Task: an external agent brings its own; every other Task needs one that can be called. */

@@ -1,4 +1,5 @@
 import { serviceSource } from "../../protocol/event/source.ts";
+import type { DomainEvent } from "../../domain/event.ts";
 import { asksClosedBy } from "../../domain/session/ask.ts";
 import { rootOf } from "../../domain/state/stream.ts";
 import { isActive, type TaskState } from "../../domain/state/task.ts";
@@ -12,6 +13,7 @@ import type { Tasks, TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
 import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
+import { hearers, readersOf } from "./reader.ts";
 
 /**
  * Adds an instruction to a Task; one that has ended is restarted. `restarted` is called after a restart was committed.
@@ -48,6 +50,7 @@ export const createMessage =
           messageID,
           accepted: true,
           disposition,
+          readers: readersOf(state, disposition),
           status: "running",
           lifecycleStatus: "active",
           eventID: 0,
@@ -57,6 +60,12 @@ export const createMessage =
             type: "message.received",
             data: { messageID, sessionID, source: body.source, text, attachments, disposition, ...byUser },
           },
+          ...hearers(state, disposition).map(
+            (session): DomainEvent => ({
+              type: "message.passed",
+              data: { messageID, sessionID: session.sessionID, source: body.source, text, attachments },
+            }),
+          ),
           // The delegating agent reads the message only once the calls it waits for have ended, so those are
           // interrupted.
           ...(interrupt ? interruptAll(state, body.source) : []),

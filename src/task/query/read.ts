@@ -60,8 +60,6 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
   };
 
   const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {
-    if (task.workspace === null) return "";
-    const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) {
       const commits = await commitsOf(task.taskID);
       for (const commit of [between.from, between.to])
@@ -70,8 +68,10 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
             "commit_not_found",
             `Expected a commit of the Task, as its tree.committed events have them, got ${JSON.stringify(commit)}.`,
           );
-      return workspace.diff(between.to, between.from);
     }
+    if (task.workspace === null) return "";
+    const workspace = await workspaces.open(task.taskID, task.workspace);
+    if (between !== undefined) return workspace.diff(between.to, between.from);
     return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));
   };
 

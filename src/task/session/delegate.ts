@@ -1,5 +1,5 @@
 import type { DelegatedWork, SessionContext } from "../../agent/session.ts";
-import { activityOf, activityText } from "../../domain/conversation/activity.ts";
+import { activityOf, activityText, changedOf } from "../../domain/conversation/activity.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { findSession, interruptOf } from "../../domain/session/session.ts";
 import type { Session } from "../../domain/state/stream.ts";
@@ -7,6 +7,7 @@ import { messageOf } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
+import { GitError } from "../../workspace/git/git.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { counted, failed, sized } from "../../tool/result.ts";
@@ -42,11 +43,11 @@ export const delegate = async (run: Run, team: Team, parent: SessionContext, wor
     await run.workspaces.closeFork(await run.workspace(), ended.fork.name, ended.end?.joined?.commit);
   const chat = await run.chats.of(sessionID);
   const said = await loadText(run.store.blobs, lastWordOf(chat));
-  return resultOf(ended, said, activityText(activityOf(chat)), work.callID);
+  return resultOf(ended, said, activityText(activityOf(chat), ended.end?.changed), work.callID);
 };
 
 /** Runs the session to its end and records the end. */
-const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Session): Promise<void> => {
+const carryOut = async (run: Run, team: Team, { sessionID, agent, fork, from }: Session): Promise<void> => {
   // Agents that may change the Task's own files take turns; an agent with a fork takes its turn only for the merge.
   using _files = mayWrite(team, agent) && fork === null ? await inTurn(run) : nothing;
   const ended = await team.runSession(sessionID).then(
@@ -55,6 +56,7 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Sessio
   );
   // The session waits for an answer or a quota, so its call stays open.
   if (ended === undefined) throw new WaitsForAnswer();
+  const changed = await changeOf(run, { fork, from });
   // Held until the merge is recorded, because the next one starts from what is committed.
   using _joining = fork === null ? nothing : await inTurn(run);
   const joined = fork === null ? undefined : await join(run, agent, fork);
@@ -63,7 +65,30 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork }: Sessio
       ? { files: joined.files, conflicts: [], branch: null }
       : { files: 0, conflicts: joined.paths, branch: joined.branch, commit: joined.commit },
   };
-  await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told } }]);
+  await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told, ...changed } }]);
+};
+
+/** Characters of a diff that is counted here. */
+const longestDiff = 4 * 1024 * 1024;
+
+/** What it changed of its files, and of the Task's while it had them for itself; nothing where that is not known. */
+const changeOf = async (
+  run: Run,
+  { fork, from }: Pick<Session, "fork" | "from">,
+): Promise<Pick<EventData["session.ended"], "changed">> => {
+  const base = fork?.commit ?? from;
+  if (base === null || base === undefined) return {};
+  try {
+    const workspace = await run.workspace();
+    const own = fork === null ? workspace : await run.workspaces.fork(workspace, fork.name, fork);
+    using _slot = await run.slot();
+    const diff = await own.diff(null, base);
+    return diff.length > longestDiff ? {} : { changed: changedOf(diff) };
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (error instanceof GitError) return {};
+    throw error;
+  }
 };
 
 type End = Pick<EventData["session.ended"], "outcome" | "reason">;
@@ -86,9 +111,10 @@ const refusal = (run: Run, team: Team, { agent }: SessionContext, work: Work): s
 const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<string> => {
   const sessionID = newID("ses");
   const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
-  // Commit the tree that the fork starts from before another agent changes it.
+  const alone = !forked && mayWrite(team, work.agent) && hasFilesAlone(run, team, parent.sessionID);
+  // Commit the tree that it starts from before another agent changes it.
   using _files = forked ? await inTurn(run) : nothing;
-  const from = forked ? await treeNow(run) : undefined;
+  const from = forked || alone ? await treeNow(run, alone) : undefined;
   const agent = team.squad.agents.find(({ name }) => name === work.agent);
   const data = {
     sessionID,
@@ -99,7 +125,7 @@ const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): 
     callID: work.callID,
     sliceIDs: [...(work.slices ?? [])],
     brief: await keepText(run.store.blobs, briefOf(run, work)),
-    ...(from === undefined ? {} : { fork: { name: sessionID.slice(-8), ...from } }),
+    ...(from === undefined ? {} : forked ? { fork: { name: sessionID.slice(-8), ...from } } : { from: from.commit }),
   };
   await run.record([{ type: "session.started", data }]);
   return sessionID;
@@ -125,11 +151,24 @@ const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
   run.state().workspace?.kind === "worktree" &&
   run.state().open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length > 1;
 
-/** The Task's current tree as a commit; undefined without a worktree. */
-const treeNow = async (run: Run): Promise<{ commit: string; tree: string } | undefined> => {
-  await run.workspace();
+/** Nobody else works in the Task's files meanwhile, nor was given work in the same reply. */
+const hasFilesAlone = (run: Run, team: Team, sessionID: string): boolean => {
+  const { open, sessions } = run.state();
+  const besides = sessions.some(
+    ({ callID, end, fork, agent, sessionID: other }) =>
+      callID !== null && end === null && fork === null && other !== sessionID && mayWrite(team, agent),
+  );
+  return !besides && open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length === 1;
+};
+
+/** The Task's current tree as a commit; undefined without a worktree, and where it can go without. */
+const treeNow = async (run: Run, optional = false): Promise<{ commit: string; tree: string } | undefined> => {
+  if ((await run.workspace()).prepared.kind !== "worktree") return undefined;
   const failure = run.state().touched ? await commitTree(run) : undefined;
-  if (failure !== undefined) throw new Error(failure.message);
+  if (failure !== undefined) {
+    if (optional) return undefined;
+    throw new Error(failure.message);
+  }
   const { tree, workspace } = run.state();
   if (tree !== null) return { commit: tree.commit, tree: tree.tree };
   return workspace?.baseCommit == null || workspace.baseTree === null

@@ -2,12 +2,15 @@ import { arch, platform } from "node:os";
 import { readGuide } from "../../agent/prompt/project-guide.ts";
 import { ownChecks } from "../../check/project/own-check.ts";
 import { detectProject } from "../../check/project/detect.ts";
+import type { HasProgram } from "../../check/project/installed.ts";
 import { messageOf } from "../../error.ts";
 import type { Facts } from "../../model/model.ts";
-import type { CheckSpec } from "../../protocol/check.ts";
+import { causeOf, saysNothing } from "../../domain/evidence/check.ts";
+import { type CheckSpec, isRun } from "../../protocol/check.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import type { Run } from "../run.ts";
+import { projectKey } from "./check-key.ts";
 
 /**
  * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
@@ -20,8 +23,8 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
   const about = aboutOf(run, git?.head ?? null);
   const top = filesAt(run, git?.toplevel) ?? root;
-  const [{ detected, project, named }, guide, skills] = await Promise.all([
-    detectProject(root, top),
+  const [{ detected, missing, project, named }, guide, skills] = await Promise.all([
+    detectProject(root, top, hasProgram(run, root, top)),
     readGuide(root, top),
     findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
   ]);
@@ -32,22 +35,57 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
     pillar,
     about,
     detected,
+    blocked: {
+      ...blockedBefore(run, own),
+      ...Object.fromEntries(
+        Object.entries(missing).map(([kind, program]) => [kind, `${program} is not installed here`]),
+      ),
+    },
     named,
     own,
     project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
   };
 };
 
+/** On the PATH of commands, or among the project's own tools. What an operator's setup installs is not known before. */
+const hasProgram =
+  ({ setup, processes }: Run, root: Files, top: Files): HasProgram =>
+  async (name) => {
+    if (setup !== undefined || processes.finds(name)) return true;
+    const places = [`node_modules/.bin/${name}`, `.venv/bin/${name}`];
+    const found = await Promise.all(
+      [...new Set([root, top])].flatMap((files) =>
+        places.map((path) =>
+          files.stat(path).then(
+            (entry) => entry !== undefined,
+            // What is behind a link is not looked at.
+            () => true,
+          ),
+        ),
+      ),
+    );
+    return found.includes(true);
+  };
+
+/** What came of them when they last ran on this project before a change, for any Task. */
+const blockedBefore = (run: Run, own: readonly CheckSpec[]): Record<string, string> =>
+  Object.fromEntries(
+    own.filter(isRun).flatMap((spec) => {
+      const found = run.checkResults.find(projectKey(run, spec));
+      return found !== undefined && saysNothing(found)
+        ? [[spec.kind, `${causeOf(found)} when it last ran here, before a change`]]
+        : [];
+    }),
+  );
+
 /** What agents would else find out by trying. */
 const aboutOf = ({ state, limits, sandbox }: Run, head: string | null): string[] => {
   const { createdAt, isolation } = state();
   const { commandSeconds, commandMaxSeconds } = limits;
   return [
-    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). A command is run by bash, ${sandbox.network ? "with" : "without"} a network, and may take ${commandSeconds} s; \`timeoutSeconds\` gives it up to ${commandMaxSeconds} s.`,
-    ...(isolation === "worktree" && head !== null
-      ? [`It begins at commit ${head.slice(0, 12)}, with what the user had not committed.`]
-      : []),
-    "Of several calls in one reply, those that only read run side by side, the others one after another in your order.",
+    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). Commands run in bash, ${sandbox.network ? "with" : "without"} a network, for ${commandSeconds} s; \`timeoutSeconds\` gives one up to ${commandMaxSeconds} s.`,
+    ...(isolation === "worktree" && head !== null ? [`It begins at commit ${head.slice(0, 12)}.`] : []),
+    "Calls of one reply that only read run side by side, the others in your order.",
   ];
 };
 

@@ -9,8 +9,9 @@ import type { PermissionRules } from "../../domain/permission/rule.ts";
 import { subjectOf } from "../../domain/evidence/check.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { nextReviewTurn, type ReviewTurn } from "../../domain/session/review-turn.ts";
-import { repetitionOf, findSession, interruptOf } from "../../domain/session/session.ts";
+import { repetitionOf, findSession, interruptOf, isMidway } from "../../domain/session/session.ts";
 import { isRead, rootOf, type Session } from "../../domain/state/stream.ts";
+import { isByService } from "../../domain/state/task.ts";
 import { next } from "../../domain/task/next/next.ts";
 import type { Step } from "../../domain/task/next/step.ts";
 import { ServiceError } from "../../error.ts";
@@ -24,6 +25,7 @@ import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
 import { createInterruptions } from "./interruption.ts";
+import { createOpening } from "./opening.ts";
 import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
@@ -63,7 +65,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
   run.offerOwn(facts.own.filter(isRun));
-  const retries = () => !(model instanceof Error) && model?.retries !== false;
+  const retries = () => !isByService(run.state()) && !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
   const stop = (sessionID: string) =>
     stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID)) ?? run.bound.stopReason();
@@ -73,7 +75,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       own: run.own(),
       contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),
-      reviews,
+      reviews: reviews && !isByService(run.state()),
       stop: stop(rootOf(run.state())),
     });
 
@@ -87,6 +89,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       sessionID: rootOf(run.state()),
       chat: run.chat,
       model: () => run.state().model,
+      ...(external === undefined ? { opening: createOpening(run) } : {}),
       wanted() {
         const step = nextStep();
         return step.kind === "turn" && step.last === last;
@@ -222,7 +225,7 @@ const isUnderWay = (
   if (interruptOf(run.state(), sessionID) !== null) return false;
   if (end !== null || lifecycle !== "active" || cancel !== null || deferred !== null) return false;
   if (open.some((call) => call.sessionID === sessionID)) return false;
-  if (review === undefined) return reply === null || reply.finish === "calls" || reply.finish === "length";
+  if (review === undefined) return reply === null || isMidway(reply);
   if (!isRead(run.state())) return false;
   const judged =
     Object.keys(said).length > 0 ||

@@ -12,6 +12,7 @@ import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
+import { createNews } from "./news.ts";
 
 /** What each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
 
@@ -20,6 +21,7 @@ export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSp
 export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
   const checks = facts.checks.filter(isCommand).map(({ run: command }) => command.trim());
+  const news = createNews(run, facts);
   let known: ReadonlySet<string> | undefined;
   /** Of the commands that are evidence. */
   const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));
@@ -34,7 +36,9 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
   };
 
   const turn = (
-    about: Pick<SessionContext, "agent" | "sessionID" | "chat" | "wanted" | "last"> & { model: () => ModelRef },
+    about: Pick<SessionContext, "agent" | "sessionID" | "chat" | "wanted" | "last" | "opening"> & {
+      model: () => ModelRef;
+    },
   ): SessionContext => ({
     ...about,
     facts,
@@ -53,6 +57,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     workspace: () => withAttachments(run),
     // A check may consist of tools that everybody has: then its words tell.
     isNamed: (command) => checks.some((check) => command.includes(check)) || isNamed(command, keys()),
+    news: (tool) => news(about.chat, tool),
     background: run.background,
     web: run.web,
     async space() {

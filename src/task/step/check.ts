@@ -9,7 +9,7 @@ import type { Artifact } from "../../protocol/task/status.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { type Result, resultOf } from "./check-result.ts";
-import { resultKey } from "./check-key.ts";
+import { resultKey } from "../session/check-key.ts";
 import { messageFromService } from "./message.ts";
 
 /** Runs checks: on the base before the work, and on the tree that will land. */
@@ -95,18 +95,27 @@ const kept = async (
   );
 };
 
-/** Reports failed checks to the agent, with the end of their output. */
+/** Reports failed checks to the agent, with the end of their output unless it was told before. */
 export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<void> => {
   const state = run.state();
-  const parts = failed.map((result) => {
-    const spec = specsOf(state).find((candidate) => candidate.id === result.checkID);
-    return `\`${spec === undefined ? result.checkID : aboutOf(spec)}\`: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``;
-  });
+  const nameOf = ({ checkID }: CheckRun) => {
+    const spec = specsOf(state).find(({ id }) => id === checkID);
+    return `\`${spec === undefined ? checkID : aboutOf(spec)}\``;
+  };
+  const round = `(round ${state.round + 1} of ${run.limits.checkRounds})`;
+  if (failed.every((result) => result.round < state.round)) {
+    const names = failed.map(nameOf).join(", ");
+    const text = `Nothing changed in the files since the checks failed, so they were not run again: ${names} ${failed.length === 1 ? "is" : "are"} as red as you were told above ${round}. Change what makes ${failed.length === 1 ? "it" : "them"} fail, or say why that cannot be done.`;
+    await run.record([await messageFromService(run, "checks", text)], { decidedAt: state.version });
+    return;
+  }
+  const parts = failed.map(
+    (result) => `${nameOf(result)}: ${result.reason ?? "failed"}\n\n\`\`\`\n${result.tail}\n\`\`\``,
+  );
   const alone =
     state.workspace?.snapshot === undefined || hasSnapshot(state)
       ? ""
       : " They ran on your change on top of the project's last commit, which is what lands: what its user has not committed was not there.";
-  const round = `(round ${state.round + 1} of ${run.limits.checkRounds})`;
   const found =
     state.checks.length > 0
       ? `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed ${round}.`

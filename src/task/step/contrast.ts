@@ -3,7 +3,7 @@ import { folderOf, missingProgram, toolPath } from "../../check/shell.ts";
 import { missingExport } from "../../domain/contrast/missing-export.ts";
 import type { Report } from "../../domain/contrast/report.ts";
 import { manifestsFor, type TestRun, testRunsOf } from "../../domain/contrast/runner.ts";
-import { selectFiles } from "../../domain/contrast/selection.ts";
+import { rustTests, selectFiles } from "../../domain/contrast/selection.ts";
 import { type Contrast, judgeBase, judgeContrast, linesOf } from "../../domain/contrast/verdict.ts";
 import { contrastWords } from "../../domain/contrast/wording.ts";
 import { messageOf } from "../../error.ts";
@@ -131,7 +131,10 @@ const planOf = async (before: BaseFiles, test: string | undefined): Promise<Plan
     (path) => texts.get(path),
   );
   const changed = tests.filter((path) => texts.has(path));
-  if (changed.length === 0) return "the change has no test file";
+  if (changed.length === 0)
+    return [...texts].some(([path, text]) => path.endsWith(".rs") && text.includes(rustTests))
+      ? "unit tests of Rust stand in the files that they test, and cannot be run on the base without them"
+      : "the change has no test file";
   const manifests = new Map<string, string>();
   for (const path of manifestsFor(changed)) {
     const text = await before.now(path);

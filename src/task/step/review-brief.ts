@@ -1,13 +1,18 @@
 import { ofService } from "../../protocol/event/source.ts";
+import { editedAfter } from "../../domain/conversation/edited.ts";
 import { isService, messagesOf } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
-import { type BriefTexts, briefOf } from "../../domain/evidence/review-brief.ts";
-import { goalsOf } from "../../domain/evidence/slice.ts";
+import { cutWords } from "../../domain/evidence/output.ts";
+import { type BriefTexts, briefOf, type Part } from "../../domain/evidence/review-brief.ts";
+import { aboutOf } from "../../domain/evidence/shown.ts";
+import { goalsOf, sliceOf } from "../../domain/evidence/slice.ts";
+import { type Slice, staysOnBranch, type TaskState } from "../../domain/state/task.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
+import type { Goal } from "../../protocol/task/status.ts";
 import type { LongText } from "../../protocol/text.ts";
 import { loadText } from "../../store/blob/text.ts";
-import { markForeign, truncateMiddle } from "../../tool/result.ts";
+import { counted, markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 import { filesIn } from "../workspace/read-diff.ts";
 
@@ -19,15 +24,26 @@ const longestDiff = 48_000;
 /** For the rules, which read a diff line by line and have no window. */
 const longestForRules = 60_000;
 
+/** Characters of a line that stands for a text, and files of a commit that are named. */
+const longestFirst = 120;
+const mostPaths = 12;
+
 /** Later messages beyond this number are left out, the oldest first. */
 const mostLater = 30;
 
+type Said = Pick<BriefTexts, "later" | "rounds"> & {
+  /** The number among `later` of the message that a slice began with; undefined: of none that is there. */
+  number: (sliceID: string) => number | undefined;
+};
+
 /** What people said after the request, answers to questions, and the earlier rounds with what the author answered. */
-const saidSince = async (run: Run): Promise<Pick<BriefTexts, "later" | "rounds">> => {
+const saidSince = async (run: Run): Promise<Said> => {
   const whole = async (name: string, text: LongText): Promise<string> =>
     markForeign(name, truncateMiddle(await loadText(run.store.blobs, text), "the rest is not shown", longestRequest));
+  const slices = new Set(run.state().slices.map(({ sliceID }) => sliceID));
+  const begins = new Map<string, number>();
   const later: string[] = [];
-  const rounds: { findings: string; answer: string }[] = [];
+  let rounds: { findings: string; answer: string }[] = [];
   const asked = new Map<string, string>();
   const messages = messagesOf(run.chat);
   const first = messages.find(({ role }) => role === "user");
@@ -39,7 +55,15 @@ const saidSince = async (run: Run): Promise<Pick<BriefTexts, "later" | "rounds">
         if (tool === "ask" && outcome === "ok")
           later.push(await whole(`the answer to the question "${asked.get(callID) ?? ""}"`, output));
     if (message.role !== "user" || message === first || message.summary !== undefined || isService(message)) continue;
-    if (ofService(message) === undefined) later.push(await whole(`a message from ${message.source}`, message.text));
+    if (ofService(message) === undefined) {
+      const sliceID = sliceOf(message.messageID);
+      later.push(await whole(`a message from ${message.source}`, message.text));
+      if (slices.has(sliceID)) {
+        begins.set(sliceID, later.length);
+        // What was found before is about what was accepted since.
+        rounds = [];
+      }
+    }
     if (ofService(message) !== "review") continue;
     const end = messages.findIndex((other, index) => index > at && other.role === "user");
     const answer = messages.slice(at, end === -1 ? undefined : end).findLast(({ role }) => role === "assistant");
@@ -51,7 +75,12 @@ const saidSince = async (run: Run): Promise<Pick<BriefTexts, "later" | "rounds">
       ),
     });
   }
-  return { later: later.slice(-mostLater), rounds };
+  const left = Math.max(0, later.length - mostLater);
+  const number = (sliceID: string): number | undefined => {
+    const at = (begins.get(sliceID) ?? 0) - left;
+    return at > 0 ? at : undefined;
+  };
+  return { later: later.slice(left), rounds, number };
 };
 
 /** Without what it says of the commit. */
@@ -82,6 +111,57 @@ const changeOf = async (run: Run, model: string): Promise<Pick<BriefTexts, "file
   };
 };
 
+/** Of a slice that nobody contracted, whose words are those of the request or of a message: they are there already. */
+const ownWords = (
+  state: TaskState,
+  { later, number }: Said,
+  { sliceID, contract }: Goal,
+): Pick<Part, "contract" | "criterion"> => {
+  if (!state.slices.some((slice) => slice.whole && slice.sliceID === sliceID)) return { contract };
+  if (!state.slices.some(isAccepted))
+    return { contract: { ...contract, title: "All that was asked for", objective: "" } };
+  const at = number(sliceID) ?? later.length;
+  return {
+    contract: { ...contract, title: "What was asked for after that", objective: "" },
+    criterion: `what ${at === later.length ? "the last message above asks" : `the messages above ask, from number ${at} of ${later.length} on`}; what was accepted before must still hold`,
+  };
+};
+
+/** Landings that a brief names. */
+const mostLandings = 10;
+
+const isAccepted = ({ settlement }: Slice): boolean => settlement.state === "accepted";
+
+/** What a follow-up builds on: commits of this Task that landed, and contracts that were accepted. */
+const landedBefore = async (run: Run): Promise<NonNullable<BriefTexts["landed"]> | null> => {
+  const { slices, landings } = run.state();
+  // A branch of the Task's own keeps the whole: its next diff holds this, too.
+  const landed = staysOnBranch(run.state()) ? [] : landings.slice(-mostLandings);
+  const accepted = slices.filter(isAccepted);
+  if (accepted.length === 0) return null;
+  const workspace = await run.workspace();
+  const commits = await Promise.all(
+    landed.map(async ({ commit, ref, diffStat }) => {
+      const { files, insertions, deletions } = diffStat ?? { files: 0, insertions: 0, deletions: 0 };
+      const about = await workspace.about(commit);
+      const paths = about?.paths ?? [];
+      const named = [...paths.slice(0, mostPaths), ...(paths.length > mostPaths ? ["…"] : [])].join(", ");
+      const title = about === undefined ? "" : ` "${cutWords(about.title, longestFirst)}"`;
+      return `${commit.slice(0, 12)}${title} landed on ${ref.replace("refs/heads/", "")}: ${counted(files, "file")}, +${insertions} -${deletions}${named === "" ? "" : `: ${named}`}`;
+    }),
+  );
+  const contracts = accepted.flatMap(({ whole, contract: { title, acceptance } }) =>
+    whole && acceptance.length === 0 ? [] : [[title, ...acceptance].join("; ")],
+  );
+  return {
+    items: [...commits, ...contracts],
+    diff:
+      commits.length === 0
+        ? "It has not landed: the diff below holds it, too."
+        : "The diff below holds only what was changed since; the tree that will land holds both.",
+  };
+};
+
 /** `model`: the reviewer's. */
 export const reviewBrief = async (
   run: Run,
@@ -92,22 +172,28 @@ export const reviewBrief = async (
   const state = run.state();
   const request = await loadText(run.store.blobs, state.request);
   const since = await saidSince(run);
-  // A slice that nobody contracted has the words of the request or of a message: they are there already.
-  const whole = new Set(state.slices.flatMap((slice) => (slice.whole ? [slice.sliceID] : [])));
-  const goals = goalsOf(state).map((goal) =>
-    whole.has(goal.sliceID)
-      ? { ...goal, contract: { ...goal.contract, title: "All that was asked for", objective: "" } }
-      : goal,
-  );
-  // These checks are about the whole result, so they get all evidence.
-  const evidence = [...new Map(goals.flatMap((goal) => goal.evidence).map((seen) => [seen.id, seen])).values()];
+  const messages = messagesOf(run.chat);
+  const goals = goalsOf(state).map((goal) => ({
+    ...goal,
+    ...ownWords(state, since, goal),
+    evidence: goal.evidence.map((seen) => ({
+      ...seen,
+      about: aboutOf(state, seen, (callID) => editedAfter(messages, callID)),
+    })),
+  }));
+  // These checks are about the whole result, so they get all evidence on it.
+  const open = goals.filter(({ settlement }) => settlement.state === "open");
+  const about = open.length === 0 ? goals : open;
+  const evidence = [...new Map(about.flatMap((goal) => goal.evidence).map((seen) => [seen.id, seen])).values()];
   const criteria = checks.map(({ name, criteria: acceptance }) => ({
-    contract: { revision: 1, title: name, objective: "The whole result is judged by this.", acceptance: [acceptance] },
+    contract: { title: name, objective: "The whole result is judged by this.", acceptance: [acceptance] },
     evidence,
   }));
   return briefOf([...sliceIDs.flatMap((id) => goals.filter(({ sliceID }) => sliceID === id)), ...criteria], {
     request: markForeign("the request", truncateMiddle(request, "the rest is not shown", longestRequest)),
-    ...since,
+    later: since.later,
+    rounds: since.rounds,
+    landed: await landedBefore(run),
     phase: state.phase,
     ...(await changeOf(run, model)),
     looks: model === "builtin/rules-1" ? 0 : Math.max(0, run.limits.reviewTurns - 1),

@@ -1,7 +1,7 @@
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import { endAsks } from "../../domain/session/ask.ts";
 import { openAsks } from "../../domain/state/stream.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { isByService, type TaskState } from "../../domain/state/task.ts";
 import { type End, settledEvent } from "../../domain/task/end.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import { messageOf } from "../../error.ts";
@@ -38,7 +38,10 @@ export const settle = async (run: Run, end: End): Promise<void> => {
 };
 
 /** The agent's last words, without what it says of the commit. */
-const reportOf = async (run: Run): Promise<LongText> => {
+export const reportOf = async (run: Run): Promise<LongText> => {
+  const { revertOf, landed } = run.state();
+  if (revertOf !== null && isByService(run.state()))
+    return landed === null ? "" : `Reverted "${revertOf.title}" (${revertOf.taskID}).`;
   const words = lastWordOf(run.chat);
   const { report, commit } = readEnd(await loadText(run.store.blobs, words));
   if (commit === undefined) return words;

@@ -1,14 +1,15 @@
-import { onBase } from "../../domain/evidence/check.ts";
-import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { causeOf, onBase, saysNothing } from "../../domain/evidence/check.ts";
+import { isActive, isChanged, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
-import { isRun, type RunCheck } from "../../protocol/check.ts";
+import { aboutOf, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { KeptResult } from "../../store/check-result.ts";
 import type { Baseline, Run } from "../run.ts";
 import { finish } from "../step/check.ts";
-import { resultKey } from "../step/check-key.ts";
+import { projectKey, resultKey } from "../session/check-key.ts";
 import { resultOf } from "../step/check-result.ts";
 import { createRunCheckout } from "../workspace/check-files.ts";
+import { createDifference } from "./difference.ts";
 
 /** The project's own checks on the base, beside the work, as `Baseline` describes. */
 export const createBaseline = (run: () => Run): Baseline => {
@@ -16,51 +17,67 @@ export const createBaseline = (run: () => Run): Baseline => {
   let stopped = false;
 
   const end = async (): Promise<void> => {
+    stopped = true;
     const before = begun;
     begun = undefined;
     before?.stop.abort(new Error("the base is no longer asked for"));
-    await before?.over;
+    await Promise.all([before?.over, difference.over()]);
   };
+
+  const start = (tree: string): void => {
+    if (stopped || begun?.tree === tree || !isWanted(run())) return;
+    const last = begun?.over;
+    begun?.stop.abort(new Error("the base is another one now"));
+    const stop = new AbortController();
+    const signal = AbortSignal.any([run().signal, stop.signal]);
+    const work = async () => {
+      await last;
+      await findOut({ ...run(), signal });
+    };
+    begun = { tree, stop, over: work().catch((error: unknown) => (stop.signal.aborted ? undefined : error)) };
+  };
+  const difference = createDifference(run, start);
 
   return {
     begin() {
-      const state = run().state();
-      const tree = state.workspace?.baseTree;
-      if (stopped || tree == null || begun?.tree === tree || !isWanted(run(), state)) return;
-      const last = begun?.over;
-      begun?.stop.abort(new Error("the base is another one now"));
-      const stop = new AbortController();
-      const signal = AbortSignal.any([run().signal, stop.signal]);
-      const work = async () => {
-        await last;
-        await findOut({ ...run(), signal });
-      };
-      begun = { tree, stop, over: work().catch((error: unknown) => (stop.signal.aborted ? undefined : error)) };
+      const tree = run().state().workspace?.baseTree;
+      if (stopped || tree == null || begun?.tree === tree || !isWanted(run())) return;
+      if (isChanged(run().state())) start(tree);
+      else difference.look(tree);
     },
     async settled() {
       // It was to end, and a message came in.
       stopped = false;
-      this.begin();
+      const tree = run().state().workspace?.baseTree;
+      if (tree != null) start(tree);
       const now = begun;
       const failure = await now?.over;
       if (failure === undefined) return;
       if (begun === now) begun = undefined;
       throw failure;
     },
-    async stop() {
-      stopped = true;
-      await end();
+    news(isKnown) {
+      const state = run().state();
+      return state.ownChecks.filter(isRun).flatMap((spec) => {
+        const result = onBase(state, spec.id);
+        return result === undefined || !saysNothing(result) || isKnown(spec)
+          ? []
+          : [
+              `The service ran \`${aboutOf(spec)}\` on the project as it was: ${causeOf(result)}. It says nothing of your work; prove it by other commands.`,
+            ];
+      });
     },
+    stop: end,
     [Symbol.asyncDispose]: end,
   };
 };
 
-/** Something may have been changed, and there are checks whose result on the base is not known. */
-const isWanted = ({ own }: Run, state: TaskState): boolean => {
-  const checks = checksOf(state, own());
+/** There are checks whose result on the base is not known, and the Task goes on. */
+const isWanted = (run: Run): boolean => {
+  const state = run.state();
+  const checks = checksOf(state, run.own());
   return (
     checks.length > 0 &&
-    (state.edits > 0 || state.touched || state.tree !== null) &&
     state.workspace?.kind === "worktree" &&
     isActive(state) &&
     state.cancel === null &&
@@ -93,11 +110,28 @@ const findOne = async (run: Run, spec: RunCheck, about: About): Promise<void> =>
   const key = resultKey(run, await run.workspace(), spec, about.tree);
   using _turn = await run.checkResults.turn(key, run.signal);
   const known = run.checkResults.find(key);
-  if (known !== undefined) return await record(run, about, known);
+  if (known !== undefined) {
+    await record(run, about, known);
+    return remember(run, spec);
+  }
   using _place = await run.besides.take(0, run.signal);
   using _slot = await run.slot(run.signal);
   await run.record([{ type: "check.started", data: about }]);
   await finish(run, spec, about, await tried(run, spec, about));
+  remember(run, spec);
+};
+
+/** For the next Task's first request: what is likely to come again, whatever the tree. */
+const remember = (run: Run, spec: RunCheck): void => {
+  const result = onBase(run.state(), spec.id);
+  if (result === undefined) return;
+  const lasts = result.exitCode === 127 || (result.unfinished === true && result.reason?.startsWith("did not end"));
+  const key = projectKey(run, spec);
+  if (!(lasts && saysNothing(result)) && run.checkResults.find(key) === undefined) return;
+  const { state, exitCode, durationMs, log, unfinished } = result;
+  const reason = result.reason === null ? null : run.store.redact(result.reason);
+  const ended = unfinished === true ? { unfinished } : {};
+  run.checkResults.keep(key, { state, exitCode, durationMs, log, tail: "", reason, ranFor: run.stream, ...ended });
 };
 
 /** What keeps a check from being run on the base is a result, too: it decides nothing. */

@@ -3,7 +3,7 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { isCrashLoop } from "../../domain/task/crash.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
-import { messageOf } from "../../error.ts";
+import { messageOf, ServiceError } from "../../error.ts";
 import type { RunCheck } from "../../protocol/check.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
@@ -14,6 +14,7 @@ import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
+import type { Fetched } from "../../repository/repository.ts";
 import type { DiskBound, Run, RunDeps } from "../run.ts";
 import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
@@ -22,6 +23,7 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { tryDirectory, waitForDirectory } from "../directory.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
+import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
 import { readRules } from "./project-rules.ts";
 
@@ -77,6 +79,7 @@ export const openRun = async (
   const { rank } = dueNow(deps.now(), state.priority);
   let own: readonly RunCheck[] = [];
   let opened: Promise<Workspace> | undefined;
+  let base: Promise<Fetched> | undefined;
   let holdsTurn: Promise<void> | undefined;
   let heldTurn: Disposable | undefined;
   const forks = () => state.sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(stream, fork.name)]));
@@ -102,12 +105,14 @@ export const openRun = async (
     state: () => state,
     record,
     workspace: () => (opened ??= openWorkspace(run)),
+    base: () => (base ??= fetchBase(run)),
     workspaceMade: async () => {
       await opened?.catch(() => {});
     },
     closeSandboxes,
     forgetWorkspace() {
       opened = undefined;
+      base = undefined;
     },
     checkout: createRunCheckout(() => run, "work"),
     own: () => own,
@@ -187,8 +192,9 @@ export const openRun = async (
     });
     return undefined;
   }
+  const readsRules = state.reply === null && state.projectRules === null;
   // Read before any agent works, because an agent that works in place could write the file.
-  const rules = state.reply === null && state.projectRules === null ? await readRules(state.directory) : [];
+  const early = readsRules && state.repository === null ? await readRules(state.directory) : [];
   await record([
     {
       type: "run.started",
@@ -200,8 +206,12 @@ export const openRun = async (
         ...(deps.suspects.isAlone(stream) ? { alone: true as const } : {}),
       },
     },
-    ...("problem" in rules ? [] : rules),
+    ...("problem" in early ? [] : early),
   ]);
+  if (!(await baseIsThere(run))) return undefined;
+  const late = readsRules && state.repository !== null ? await readRules(state.directory) : [];
+  if (!("problem" in late) && late.length > 0) await record(late);
+  const rules = "problem" in early ? early : late;
   if ("problem" in rules) {
     await failNow(run, {
       code: "permissions_invalid",
@@ -217,6 +227,29 @@ export const openRun = async (
       .then((workspace) => workspace.prepareSandbox())
       .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
+};
+
+/**
+ * A Task of a repository begins with what the remote has: its agents are told of the project from there. false: that
+ * cannot be had, and the Task has failed.
+ */
+const baseIsThere = async (run: Run): Promise<boolean> => {
+  const { repository, workspace, landed, cancel } = run.state();
+  if (repository === null || cancel !== null || (workspace !== null && landed === null)) return true;
+  try {
+    await run.base();
+    return true;
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (!(error instanceof ServiceError)) throw error;
+    await failNow(run, {
+      code: error.code,
+      message: error.message,
+      retryable: true,
+      remedy: "Send a message to try again.",
+    });
+    return false;
+  }
 };
 
 /** A Task in the user's own directory has none: what is there is not the service's to measure. */

@@ -16,11 +16,14 @@ import { baseline, check, feedback } from "../step/check.ts";
 import { runContrast, tellSame } from "../step/contrast.ts";
 import { createSessionRunner } from "../session/runner.ts";
 import { install } from "../step/install.ts";
-import { land } from "../step/land.ts";
+import { land } from "../step/landing/land.ts";
+import { openRequest, seeRequest } from "../step/landing/open-request.ts";
+import { push } from "../step/landing/push.ts";
 import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
 import { refuse } from "../step/refuse.ts";
 import { reopenWorkspace } from "../workspace/open.ts";
+import { revert } from "../step/revert.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
 import { describe } from "../workspace/describe.ts";
@@ -82,6 +85,9 @@ const move = async (run: Run): Promise<void> => {
         run.leaveLandingTurn();
         await runner.orchestrate(step.last);
         break;
+      case "revert":
+        await revert(run);
+        break;
       case "wait":
         return;
       case "commit": {
@@ -122,7 +128,13 @@ const move = async (run: Run): Promise<void> => {
         await accept(run);
         break;
       case "land":
-        await land(run, runner.retries());
+        await (run.state().repository === null ? land : push)(run, runner.retries());
+        break;
+      case "open-request":
+        await openRequest(run);
+        break;
+      case "see-request":
+        await seeRequest(run);
         break;
       case "install":
         await install(run, run.manager);

@@ -1,11 +1,13 @@
 import { ofService } from "../../protocol/event/source.ts";
 import { z } from "zod";
 import { isService } from "../../domain/conversation/message.ts";
+import type { DomainEvent } from "../../domain/event.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { type Description, fitTitle, longestTitle, readEnd } from "../../domain/task/commit-text.ts";
 import { titleOf } from "../../domain/task/title.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { revertDescription } from "../../domain/task/revert.ts";
+import { isByService, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { markForeign, truncateMiddle } from "../../tool/result.ts";
@@ -20,15 +22,32 @@ import { filesIn } from "./read-diff.ts";
 /** The description, as far as it is known. */
 export const descriptionOf = async (run: Run): Promise<Description> => {
   const state = run.state();
-  const ends = await endsOf(run);
+  if (state.revertOf !== null && isByService(state))
+    return revertDescription(state.revertOf.title, state.revertOf.commits);
   const asked = await newestRequest(run);
   // Rules report what their instructions did, and nothing else.
-  if (state.model.startsWith("builtin/")) return { title: titleFrom(asked), body: ends[0]?.report ?? "" };
-  const known = ends.find(({ commit }) => commit !== undefined)?.commit ?? state.described?.said;
-  if (known != null) return known;
+  if (state.model.startsWith("builtin/"))
+    return { title: titleFrom(asked), body: (await endsOf(run))[0]?.report ?? "" };
+  const known = await saidOf(run);
+  if (known !== undefined) return known;
   if (isFollowUp(state) && isTitle(asked)) return { title: titleFrom(asked), body: "" };
   return { title: state.titleBy === "caller" ? fitTitle(state.title) : titleFrom(await requestOf(run)), body: "" };
 };
+
+/**
+ * The Task is named by what it landed first, where its caller gave no title and its agent, or the model, gave one to the
+ * commit.
+ */
+export const retitled = async (run: Run): Promise<DomainEvent[]> => {
+  const state = run.state();
+  if (state.titleBy === "caller" || state.landings.length > 0 || state.model.startsWith("builtin/")) return [];
+  const said = await saidOf(run);
+  const title = said === undefined ? "" : fitTitle(said.title);
+  return title === "" || title === state.title ? [] : [{ type: "task.updated", data: { title, titleBy: "service" } }];
+};
+
+const saidOf = async (run: Run): Promise<Description | undefined> =>
+  (await endsOf(run)).find(({ commit }) => commit !== undefined)?.commit ?? run.state().described?.said ?? undefined;
 
 /** Its change comes after one that was accepted, on a base that may have it already. */
 const isFollowUp = ({ slices, attempt }: TaskState): boolean =>
@@ -65,7 +84,7 @@ const isTitle = (request: string): boolean => !request.trim().includes("\n") && 
  */
 export const describe = async (run: Run): Promise<void> => {
   const state = run.state();
-  if (/^(?:builtin|acp)\//.test(state.model) || state.cancel !== null) return;
+  if (/^(?:builtin|acp)\//.test(state.model) || state.cancel !== null || isByService(state)) return;
   if (state.described?.edits === state.edits) return;
   if ((await endsOf(run)).some(({ commit }) => commit !== undefined)) return;
   const request = await requestOf(run);

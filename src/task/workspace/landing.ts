@@ -7,7 +7,9 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Store } from "../../store/store.ts";
 import { LandingUnfinished } from "../../workspace/error.ts";
 import type { LandingPlan, Workspaces } from "../../workspace/workspace.ts";
+import { RepositoryAway } from "../../repository/repository.ts";
 import type { Run } from "../run.ts";
+import { repositoryPlace } from "./repository.ts";
 
 /** The record of a landing that began, and its end where the one who began it did not come to it. */
 
@@ -41,9 +43,21 @@ export const withdraw = async (run: Run, why: string): Promise<DomainEvent | und
   if (started === null) throw new Error(`Expected a landing of ${run.stream} that began, got none.`);
   await run.landingTurn();
   const plan = await planOf(run.store, started);
+  if (run.state().repository !== null) return withdrawPush(run, plan, why);
   const ended = await run.workspaces.endLanding(run.stream, plan, why);
   if (!ended.ok) return { type: "landing.withdrawn", data: { reason: ended.reason.slice(0, 1000) } };
   await run.record([landedEvent(run.state(), plan, ended.kept)]);
+  return undefined;
+};
+
+/** Whether a push that was begun got through is asked of the remote. */
+const withdrawPush = async (run: Run, plan: LandingPlan, why: string): Promise<DomainEvent | undefined> => {
+  const place = repositoryPlace(run);
+  const head = await run.repositories.ask(place, plan.ref, run.signal).catch((error: unknown) => {
+    throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
+  });
+  if (head !== plan.commit) return { type: "landing.withdrawn", data: { reason: why.slice(0, 1000) } };
+  await run.record([landedEvent(run.state(), plan, [])]);
   return undefined;
 };
 

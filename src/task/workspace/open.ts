@@ -1,5 +1,5 @@
 import type { Snapshot } from "../../protocol/event/workspace.ts";
-import type { Workspace } from "../../workspace/workspace.ts";
+import type { PrepareRequest, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "./disk-bound.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
@@ -13,11 +13,29 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
       run,
       await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
     );
-  const made = await run.workspaces.prepare({ taskID, directory, isolation, landing });
+  const { earlier, revertOf } = run.state();
+  const left = earlier === null ? null : await run.workspaces.makeWay(taskID, earlier);
+  const made = await run.workspaces.prepare({
+    taskID,
+    directory,
+    isolation,
+    landing: landing === "pull-request" ? "branch" : landing,
+    ...(await mirroredBase(run)),
+    // What is taken back is the branch's, and what its user has not committed has no part in it.
+    ...(revertOf?.tried === false ? { committedOnly: true } : {}),
+  });
   const { snapshot } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
-  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen } }]);
+  const before = left === null ? {} : { before: left };
+  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen, ...before } }]);
   return prepareCommands(run, made);
+};
+
+const mirroredBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
+  const { repository, landing } = run.state();
+  if (repository === null) return {};
+  const { commit, tracking } = await run.base();
+  return { base: { commit, targetRef: landing === "commit" ? tracking : null } };
 };
 
 const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {

@@ -25,10 +25,11 @@ export const clearAfter = async (
   }
 };
 
-/** Before a Task ends. */
+/** Before a Task ends. No search where the kernel refused the bits all along: in the only run of this attempt. */
 export const withoutSetID = async (run: Run): Promise<void> => {
-  const { workspace, edits, open, createdAt, attemptStartedAt } = run.state();
+  const { workspace, edits, open, createdAt, attemptStartedAt, time } = run.state();
   if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
+  if (run.processes.refusesSetID && attemptStartedAt === time.since) return;
   try {
     await clearAfter(await run.workspace(), run.stream, new Date(attemptStartedAt ?? createdAt), run);
   } catch (error) {

@@ -3,8 +3,6 @@ import { z } from "zod";
 import { plainText } from "../../process/plain-text.ts";
 import type { CommandResult } from "../../process/process.ts";
 import { isOpenSlice } from "../../domain/state/task.ts";
-import type { Given } from "../../protocol/event/workspace.ts";
-import { providedNote } from "../../workspace/dependency/find.ts";
 import { report } from "./process.ts";
 import { answer, counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
@@ -25,7 +23,7 @@ const input = z.strictObject({
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command: builds, tests, linters, scripts. Returns exit code, time, and all output together. A pipe fails if any part of it does (`pipefail`). " +
+    "Runs a command: builds, tests, linters, scripts. Returns exit code, time and output. A pipe fails if any part of it does (`pipefail`), `a; b` if `b` does. " +
     "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id for `process`. All end when you finish, before the checks. " +
     "Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
@@ -38,8 +36,8 @@ export const shell: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** What a run would be evidence for: one slice, all that its agent works on (`{}`), or nothing. */
-type Proves = { sliceID?: string } | undefined;
+/** What a run would be evidence for: one slice, all that its agent works on, or nothing. `proves`: its agent says so. */
+type Proves = { sliceID?: string; proves?: true } | undefined;
 
 const provenBy = (
   { command, proves, background }: z.infer<typeof input>,
@@ -47,12 +45,12 @@ const provenBy = (
 ): Proves | { refused: string } => {
   if (proves !== undefined && background === true)
     return { refused: "Expected `proves` with a command that you wait for, not in the background. Nothing was run." };
-  if (proves === undefined || proves === "request")
-    return proves !== undefined || context.isNamed(command) ? {} : undefined;
+  if (proves === undefined) return context.isNamed(command) ? {} : undefined;
+  if (proves === "request") return { proves: true };
   const { slices, sessions } = context.state();
   const own = sessions.find(({ sessionID }) => sessionID === context.sessionID)?.sliceIDs ?? [];
   const open = slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
-  if (open.some(({ sliceID }) => sliceID === proves)) return { sliceID: proves };
+  if (open.some(({ sliceID }) => sliceID === proves)) return { sliceID: proves, proves: true };
   const known = open.map(({ sliceID, contract }) => `${sliceID} "${contract.title}"`).join(", ");
   return {
     refused: `Expected \`proves\` to name an open slice of yours (${known || "there is none"}), got ${JSON.stringify(proves)}. Nothing was run.`,
@@ -102,7 +100,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
   const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
   signal.throwIfAborted();
   const text = (await plainText(ran.output)).trimEnd();
-  const note = `${heldNote(ran)}${firstNote(workspace.dependencies)}`;
+  const note = heldNote(ran);
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
   const shown = sized(text, context);
   const evidence =
@@ -142,12 +140,3 @@ const heldNote = ({ heldMs = 0 }: CommandResult): string =>
   heldMs < 1
     ? ""
     : `\n\n[The service was short of disk space and held this command for ${(heldMs / 1000).toFixed(1)} s of that time.]`;
-
-/** The note is given once in a run, with its first command. */
-const told = new WeakSet<readonly Given[]>();
-
-const firstNote = (dependencies: readonly Given[]): string => {
-  if (dependencies.length === 0 || told.has(dependencies)) return "";
-  told.add(dependencies);
-  return `\n\n[${providedNote(dependencies)}]`;
-};

@@ -1,4 +1,4 @@
-import { diffArrays, formatPatch, structuredPatch } from "diff";
+import { diffArrays, structuredPatch } from "diff";
 import { linesOf } from "../file/text.ts";
 import type { Effort } from "./match.ts";
 
@@ -9,23 +9,54 @@ const context = 3;
 /** Lines of the part that differs, of both versions together. */
 const mostLines = 500_000;
 
-/** As a unified diff without the first line; undefined: there are too many differences for a useful diff. */
-export const differenceOf = (path: string, before: string, after: string, effort: Effort): string | undefined => {
+/** Of one run of new lines, those at either end that are shown; what is between was given a moment ago. */
+const shownEnds = 4;
+
+export type Difference = { added: number; removed: number /** The changed places as they are now. */; places: string };
+
+/**
+ * The lines that were changed, as they are now, with a few around them and their numbers, as `read` shows them;
+ * undefined: there are too many differences to be of use.
+ */
+export const differenceOf = (path: string, before: string, after: string, effort: Effort): Difference | undefined => {
   const { from, old, fresh } = changedPart(before, after);
   if (linesUpTo(old, mostLines) + linesUpTo(fresh, mostLines) > mostLines) return undefined;
-  const patch = structuredPatch(`a/${path}`, `b/${path}`, old, fresh, "", "", { context, ...effort });
+  const patch = structuredPatch(path, path, old, fresh, "", "", { context, ...effort });
   if (patch === undefined) return undefined;
   let line = 0;
   for (let at = before.indexOf("\n"); at >= 0 && at < from; at = before.indexOf("\n", at + 1)) line += 1;
-  const hunks = patch.hunks.map((hunk) => ({
-    ...hunk,
-    oldStart: hunk.oldStart + line,
-    newStart: hunk.newStart + line,
-  }));
-  return formatPatch({ ...patch, hunks })
-    .split("\n")
-    .slice(1)
-    .join("\n");
+  const count = (sign: string) =>
+    patch.hunks.reduce((sum, { lines }) => sum + lines.filter((each) => each.startsWith(sign)).length, 0);
+  const last = patch.hunks.at(-1);
+  const width = String((last?.newStart ?? 0) + (last?.newLines ?? 0) + line).length;
+  const places = patch.hunks.map(({ lines, newStart }) => placeOf(lines, newStart + line, width).join("\n"));
+  return { added: count("+"), removed: count("-"), places: places.filter((place) => place !== "").join("\n…\n") };
+};
+
+const placeOf = (lines: readonly string[], first: number, width: number): string[] => {
+  const shown: string[] = [];
+  /** The present run of new lines. */
+  let run: string[] = [];
+  let at = first;
+  const numbered = (line: string) => `${String(at++).padStart(width)}\t${line.slice(1)}`;
+  const flush = () => {
+    const hidden = run.length - 2 * shownEnds;
+    if (hidden < 2) shown.push(...run.map(numbered));
+    else {
+      shown.push(...run.slice(0, shownEnds).map(numbered), `… ${hidden} more lines as you gave them …`);
+      at += hidden;
+      shown.push(...run.slice(-shownEnds).map(numbered));
+    }
+    run = [];
+  };
+  for (const line of lines)
+    if (line.startsWith("+")) run.push(line);
+    else if (line.startsWith(" ")) {
+      flush();
+      shown.push(numbered(line));
+    }
+  flush();
+  return shown;
 };
 
 /** Lines added and removed; undefined: there are too many. */

@@ -60,13 +60,14 @@ const applied = ({ path, bytes, edits, little = false }: Edits): Edited => {
   }
   if (after === before) return { failed: `The edits undo each other: ${shown(path)} would stay as it is.` };
   const many = matches === 1 ? "1 match" : `${matches} matches`;
-  const summary = [`Replaced ${many} in ${shown(path)}.`, ...notes].join("\n");
-  const body = differenceOf(path, before, after, little ? littleEffort : diffEffort);
-  if (body === undefined && little) throw new TooMuch();
+  const made = differenceOf(path, before, after, little ? littleEffort : diffEffort);
+  if (made === undefined && little) throw new TooMuch();
+  const lines = made === undefined ? "" : ` (+${made.added} -${made.removed})`;
+  const summary = [`Replaced ${many} in ${shown(path)}${lines}.`, ...notes];
+  const places = made === undefined || made.places === "" ? [] : [made.places];
   return {
     bytes: Buffer.from(after),
-    summary:
-      body === undefined ? summary : truncateMiddle(`${summary}\n${body}`, "read the file to see the rest", 8000),
+    summary: truncateMiddle([...summary, ...places].join("\n"), "read the file to see the rest", 8000),
   };
 };
 

@@ -24,7 +24,7 @@ export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
     "Reads a text file, or the rest of a cut result. Each line comes with its number and a tab in front, which are not part of it; " +
-    "when there is more, with the `offset` to go on. Read a file before you edit it.",
+    "when there is more, with the `offset` to go on.",
   input,
   effect: "none",
   run: (page, context) =>

@@ -50,10 +50,15 @@ export const search: Tool<Input> = {
       const installed = query.path === undefined ? undefined : installedNote(context.workspace, query.path);
       if (installed !== undefined) return failed(installed);
       const path = query.path === undefined ? "" : await within(files, query.path);
-      const options = [...optionsOf(query), "--", path === "" ? "./" : `./${path}`];
-      const found = await searchFiles(context.workspace, options, context.signal);
+      const place = ["--", path === "" ? "./" : `./${path}`];
+      const found = await searchFiles(context.workspace, [...optionsOf(query), ...place], context.signal);
       if (found.error !== undefined) return failed(found.error);
       const { output, stopped } = found;
+      if (output.length === 0 && stopped === undefined && query.glob !== undefined) {
+        const listed = await searchFiles(context.workspace, [...filesOf(query), "--files", ...place], context.signal);
+        if (listed.error === undefined && listed.stopped === undefined && listed.output.length === 0)
+          return ok(noFile(query.glob, path));
+      }
       const allowed = await readable(files, await work(naming, { output, mode }, context.signal));
       return rendered({ output, mode, query: { ...query, path }, stopped, allowed }, context.signal);
     }),
@@ -80,7 +85,11 @@ const unlessTooBig = (error: unknown): undefined => {
   throw error;
 };
 
-const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", context = 0 }: Input): string[] => [
+const noFile = (glob: string, path: string): string =>
+  `No file${path === "" ? "" : ` in ${path}`} fits the glob \`${glob}\`, so nothing was searched.${glob.includes("/") ? " One with a `/` in it begins at the project's root." : ""}`;
+
+/** Which files are looked at. */
+const filesOf = ({ glob, type }: Pick<Input, "glob" | "type">): string[] => [
   "--no-config",
   "--color=never",
   "--hidden",
@@ -89,13 +98,17 @@ const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", conte
   "--no-ignore-global",
   "--sort=path",
   "--null",
-  "--with-filename",
   "--max-filesize=16M",
   ...(type === undefined ? [] : [`--type=${type}`]),
   ...(glob === undefined ? [] : [`--glob=${glob}`]),
   // Last, because the last matching glob counts.
   "--glob=!**/.git/**",
   "--glob=!**/.git",
+];
+
+const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", context = 0 }: Input): string[] => [
+  ...filesOf({ ...(glob === undefined ? {} : { glob }), ...(type === undefined ? {} : { type }) }),
+  "--with-filename",
   ...(literal ? ["--fixed-strings"] : []),
   ...(mode === "files" ? ["--files-with-matches"] : []),
   ...(mode === "count" ? ["--count-matches"] : []),

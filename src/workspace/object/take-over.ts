@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readSync, writeFileSync } from "node:fs";
 import { link, mkdir, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { isTested } from "../../domain/contrast/selection.ts";
+import { isTested, rustTests } from "../../domain/contrast/selection.ts";
 import { messageOf } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import { openRegular } from "../file/bounded-read.ts";
@@ -82,7 +82,9 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
   const packed = await unpack(request, within);
   if (!(await expectMeasured(folder, tree))) await expectTree(git, tree, within);
   const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
-  const counts = await judged((await git.run(args, within)).stdout);
+  const { rust, ...counted } = await judged((await git.run(args, within)).stdout);
+  const tested = counted.tested === true || (await hasUnitTests(git, tree, rust, within));
+  const counts = { ...counted, ...(tested ? { tested: true as const } : {}) };
   const commit = writeCommit(folder, { tree, parent: base.commit, author, message });
   const names = await publish(folder, objects);
   return {
@@ -134,8 +136,24 @@ const expectTree = async (git: Git, id: string, within: GitOptions): Promise<voi
 
 const fileModes = new Set(["100644", "100755", "120000"]);
 
+/**
+ * Rust's unit tests stand in the files that they test: paths do not tell. One process, and only where such files changed
+ * and no other tests did.
+ */
+const hasUnitTests = async (git: Git, tree: string, paths: readonly string[], within: GitOptions): Promise<boolean> => {
+  if (paths.length === 0) return false;
+  const args = ["grep", "--quiet", "--fixed-strings", "-e", rustTests, tree, "--", ...paths];
+  return (await git.run(args, { ...within, ok: [0, 1] })).exitCode === 0;
+};
+
+/** Changed files of Rust that are searched for tests. */
+const mostRust = 300;
+
+/** `rust`: files of Rust that may hold tests, where the paths of no other say that they do. */
+type Judged = Pick<Commit, "files" | "insertions" | "deletions" | "tested"> & { rust: string[] };
+
 /** Counts what changed. Throws where an entry is none that the service lands, such as a repository within. */
-const judged = async (bytes: Buffer): Promise<Pick<Commit, "files" | "insertions" | "deletions" | "tested">> => {
+const judged = async (bytes: Buffer): Promise<Judged> => {
   const counts = { files: 0, insertions: 0, deletions: 0 };
   const [present, gone]: [string[], string[]] = [[], []];
   const pace = createPace();
@@ -172,7 +190,9 @@ const judged = async (bytes: Buffer): Promise<Pick<Commit, "files" | "insertions
     counts.insertions += Number(added) || 0;
     counts.deletions += Number(deleted) || 0;
   }
-  return { ...counts, ...(isTested(present, gone) ? { tested: true as const } : {}) };
+  return isTested(present, gone)
+    ? { ...counts, tested: true, rust: [] }
+    : { ...counts, rust: present.filter((path) => path.endsWith(".rs")).slice(0, mostRust) };
 };
 
 /** Files beyond this number are not looked at for tests. */

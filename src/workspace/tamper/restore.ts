@@ -102,8 +102,11 @@ export const createRestore = (root: string, taskID: string) => {
     mkdirSync(osPath(folder), { recursive: true });
     inFolder(folder, () => {
       if (old.kind === "file" && old.bytes !== undefined) {
-        writeFileSync(osPath(path), old.bytes, { mode: old.mode & 0o777, flag: "wx" });
-        chmodSync(osPath(path), old.mode & 0o777);
+        // By a rename: another command may have begun the file anew since it was set aside.
+        const temp = free(`${path}${mark}.new`);
+        writeFileSync(osPath(temp), old.bytes, { mode: old.mode & 0o777, flag: "wx" });
+        chmodSync(osPath(temp), old.mode & 0o777);
+        renameSync(osPath(temp), osPath(path));
       } else if (old.kind === "link") symlinkSync(osPath(old.target), osPath(path));
       else if (old.kind === "folder") mkdirSync(osPath(path), { mode: old.mode & 0o777 });
     });

@@ -3,7 +3,7 @@ import type { Git } from "../git/git.ts";
 import type { Author } from "../git/hardened.ts";
 import { refOf } from "../git/repository.ts";
 import type { Commit } from "../object/commit.ts";
-import { branchRefOf, setRef } from "../object/ref.ts";
+import { branchRefOf, removeRefs, setRef } from "../object/ref.ts";
 import { takeOver } from "../object/take-over.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { writeTree, type WriteTreeRequest } from "../tree/commit.ts";
@@ -28,9 +28,12 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   const written = await writeTree({ ...request, gitDir });
   if (!written.changed) {
     if (written.last !== undefined) return { ...written.last, omitted: written.omitted };
-    // What was committed before was taken back.
-    if (refOf(commonDir, branchRefOf(branch)) !== base.commit)
-      await setRef({ commonDir, git: objects }, branchRefOf(branch), base.commit);
+    // What was committed before was taken back: the base has a ref of its own, and a branch would hold nothing.
+    const ref = branchRefOf(branch);
+    if (refOf(commonDir, ref) !== null)
+      await removeRefs({ commonDir, git: objects }, [ref], (_, why) => {
+        throw new Error(`The branch ${branch} could not be removed: ${why}`);
+      });
     return undefined;
   }
   using pack = written.pack;

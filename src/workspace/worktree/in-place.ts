@@ -53,6 +53,7 @@ export const inPlace = (
         ? diffOfTree(git, from ?? prepared.baseCommit)
         : diffOfCommits(git, from ?? prepared.baseCommit, commit);
     },
+    about: () => Promise.resolve(undefined),
     generated: async (paths) =>
       git === undefined || prepared.baseCommit === null ? () => false : generatedIn(git, prepared.baseCommit, paths),
   };

@@ -8,7 +8,7 @@ import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
 import { treeOnDisk } from "../tree/disk-tree.ts";
 import { idOf } from "../git/output.ts";
-import type { Commit } from "../object/commit.ts";
+import { type Commit, commitAbout } from "../object/commit.ts";
 import { createTreeFiles, type Files } from "../file/files.ts";
 import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
@@ -17,8 +17,7 @@ import { createOverlays } from "../dependency/overlay.ts";
 import { stampOfDependencies } from "../dependency/stamp.ts";
 import { insideOf, stampOf } from "../../process/sandbox/place.ts";
 import type { Processes } from "../../process/process.ts";
-import { type InspectOptions, inspectProject } from "../project.ts";
-import { takeSnapshot, type SnapshotResult } from "./snapshot.ts";
+import { plainSnapshot, takeSnapshot, type SnapshotResult } from "./snapshot.ts";
 import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
@@ -54,7 +53,7 @@ export type WorktreePlace = {
 export const createWorktrees = (deps: {
   home: string;
   gitOptions: CreateGitOptions;
-  inspectOptions: InspectOptions;
+  inspect: (directory: string) => Promise<Project>;
   isProtected: ((path: string) => boolean) | undefined;
   records: ReturnType<typeof createWorktreeRecords>;
   folder: WorktreeFolder;
@@ -64,8 +63,7 @@ export const createWorktrees = (deps: {
   limits: Limits;
   log: Log;
 }) => {
-  const { home, gitOptions, inspectOptions, isProtected, records, folder, overlays, provider, processes, limits, log } =
-    deps;
+  const { home, gitOptions, inspect, isProtected, records, folder, overlays, provider, processes, limits, log } = deps;
   const { made, worktreeOf, gitDirOf, gitIn, gitOf, objectsOf, mountsOf, moveBase, repair, checkOutBase } = folder;
   const places = new WeakMap<Workspace, WorktreePlace>();
   const placeOf = (workspace: Workspace): WorktreePlace => {
@@ -97,11 +95,13 @@ export const createWorktrees = (deps: {
       const git = gitIn(taskID, record);
       await moveBase(taskID, prepared.baseCommit, () => resetTo(git, tip));
     }
-    if (tip !== undefined && !provider.isCurrent(taskID)) await give(taskID, records.of(taskID) ?? record);
+    if (tip !== undefined && record.mirrored !== true && !provider.isCurrent(taskID))
+      await give(taskID, records.of(taskID) ?? record);
     return workspaceOf(taskID, prepared, records.of(taskID) ?? record, { reads: tip === undefined });
   };
 
   const give = async (taskID: string, record: WorktreeRecord): Promise<void> => {
+    if (record.mirrored === true) return;
     const worktree = worktreeOf(taskID);
     try {
       // Folders that an open sandbox uses as mount points must not be touched.
@@ -223,6 +223,7 @@ export const createWorktrees = (deps: {
       },
       diff: (to, from = base.commit) =>
         to === null && !gone ? diffOfTree(top, from) : diffOfCommits(objects, from, to ?? base.commit),
+      about: (commit) => commitAbout(objects, commit),
       generated: (paths) => generatedIn(objects, base.commit, paths),
     };
     places.set(workspace, { taskID, record, worktree, git: top, objects });
@@ -237,8 +238,39 @@ export const createWorktrees = (deps: {
     return (await git.run(["rev-parse", `${project.git.head}^{tree}`])).stdout.toString("latin1").trim();
   };
 
-  const prepare = async ({ taskID, directory, isolation, landing: how }: PrepareRequest): Promise<Workspace> => {
-    const project = await inspectProject(directory, inspectOptions);
+  /** From a commit of a mirror: nobody edits there, so that nothing else is taken along, and no folder is provided. */
+  const prepareMirrored = async (
+    taskID: string,
+    { directory, project }: Project,
+    { commit, targetRef }: { commit: string; targetRef: string | null },
+  ): Promise<Workspace> => {
+    const record: WorktreeRecord = {
+      toplevel: directory,
+      prefix: "",
+      projectGitDir: project,
+      commonDir: project,
+      gitDir: gitDirOf(taskID),
+      mirrored: true,
+    };
+    records.keep(taskID, record);
+    await checkOutBase(taskID, record, commit, commit);
+    const worktree = worktreeOf(taskID);
+    const prepared: Prepared = {
+      kind: "worktree",
+      root: worktree,
+      worktree,
+      branch: branchOf(taskID),
+      baseCommit: commit,
+      baseTree: await idOf(objectsOf(taskID, record), `${commit}^{tree}`),
+      targetRef,
+    };
+    return workspaceOf(taskID, prepared, records.of(taskID) ?? record);
+  };
+
+  const prepare = async (request: PrepareRequest): Promise<Workspace> => {
+    const { taskID, directory, isolation, landing: how, base, committedOnly = false } = request;
+    const project = await inspect(directory);
+    if (base !== undefined) return prepareMirrored(taskID, project, base);
     const { git } = project;
     const tree = await treeOf(project);
     if (isolation === "directory" || git === undefined || git.head === null || tree === null)
@@ -256,7 +288,7 @@ export const createWorktrees = (deps: {
     };
     const before = records.of(taskID)?.given;
     records.keep(taskID, { ...record, ...(before === undefined ? {} : { given: before }) });
-    const taken = await snapshotOf(taskID, record, git.head);
+    const taken = committedOnly ? plainSnapshot(git.head) : await snapshotOf(taskID, record, git.head);
     await checkOutBase(taskID, record, taken.commit, taken.commit);
     await give(taskID, record);
     const worktree = worktreeOf(taskID);

@@ -36,6 +36,21 @@ export const refsOf = (key: string): string[] => {
   return [branch, `${branch}.rest`, baseRefOf(key), baseRefOf(`${key}.before`)];
 };
 
+/** What an attempt made that a retry does not go on with. */
+const attemptBranch = (taskID: string, attempt: number | "*"): string => `${branchOf(taskID)}.attempt-${attempt}`;
+
+/** What `refsOf` has, and the branches of attempts before a retry. */
+const allRefsOf = async (git: Git, key: string): Promise<string[]> => {
+  const found = await git.run(["for-each-ref", "--format=%(refname)", branchRefOf(attemptBranch(key, "*"))]);
+  return [
+    ...refsOf(key),
+    ...found.stdout
+      .toString("latin1")
+      .split("\n")
+      .filter((ref) => ref !== ""),
+  ];
+};
+
 export const createRetention = (deps: {
   home: string;
   folder: WorktreeFolder;
@@ -161,6 +176,26 @@ export const createRetention = (deps: {
     isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
+    /** What was made is held by its new branch before anything goes. */
+    async makeWay(taskID: string, attempt: number): Promise<string | null> {
+      const record = records.of(taskID);
+      if (record === undefined || !existsSync(join(record.commonDir, "HEAD"))) return null;
+      const git = objectsOf(taskID, record);
+      const kept = attemptBranch(taskID, attempt);
+      const tip = (await branchTip(git, branchOf(taskID))) ?? (record.base || undefined);
+      const known = await branchTip(git, kept);
+      const made = known !== undefined || (tip !== undefined && tip !== record.base);
+      if (known === undefined && made && tip !== undefined)
+        await setRef({ commonDir: record.commonDir, git }, branchRefOf(kept), tip);
+      await deps.processes.closeSandboxes(taskID);
+      if (tip !== undefined) {
+        const retired = await retire(taskID, tip);
+        // The next attempt puts the files to its own base then.
+        if (!retired.removed) log.warn({ taskID, reason: retired.reason }, "the files of an earlier attempt stay");
+      }
+      return made ? kept : null;
+    },
+
     async remove(taskID: string): Promise<void> {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
@@ -172,7 +207,12 @@ export const createRetention = (deps: {
       // The project itself may be gone or broken by now, and the branches with it.
       if (record !== undefined && existsSync(record.commonDir)) {
         const { commonDir } = record;
-        await removeRefs({ commonDir, git: objectsOf(taskID, record) }, refsOf(taskID), (ref, why) =>
+        const git = objectsOf(taskID, record);
+        const refs = await allRefsOf(git, taskID).catch((error: unknown) => {
+          log.warn({ taskID, error: messageOf(error) }, "the branches of a Task could not be listed");
+          return refsOf(taskID);
+        });
+        await removeRefs({ commonDir, git }, refs, (ref, why) =>
           log.warn({ taskID, ref, error: why }, "ref not removed"),
         );
       }

@@ -28,6 +28,15 @@ export type SnapshotResult = {
   omitted: Omitted;
 };
 
+/** Where nobody edits: the commit itself. */
+export const plainSnapshot = (commit: string): SnapshotResult => ({
+  head: commit,
+  commit,
+  tree: undefined,
+  untracked: [],
+  omitted: [],
+});
+
 export type SnapshotRequest = {
   /** git in the project's own files. */
   git: Git;

@@ -14,6 +14,7 @@ const elsewhere = (because: string, test: string): Gap => ({ because, test, kill
 const caller = "one commit for a caller, with no step of its own";
 const model = "needs a provider that fails or a long conversation";
 const tests = "the change has no tests";
+const forge = "needs a repository by address whose host has a forge";
 const kept = "needs another Task than one that comes to a good end at once";
 
 /** By name of each step there is, so that a new one does not compile before it stands here. */
@@ -30,6 +31,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   check: "met",
   contrast: never(tests, "test/service/check/contrast.test.ts"),
   "contrast-same": never(tests, "test/service/check/contrast.test.ts"),
+  revert: never("the Task takes nothing back", "test/crash/revert.test.ts"),
   propose: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   compare: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   feedback: "met",
@@ -37,6 +39,8 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   revise: "met",
   accept: "met",
   land: "met",
+  "see-request": never(forge, "test/service/repository/pull-request.test.ts"),
+  "open-request": elsewhere(forge, "test/crash/pull-request.test.ts"),
   install: "met",
   settle: "met",
 };
@@ -55,6 +59,7 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "contrast.finished": never(tests, "test/service/check/contrast.test.ts"),
+  "landing.proposed": elsewhere(forge, "test/crash/pull-request.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),
   "run.stuck": never("a step that records nothing is a fault", "test/engine/stuck.test.ts"),
   "run.paused": never("needs a full disk", "test/task/pause.test.ts"),
@@ -63,6 +68,10 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "task.deferred": never(model, "test/service/model/model.test.ts"),
   "model.switched": never(model, "test/service/model/model.test.ts"),
   "conversation.compacted": never(model, "test/service/task/compaction.test.ts"),
+  "message.passed": never(
+    "the message comes while nobody that was delegated to is at work",
+    "test/service/task/steering.test.ts",
+  ),
   "commit.described": never("its agent says what the commit is", "test/service/task/commit.test.ts"),
   "permissions.read": never("the rules are the operator's", "test/service/task/ask.test.ts"),
   "agent.attached": never("needs an external agent", "test/service/squad/external-agent.test.ts"),

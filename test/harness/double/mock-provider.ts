@@ -11,7 +11,7 @@ export type MockTurn = {
   text?: string;
   reasoning?: string;
   /** `input` as a string is sent as it stands, for malformed arguments. */
-  calls?: { tool: string; input: unknown }[];
+  calls?: { tool: string; input: unknown; id?: string }[];
   /** Default: tool_calls where there are calls, else stop. */
   finish?: "stop" | "tool_calls" | "length" | "content_filter";
   usage?: { input: number; output: number; cached?: number };
@@ -216,12 +216,12 @@ const chunksOf = (turn: MockTurn, request: MockRequest, id: number): string[] =>
     frame({ role: "assistant", content: "" }),
     ...(turn.reasoning === undefined ? [] : [frame({ reasoning_content: turn.reasoning })]),
     ...[text.slice(0, half), text.slice(half)].filter((piece) => piece !== "").map((content) => frame({ content })),
-    ...calls.map(({ tool, input }, index) =>
+    ...calls.map(({ tool, input, id: own }, index) =>
       frame({
         tool_calls: [
           {
             index,
-            id: `call_${request.turn}_${index}`,
+            id: own ?? `call_${request.turn}_${index}`,
             type: "function",
             function: { name: tool, arguments: typeof input === "string" ? input : JSON.stringify(input) },
           },

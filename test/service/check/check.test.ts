@@ -5,13 +5,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
 import { findProgram } from "../../../src/process/sandbox/sandbox.ts";
 import { git, makeProject, readText, temporary, until, writeFiles } from "../../harness/project.ts";
-import { type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
+import { type MockProvider, type MockTurn, startMockProvider, textOf } from "../../harness/double/mock-provider.ts";
 import { sandboxesHere } from "../../harness/sandboxes.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /** Acceptance checks over HTTP: what each kind decides, on which files it runs, and that nothing can lie for it. */
 
 const scripts: Record<string, MockTurn[]> = {};
+const counted = new Map<string, number>();
 const root = temporary("sortie-checks-");
 const boxed = (await sandboxesHere()).some(({ tier }) => tier === 1);
 let provider: MockProvider;
@@ -21,7 +22,9 @@ let count = 0;
 beforeAll(async () => {
   provider = await startMockProvider(({ first, turn }) => {
     const marker = /\[(\w+)\]/.exec(first)?.[1] ?? "";
-    return scripts[marker]?.[turn] ?? { text: "Done." };
+    const at = counted.get(marker) ?? turn;
+    if (counted.has(marker)) counted.set(marker, at + 1);
+    return scripts[marker]?.[at] ?? { text: "Done." };
   });
   service = await start({}, join(root.path, "data"));
 });
@@ -61,10 +64,18 @@ type Checks = NonNullable<Create["checks"]>;
 const write = (path: string, content: string): MockTurn => ({ calls: [{ tool: "write", input: { path, content } }] });
 
 /** A Task of the scripted model, to its end. */
-const run = async (directory: string, turns: MockTurn[], checks: Checks | undefined, body: Partial<Create> = {}) => {
+const run = async (
+  directory: string,
+  turns: MockTurn[],
+  checks: Checks | undefined,
+  body: Partial<Create> = {},
+  /** By what the model is at its next turn: an empty reply is no message that it is sent again. */
+  by: "messages" | "requests" = "messages",
+) => {
   const client = clientFor(directory);
   const marker = `c${(count += 1)}`;
   scripts[marker] = turns;
+  if (by === "requests") counted.set(marker, 0);
   const request = { request: `do it [${marker}]`, model: "mock/large", productPillar: "code" as const, ...body };
   const made = await client.task.create({ body: { ...request, ...(checks === undefined ? {} : { checks }) } });
   if (made.data === undefined) throw new Error(JSON.stringify(made.error));
@@ -72,8 +83,83 @@ const run = async (directory: string, turns: MockTurn[], checks: Checks | undefi
   const { data: status, error } = await client.task.wait({ path, timeoutMs: 20_000 });
   if (status === undefined) throw new Error(JSON.stringify(error));
   const log = async (checkID: string) => String((await client.task.checkLog({ path: { ...path, checkID } })).data);
-  return { client, taskID: path.taskID, status, log };
+  return { client, taskID: path.taskID, status, log, marker };
 };
+
+describe("a round", () => {
+  /** What was said to the model in its requests: the last user message of each. */
+  const told = (marker: string) =>
+    provider.requests
+      .filter(({ first }) => first.includes(`[${marker}]`))
+      .map(({ body }) => textOf(body.messages.findLast(({ role }) => role === "user")?.content));
+  const kinds = async (taskID: string, type: string) => {
+    const answer = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
+    const { events } = (await answer.json()) as {
+      events: { type: string; data: { finish?: string; agent?: string } }[];
+    };
+    return events.filter((event) => event.type === type && event.data.agent !== "reviewer");
+  };
+
+  test("is not cost by an empty reply: the model is asked again, and told why", async () => {
+    const made = { file: "made.txt" };
+    const { status, taskID, marker } = await run(
+      project(),
+      [{}, { text: " \n" }, write(made.file, "1\n"), { text: "" }, { text: "Made." }],
+      [{ kind: "file", path: made.file }],
+      {},
+      "requests",
+    );
+    expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed", round: 0 }] });
+    const said = told(marker);
+    expect(said.map((text) => text.startsWith("Your last reply was empty."))).toEqual([false, true, true, false, true]);
+    expect((await kinds(taskID, "reply.finished")).map(({ data }) => data.finish)).toEqual([
+      "empty",
+      "empty",
+      "calls",
+      "empty",
+      "end",
+    ]);
+    expect(await kinds(taskID, "check.started")).toHaveLength(1);
+  });
+
+  test("control: the third empty reply in a row is the end, and the checks judge", async () => {
+    const { status, taskID } = await run(
+      project(),
+      Array.from({ length: 9 }, () => ({})),
+      [{ kind: "file", path: "made.txt" }],
+      {},
+      "requests",
+    );
+    expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "checks_failed" } });
+    const ends = (await kinds(taskID, "reply.finished")).map(({ data }) => data.finish);
+    expect(ends).toEqual(["empty", "empty", "end", "empty", "empty", "end"]);
+  });
+
+  test("after which nothing changed says so, and no check is run anew, whatever was called; a change has them run", async () => {
+    await onAnother({ limits: { checkRounds: 3 } }, async () => {
+      const { status, taskID, marker } = await run(
+        project(),
+        [
+          write("b.txt", "b\n"),
+          { text: "Done." },
+          { calls: [{ tool: "shell", input: { command: "cat b.txt; touch c.txt; rm c.txt" } }] },
+          { text: "I see nothing wrong." },
+          write("b.txt", "mended\n"),
+          { text: "Mended." },
+        ],
+        ["grep -q mended b.txt"],
+      );
+      expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed", round: 2 }] });
+      const [first = "", again = ""] = [...new Set(told(marker))].filter((text) => text.includes("(round "));
+      expect(first).toContain("1 of 1 failed (round 1 of 3)");
+      expect(again).toContain(
+        "Nothing changed in the files since the checks failed, so they were not run again: `grep",
+      );
+      expect(again).toContain("(round 2 of 3)");
+      expect(await kinds(taskID, "check.started")).toHaveLength(2);
+    });
+  });
+});
 
 describe("a file check", () => {
   test("is there, is not there, has a text in it; a red one says what came", async () => {

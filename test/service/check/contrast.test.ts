@@ -62,10 +62,20 @@ const old = {
 };
 const mended = "export const add = (a, b) => a + b;\n";
 
-const play = async (name: string, files: Record<string, string>, body: Record<string, unknown> = {}) => {
+const play = async (
+  name: string,
+  files: Record<string, string>,
+  body: Record<string, unknown> = {},
+  command?: string,
+) => {
   const directory = makeProject(join(root.path, name), old);
   turns.set(name, [
-    { calls: Object.entries(files).map(([path, content]) => ({ tool: "write", input: { path, content } })) },
+    {
+      calls: [
+        ...Object.entries(files).map(([path, content]) => ({ tool: "write", input: { path, content } })),
+        ...(command === undefined ? [] : [{ tool: "shell", input: { command } }]),
+      ],
+    },
   ]);
   const taskID = await createTask(service.url, directory, { request: `Mend it [${name}]`, ...body });
   const status = await settledTask(service.url, taskID, 60_000);
@@ -83,6 +93,26 @@ const play = async (name: string, files: Record<string, string>, body: Record<st
 };
 const command = "node --test math.test.mjs";
 const sum = testOf("old", 'test("sum", () => assert.equal(add(1, 2), 3));');
+
+test("unit tests of Rust cannot be told from the code that they test, and that is said; without them nothing is", async () => {
+  const lib = "pub fn add(a: i64, b: i64) -> i64 { a + b }\n";
+  const tested = `${lib}#[cfg(test)]\nmod tests { #[test] fn sum() { assert_eq!(super::add(1, 2), 3); } }\n`;
+  const { found, evidence } = await play("rust", { "Cargo.toml": '[package]\nname = "x"\n', "src/lib.rs": tested });
+  const reason = "unit tests of Rust stand in the files that they test, and cannot be run on the base without them";
+  expect(found).toMatchObject([{ result: "cannot-run", reason, command: null }]);
+  expect(evidence).toMatchObject({ contrast: { result: "cannot-run", reason } });
+  expect((await play("plainrust", { "src/lib.rs": lib })).found).toEqual([]);
+});
+
+test("a change of more than 300 files is not looked at, and that is said; one of 300 is", async () => {
+  const make = (count: number) =>
+    `mkdir many; for n in $(seq ${count}); do echo "export const n = $n;" > many/$n.mjs; done`;
+  const many = async (name: string, count: number) =>
+    (await play(name, { "math.mjs": mended, "math.test.mjs": sum }, {}, make(count))).found;
+  const reason = "the change has more than 300 files";
+  expect(await many("many", 299)).toMatchObject([{ result: "cannot-run", reason }]);
+  expect(await many("fewer", 298)).toMatchObject([{ result: "proves", reason: null }]);
+});
 
 test("red on the base and green with the change proves it; what is new there is not taken along", async () => {
   const { taskID, directory, status, events, found, evidence } = await play("proves", {
@@ -161,4 +191,7 @@ test.each(sampleByDay("contrast", cases, 2))("%s", async (name, files, body, exp
   const { status, found } = await play(name, files, body);
   expect(status.lifecycleStatus).toBe("completed");
   expect(found).toMatchObject(expected);
+  // Of a test whose subject is new nothing else could come.
+  if (name === "missing")
+    expect(briefs.get(name)).toMatch(/\n- contrast: cannot tell: the tests need the new code\n(?! {2}\|)/);
 });

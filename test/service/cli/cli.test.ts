@@ -227,6 +227,17 @@ describe("run", () => {
     expect(err).toContain("COMPLETED");
   });
 
+  test("--effort is the Task's, and shown with what its models were told; control: without it there is none", async () => {
+    const asked = ["run", "Run the checks", "--check", "true"];
+    const ran = await sortie([...asked, "--effort", "high"]);
+    expect(ran.code, ran.out + ran.err).toBe(0);
+    expect(JSON.parse((await sortie(["task", "show", "@last", "--json"])).out)).toMatchObject({ effort: "high" });
+    // The built-in rules do not reason.
+    expect(lineWith((await sortie(["task", "show", "@last"])).out, "Effort")).toContain("high; its models: not told");
+    expect((await sortie(asked)).code).toBe(0);
+    expect((await sortie(["task", "show", "@last"])).out).not.toContain("Effort");
+  });
+
   test("a check that fails: exit 5, the project untouched", async () => {
     const before = git(project, "rev-parse", "HEAD");
     const { code, out } = await sortie(["run", greet("hello", "bye"), "--check", "echo no good; exit 3"]);
@@ -248,6 +259,7 @@ describe("run", () => {
     ["an unknown model", 6, ["run", "run the tests", "--model", "nobody/nothing"], {}, "nobody"],
     ["a model without a provider", 2, ["run", "run the tests", "--model", "large"], {}, "provider/model"],
     ["an unknown priority", 2, ["run", "run the tests", "--priority", "asap"], {}, "critical"],
+    ["an unknown effort", 2, ["run", "run the tests", "--effort", "extreme"], {}, "medium"],
     ["an attachment that is not there", 2, ["run", "x", "--attach", "gone.txt"], {}, "gone.txt"],
     ["a project that is not there", 2, ["run", "x", "-C", "/nowhere/at/all"], {}, "directory"],
     ["an unknown squad", 2, ["run", "x", "--squad", "nobody"], {}, "nobody"],
@@ -435,6 +447,32 @@ describe("task", () => {
     expect(existsSync(join(scratch.path, "no"))).toBe(false);
   });
 
+  test("what landed is taken back, an attempt begun anew, a Task renamed and deleted", async () => {
+    expect((await sortie(["run", greet("hello", "hey"), "--title", "Say hey once more"])).code).toBe(0);
+    const idOf = async () =>
+      (JSON.parse((await sortie(["task", "show", "@last", "--json"])).out) as { taskID: string }).taskID;
+    const id = await idOf();
+    const reverted = await sortie(["task", "revert", id, "--check", "grep -q hello greet.txt", "--follow"]);
+    expect(reverted.code, reverted.out + reverted.err).toBe(0);
+    expect(readFileSync(join(project, "greet.txt"), "utf8")).toBe("hello\n");
+    const revertID = await idOf();
+    expect((await sortie(["task", "show", revertID])).out).toMatch(new RegExp(`Reverts +${id}`));
+    const none = await sortie(["task", "revert", id]);
+    expect([none.code, none.err]).toEqual([expect.any(Number), expect.stringContaining("cannot be reverted")]);
+    expect(none.code).not.toBe(0);
+
+    const again = await sortie(["task", "retry", id, "--follow"]);
+    expect(again.code, again.out + again.err).toBe(0);
+    expect(readFileSync(join(project, "greet.txt"), "utf8")).toBe("hey\n");
+    expect((await sortie(["task", "revert", id])).out).toContain(`reverts ${id}. Follow it`);
+    expect((await sortie(["task", "logs", "@last", "--follow"])).code).toBe(0);
+    expect(readFileSync(join(project, "greet.txt"), "utf8")).toBe("hello\n");
+
+    expect((await sortie(["task", "rename", revertID, "Back to hello"])).out).toBe(`${revertID}: Back to hello\n`);
+    expect((await sortie(["task", "rm", revertID])).code).toBe(0);
+    expect((await sortie(["task", "show", revertID])).code).not.toBe(0);
+  });
+
   test("text that steers terminals does not reach one", async () => {
     const hostile = `quiet${escape}]0;owned\u0007${escape}[2J\u009b31m\u202eevil`;
     const { code } = await sortie(["run", greet("hello", "hello there"), "--title", hostile]);
@@ -509,7 +547,7 @@ describe("completion", () => {
         `sortie run text ${at} --squad adv`,
         "sortie task show --url http://127.0.0.1:1023 ",
       ]),
-    ).toEqual([["task"], ["show"], ["--json"], ["commit", "branch"], [], [id], [], ["advanced"], []]);
+    ).toEqual([["task"], ["show"], ["--json"], ["commit", "branch", "pull-request"], [], [id], [], ["advanced"], []]);
   });
 
   test("zsh and fish have every command; another shell is refused", async () => {

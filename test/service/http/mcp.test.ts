@@ -150,6 +150,7 @@ describe("Tasks", () => {
       request: 'replace "a - b" with "a + b" in sum.js',
       checks: ["grep -q 'a + b' sum.js"],
       metadata: { ticket: "A-17" },
+      effort: "low",
     });
     expect(created.data).toMatchObject({
       taskID: expect.stringMatching(/^task_/),
@@ -175,7 +176,7 @@ describe("Tasks", () => {
     });
     expect(readText(directory, "sum.js")).toContain("a + b");
     const { body } = await send(stage.service.url, `/task/${taskID}`);
-    expect(body).toMatchObject({ source: "mcp", metadata: { ticket: "A-17" } });
+    expect(body).toMatchObject({ source: "mcp", metadata: { ticket: "A-17" }, effort: "low" });
 
     const more = await mcp.call("task_message", { taskID, text: 'replace "sum" with "add" in sum.js', onBusy: "auto" });
     expect(more.data).toMatchObject({ taskID, disposition: "restarted", repeated: false });

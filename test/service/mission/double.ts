@@ -8,10 +8,11 @@ import { silent } from "../../../src/log.ts";
 import { defaultLimits } from "../../../src/protocol/limit.ts";
 import { createRoutes } from "../../../src/protocol/route/table.ts";
 import type { TaskStatus } from "../../../src/protocol/task/status.ts";
-import type { Store, StoredAnswer } from "../../../src/store/store.ts";
+import type { Store, StoredAnswer, Write } from "../../../src/store/store.ts";
 import type { Missions } from "../../../src/mission/missions.ts";
 import type { Tasks } from "../../../src/task/tasks.ts";
 import type { Webhooks } from "../../../src/webhook/service.ts";
+import { setHollow } from "../../harness/answer/record.ts";
 
 /**
  * The HTTP face alone, on a real port: what stands behind it only counts and remembers. For what is HTTP's own
@@ -78,6 +79,8 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
         query: { directory, ...query },
       })) as never;
     },
+    retry: () => Promise.reject(new Error("not part of this double")),
+    revert: () => Promise.reject(new Error("not part of this double")),
     pause: () => undefined,
     get: async (taskID) => find(taskID) as never,
     status: async (taskID) => find(taskID),
@@ -113,6 +116,11 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
   };
   const store = {
     once: async (scope: string, key: string) => answers.get(`${scope}\n${key}`),
+    commit: async ({ once }: Write) => {
+      if (once !== undefined)
+        answers.set(`${once.scope}\n${once.key}`, { bodyHash: once.bodyHash, stored: once.answer });
+      return { ok: true, recorded: [] };
+    },
     state: async (id: string) => (id === knownTask ? ({ lifecycle: "active", position: 3 } as never) : undefined),
     position: async () => 3,
     since: async () => [],
@@ -168,7 +176,9 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     rotate: noHook,
     callbackSecret: async () => ({ webhookID: "callback", secret: "whsec_none", until: null }),
     deliveries: async () => [],
-    redeliver: noHook,
+    redeliver: async () => {
+      throw new ServiceError("delivery_not_found", "no such delivery");
+    },
     redeliverSince: async () => 0,
   } as unknown as Webhooks;
 
@@ -176,6 +186,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     tasks,
     missions,
     webhooks,
+    repository: () => "/nowhere",
     squads: {
       catalog: {
         find: async () => undefined,
@@ -229,6 +240,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     ...over,
   });
   const server: Listening = await listen(app, { host: "127.0.0.1", port: 0 });
+  setHollow(Number(new URL(server.url).port), true);
   return {
     ...server,
     app,

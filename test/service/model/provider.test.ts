@@ -103,7 +103,9 @@ test("effort: the Task's word counts before its agent's, that before the model's
   mock.on({ userMessage: "only say" }, { content: "Said." });
   const run = async (body: { request: string; promptProfile?: string; effort?: "high"; model: string }) => {
     const before = mock.getRequests().length;
-    const created = await client.task.create({ body: { productPillar: "work", checks: [], ...body } });
+    const created = await client.task.create({
+      body: { productPillar: body.promptProfile === undefined ? "work" : "code", checks: [], ...body },
+    });
     const { data: status } = await client.task.wait({
       path: { taskID: created.data?.taskID ?? "" },
       timeoutMs: 15_000,

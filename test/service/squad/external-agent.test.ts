@@ -248,13 +248,17 @@ test.each([
   expect(status.errorInfo?.remedy).toMatch(remedy);
 });
 
-test("names come from the configuration only, and a model cannot be chosen for it", async () => {
+test("names come from the configuration only, and neither model nor effort can be chosen for it", async () => {
   const client = clientFor(project());
   const body = { request: "x", productPillar: "code" } as const;
   const unknown = await client.task.create({ body: { ...body, promptProfile: "acp-other" } });
   expect(unknown.error).toMatchObject({ status: 422, code: "squad_not_available" });
   const model = await client.task.create({ body: { ...body, promptProfile: "acp-small", model: "builtin/rules-1" } });
   expect(model.error).toMatchObject({ status: 400, issues: [{ path: "body.model" }] });
+  const effort = await client.task.create({ body: { ...body, promptProfile: "acp-small", effort: "high" } });
+  expect(effort.error).toMatchObject({ status: 400, issues: [{ path: "body.effort" }] });
+  // Control: with neither it is taken.
+  expect(await settled(client, await create(client, []))).toMatchObject({ lifecycleStatus: "completed", effort: null });
 });
 
 test("after kill -9 its call is told as interrupted, and its session goes on", { timeout: 60_000 }, async () => {

@@ -74,6 +74,7 @@ describe("evidence", () => {
       { calls: [look] },
       run({ command: "wc -l a.js", proves: "request" }, { command: "wc -l a.js", proves: "slice_1" }),
       run("ls", "git diff"),
+      run("node -e 'throw new Error(`no rule`)'; node --test --test-reporter=tap a.test.js; ls"),
     ];
     const taskID = await createTask(service.url, directory, { request: "Change a.js." });
     const status = await settledTask(service.url, taskID);
@@ -85,18 +86,29 @@ describe("evidence", () => {
       { kind: "command", stale: false, lastLines: "# pass 1\n# fail 0" },
       { kind: "command", stale: true, lastLines: "# pass 0\n# fail 1" },
       { kind: "command", stale: false, lastLines: "1 a.js" },
+      {
+        kind: "command",
+        stale: false,
+        lastLines: expect.stringMatching(/Error: no rule\n[\s\S]*# pass 1\n# fail 0\n[\s\S]*package\.json$/),
+      },
       { kind: "change", stale: false, lastLines: null },
     ]);
-    const [first, long, proven] = evidence.map(({ summary }) => summary);
-    expect([first, proven]).toEqual([`\`${count}\` exit 0`, "`wc -l a.js` exit 0"]);
+    const [first, long, proven, three] = evidence.map(({ summary }) => summary);
+    expect([first, proven]).toEqual([`\`${count}\` exit 0`, "`wc -l a.js` exit 0, run to prove it"]);
+    // What went wrong before the last command is not taken for a success of all.
+    expect(three).toMatch(/; ls` exit 0 of its last command$/);
     // A pipe fails with its first part, and the end of a long command is there.
     expect(long?.endsWith(`${count}\` exit 1`)).toBe(true);
 
     // The brief, the ledger and the archive say the same.
     const [brief = ""] = briefs;
-    for (const { summary, stale } of evidence)
-      expect(brief).toContain(`${summary}${stale ? " (on another tree)" : ""}\n`);
-    expect(brief).toContain("  | # pass 0\n  | # fail 1");
+    for (const { summary } of evidence.filter(({ stale }) => !stale)) expect(brief).toContain(`${summary}\n`);
+    expect(brief).toContain("  | # pass 1\n  | # fail 0");
+    // What was seen before the last change is a line: both ends of the command, the counts, and what was edited since.
+    expect(brief).toMatch(
+      /\nSeen before the last change, a line each:\n- command: `: x+ … x*; NO_COLOR=1 node [^\n]*` exit 1: # pass 0, # fail 1; edited since: a\.js\n\n#/,
+    );
+    expect(brief).not.toMatch(/ {2}\| # fail 1|another tree/);
     expect(brief).not.toContain("ls -la");
     const zip = await fetch(`${service.url}/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`);
     const files = unpack(Buffer.from(await zip.arrayBuffer()));
@@ -107,7 +119,7 @@ describe("evidence", () => {
       .split("\n")
       .map((line) => JSON.parse(line) as { kind: string; tree?: string })
       .flatMap(({ kind, tree }) => (kind === "call" && tree !== undefined ? [tree] : []));
-    expect(ledger.map((tree) => tree === status.git.landedTree)).toEqual([true, false, true]);
+    expect(ledger.map((tree) => tree === status.git.landedTree)).toEqual([true, false, true, true]);
     const started = (await logOf(service.url, taskID)).filter(({ type }) => type === "tool.started");
     expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
       effect: "none",

@@ -204,6 +204,8 @@ describe("a reviewer looks", () => {
       " lib.js | +1 -1\n api/gen/a.js | +1 -1, generated, not shown\n made.js | +1 -1, generated, not shown\n package-lock.json | new, +1 -0, lock file, not shown\n",
     );
     expect(asked[0]?.first).not.toContain("+two");
+    // Nothing that only concerns who edits.
+    expect(JSON.stringify(asked[0]?.body.tools)).not.toMatch(/\b(edit|write)\b/);
     expect(asked[0]?.first).toContain("`read`, `list`, `search` and `git` show it, in 5 turns at most");
   });
 

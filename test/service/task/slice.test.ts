@@ -205,6 +205,17 @@ describe("a review", () => {
     expect(third).toMatch(/# What was said later, in order; later words win[\s\S]*Now without a zero\./);
     // Nothing is said twice.
     expect(third.split("Now without a zero.")).toHaveLength(2);
+    // What is judged is the follow-up; what landed before is named, and its review is over.
+    const landed = git(directory, "log", "-1", "--skip=1", "--format=%H %s").split(" ");
+    expect(third).toContain(
+      `# What was accepted before, and must still hold\n- ${landed[0]?.slice(0, 12)} "${landed.slice(1).join(" ")}" landed on main: 1 file, +1 -0: b.txt\nThe diff below holds only what was changed since`,
+    );
+    expect(third).toMatch(
+      /# Part 1: What was asked for after that\nIts criterion is what the last message above asks; /,
+    );
+    expect(third).not.toMatch(/All that was asked for|# Earlier rounds/);
+    expect(second).toContain("# Part 1: All that was asked for\nIts criterion is the request itself.\n");
+    expect(second).not.toContain("# What was accepted before");
     expect(third.indexOf("Do it [later]")).toBeLessThan(third.indexOf("Now without a zero."));
   });
 
@@ -456,7 +467,7 @@ describe("a plan", () => {
         settlement: "accepted",
         sessions: ["builder"],
         kinds: ["change"],
-        stale: ["`cat one.txt` exit 0"],
+        stale: ["`cat one.txt` exit 0, run to prove it"],
       },
       {
         revision: 1,
@@ -464,7 +475,7 @@ describe("a plan", () => {
         settlement: "accepted",
         sessions: ["builder"],
         kinds: ["change"],
-        stale: ["`cat two.txt` exit 0"],
+        stale: ["`cat two.txt` exit 0, run to prove it"],
       },
       {
         revision: 2,
@@ -545,7 +556,7 @@ describe("a plan", () => {
     expect(status).toMatchObject({ lifecycleStatus: "completed" });
     const [joined, refused] = told.slice(0, 2).toSorted((a, b) => a.length - b.length);
     expect(joined).toMatch(
-      /^Built (left|right)\.\n\n\[What the service saw\]\nFiles it changed with tools: a\.txt, \1\.txt\.\nCommands it ran:\n- `cat a\.txt; ls` exit 0\n2 changed files joined/,
+      /^Built (left|right)\.\n\n\[What the service saw\]\nFiles it changed: a\.txt \(\+1 -1\), \1\.txt \(\+1 -0\)\.\nCommands it ran:\n- `cat a\.txt; ls` exit 0\n2 changed files joined/,
     );
     expect(refused).toContain("a.txt were changed there too");
     expect(refused).toContain(`on sortie/${taskID}-`);
@@ -660,7 +671,7 @@ describe("one session", () => {
     expect(Date.now() - before).toBeLessThan(10_000);
     expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
     expect(results.toSorted()).toEqual([
-      "Built.\n\n[What the service saw]\nFiles it changed with tools: done.txt.\n1 changed file joined the Task's.",
+      "Built.\n\n[What the service saw]\nFiles it changed: done.txt (+1 -0).\n1 changed file joined the Task's.",
       expect.stringContaining("The agent was stopped: It was interrupted by test: enough."),
     ]);
     expect(readText(directory, "done.txt")).toBe("done\n");

@@ -36,6 +36,7 @@ export const keyWords: readonly (readonly [string, string])[] = [
   ["Enter", "Open what is marked"],
   ["f", "Filter, or search in a conversation"],
   ["1 to 5", "Tabs of a Task: Conversation, Changes, Checks, Topology, Events"],
+  ["r", "Result of a Task that has ended"],
   ["m", "Write a message to the Task"],
   ["Esc", "Close, or back to the Tasks"],
   ["Ctrl Enter", "Send what is written"],

@@ -5,6 +5,7 @@ import { type FormEvent, useEffect, useRef, useState } from "react";
 import { ask, client, placeOf, wordsOf } from "../api.ts";
 import type { Attached } from "../component/form/attachment.ts";
 import { addFiles, AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
+import { isAddress, splitAddress } from "../place.ts";
 import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
 import { choiceWords, chosenOf, Options, unchosen } from "./options.tsx";
@@ -18,17 +19,22 @@ export const Composer = ({
   draft,
   onDraftTaken,
   projectError,
+  alone,
 }: {
   project: string | undefined;
   onProject: (directory: string) => void;
   draft: string | undefined;
   onDraftTaken: () => void;
   projectError: string | undefined;
+  /** Without a project there is nothing else to look at. */
+  alone: boolean;
 }) => {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const [request, setRequest] = useState(readDraft);
   const [open, setOpen] = useState(false);
+  /** It stays open once it was used: what is pressed next must not move away. */
+  const [used, setUsed] = useState(false);
   const [choices, setChoices] = useState(unchosen);
   const [files, setFiles] = useState<Attached[]>([]);
   const [wants, setWants] = useState<string | undefined>();
@@ -51,7 +57,7 @@ export const Composer = ({
 
   const { data: place } = useQuery({
     ...placeOf(project ?? ""),
-    enabled: project !== undefined && projectError === undefined,
+    enabled: project !== undefined && !isAddress(project) && projectError === undefined,
   });
   const because = place?.because ?? null;
   /** The project whose files themselves the user lets it change. */
@@ -59,12 +65,13 @@ export const Composer = ({
   const inPlace = because !== null && agreed === project;
 
   const create = useMutation({
-    mutationFn: (directory: string) =>
+    mutationFn: (where: string) =>
       ask(
         client.task.create({
-          query: { directory },
+          query: isAddress(where) ? {} : { directory: where },
           body: {
             request,
+            ...(isAddress(where) ? { repository: splitAddress(where) } : {}),
             source: "web",
             ...chosenOf(choices),
             ...sentFiles(files),
@@ -76,6 +83,7 @@ export const Composer = ({
       setRequest("");
       setFiles([]);
       void queries.invalidateQueries({ queryKey: ["tasks"] });
+      void queries.invalidateQueries({ queryKey: ["projects"] });
       void navigate({ to: "/ui/task/$taskID", params: { taskID } });
     },
   });
@@ -84,7 +92,9 @@ export const Composer = ({
     event?.preventDefault();
     if (create.isPending) return;
     if (project === undefined) {
-      setWants("Give the project first: the absolute path of a Git project on the service's machine.");
+      setWants(
+        "Give the project first: the path of a Git project on the service's machine, or the address of a repository.",
+      );
       document.getElementById("project")?.focus();
     } else if (request.trim() === "") {
       setWants("Write what should be done.");
@@ -99,6 +109,8 @@ export const Composer = ({
   const chosen = choiceWords(choices);
   const trouble = wants ?? (create.error === null ? undefined : wordsOf(create.error));
 
+  const wide =
+    used || open || (project === undefined && alone) || request !== "" || because !== null || trouble !== undefined;
   return (
     <form
       aria-label="New Task"
@@ -108,7 +120,9 @@ export const Composer = ({
         event.preventDefault();
         void addFiles({ files, onFiles: setFiles }, event.dataTransfer.files);
       }}
-      className="card focus-within:border-edge"
+      onFocus={() => setUsed(true)}
+      data-open={wide}
+      className="group card focus-within:border-edge"
     >
       <ProjectField project={project} onProject={onProject} error={projectError} />
       <label htmlFor="request" className="sr-only">
@@ -119,13 +133,13 @@ export const Composer = ({
         ref={area}
         dir="auto"
         value={request}
-        rows={3}
+        rows={1}
         placeholder="What should be done? Goal, constraints, how to tell that it is finished."
         onChange={({ target }) => setRequest(target.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
         }}
-        className="field-sizing-content max-h-[45vh] min-h-24 w-full resize-none bg-transparent px-4 py-2 text-md outline-none"
+        className="field-sizing-content max-h-[45vh] min-h-10 w-full resize-none group-data-[open=true]:min-h-24 bg-transparent px-4 py-2 text-md outline-none"
       />
       {files.length > 0 && (
         <div className="px-4 pb-2">
@@ -154,7 +168,7 @@ export const Composer = ({
           {trouble}
         </p>
       )}
-      <div className="flex items-center gap-1 border-t border-line px-2.5 py-2.5">
+      <div className="hidden items-center gap-1 border-t border-line px-2.5 py-2.5 group-data-[open=true]:flex">
         <button
           type="button"
           className="button button-quiet"

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Columns3, Rows3, Search } from "lucide-react";
+import { Columns3, Rows3, Search, SlidersHorizontal } from "lucide-react";
 import { useEffect, useState } from "react";
 import { squadsOf } from "../api.ts";
 import { useLate } from "../component/text/time.tsx";
@@ -60,6 +60,9 @@ export const FilterBar = ({
     // Depends on what was typed alone: when the address changes, it sets the field, not the other way round.
   }, [late]);
   const board = search.view === "board";
+  const chosen = [search.state, search.squad, search.priority, search.archived].filter((value) => value !== undefined);
+  const [asked, setAsked] = useState(false);
+  const open = asked || chosen.length > 0;
   return (
     <div className="grid grid-cols-2 items-center gap-2 sm:flex sm:flex-wrap">
       <h1 className="mr-auto flex items-baseline gap-2 text-md font-semibold">
@@ -72,7 +75,7 @@ export const FilterBar = ({
           </span>
         )}
       </h1>
-      <div className="relative col-span-2 row-start-2 sm:w-52">
+      <div className="relative row-start-2 sm:w-52">
         <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2.5 left-2.5 text-faint" />
         <input
           id="filter"
@@ -84,43 +87,57 @@ export const FilterBar = ({
           onChange={({ target }) => setText(target.value)}
         />
       </div>
-      <Choice
-        label="Any state"
-        value={search.state}
-        options={[
-          ["active", "Active"],
-          ["completed", "Completed"],
-          ["failed", "Failed"],
-          ["cancelled", "Cancelled"],
-        ]}
-        onChange={(state) => set({ state })}
-      />
-      <Choice
-        label="Any squad"
-        value={search.squad}
-        options={(catalog?.squads ?? []).map(({ id, name }) => [id, name] as const)}
-        onChange={(squad) => set({ squad })}
-      />
-      <Choice
-        label="Any priority"
-        value={search.priority}
-        options={[
-          ["critical", "Critical"],
-          ["high", "High"],
-          ["normal", "Normal"],
-          ["low", "Low"],
-        ]}
-        onChange={(priority) => set({ priority })}
-      />
-      <label className="field flex w-full items-center sm:w-auto gap-2 text-sm">
-        <input
-          type="checkbox"
-          className="accent-accent"
-          checked={search.archived === true}
-          onChange={({ target }) => set({ archived: target.checked ? true : undefined })}
-        />
-        Archived
-      </label>
+      <button
+        type="button"
+        className="button row-start-2 text-sm"
+        aria-expanded={open}
+        disabled={chosen.length > 0}
+        onClick={() => setAsked(!asked)}
+      >
+        <SlidersHorizontal size={15} aria-hidden="true" />
+        Filters
+      </button>
+      {open && (
+        <>
+          <Choice
+            label="Any state"
+            value={search.state}
+            options={[
+              ["active", "Active"],
+              ["completed", "Completed"],
+              ["failed", "Failed"],
+              ["cancelled", "Cancelled"],
+            ]}
+            onChange={(state) => set({ state })}
+          />
+          <Choice
+            label="Any squad"
+            value={search.squad}
+            options={(catalog?.squads ?? []).map(({ id, name }) => [id, name] as const)}
+            onChange={(squad) => set({ squad })}
+          />
+          <Choice
+            label="Any priority"
+            value={search.priority}
+            options={[
+              ["critical", "Critical"],
+              ["high", "High"],
+              ["normal", "Normal"],
+              ["low", "Low"],
+            ]}
+            onChange={(priority) => set({ priority })}
+          />
+          <label className="field flex w-full items-center sm:w-auto gap-2 text-sm">
+            <input
+              type="checkbox"
+              className="accent-accent"
+              checked={search.archived === true}
+              onChange={({ target }) => set({ archived: target.checked ? true : undefined })}
+            />
+            Archived
+          </label>
+        </>
+      )}
       <div
         role="group"
         aria-label="View"

@@ -2,13 +2,14 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { FolderX } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { type Filters, overview, projects, tasksOf, wordsOf } from "../api.ts";
+import { type Filters, overview, projects, tasksEverywhere, tasksOf, wordsOf } from "../api.ts";
 import { useFollow } from "../live.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { useKeys } from "../component/keyboard.ts";
 import { useRows } from "../component/row-keys.ts";
 import { recentProjects, rememberProject } from "../settings.ts";
-import { nameOf } from "../format.ts";
+import { allProjects, nameOf } from "../place.ts";
+import { setTitle } from "../title.ts";
 import { Board } from "./board.tsx";
 import { Composer } from "./composer.tsx";
 import { FilterBar } from "./filters.tsx";
@@ -20,13 +21,18 @@ import { NothingFound, Welcome } from "./welcome.tsx";
 
 /** A burst of events reloads the list once, after this many milliseconds. */
 const refreshMs = 400;
+/** For all projects, which is a request for each. */
+const refreshAllMs = 1500;
 
 export const Home = () => {
   const search = useSearch({ from: "/" });
   const navigate = useNavigate({ from: "/" });
   const [remembered] = useState(() => recentProjects()[0]);
   const { data: known } = useQuery({ ...projects });
-  const project = search.project ?? remembered ?? known?.find(({ tasks }) => tasks > 0)?.directory;
+  const everything = search.project === allProjects;
+  const project = everything
+    ? undefined
+    : (search.project ?? remembered ?? known?.find(({ tasks }) => tasks > 0)?.directory);
   const [draft, setDraft] = useState<string | undefined>();
   const filters: Filters = {
     search: search.q,
@@ -45,28 +51,34 @@ export const Home = () => {
   const tasks = useMemo(() => data?.pages.flat() ?? [], [data]);
   const works = data !== undefined;
   const { data: all } = useQuery(overview);
-  const waiting = all?.total.needsYou ?? 0;
-  useEffect(() => {
-    const title = project === undefined ? "Sortie" : `${nameOf(project)} · Sortie`;
-    document.title = waiting === 0 ? title : `(${waiting}) ${title}`;
-  }, [project, waiting]);
+  const directories = useMemo(() => {
+    const worked = (known ?? []).filter((each) => each.tasks > 0);
+    return everything ? [...new Set([...worked, ...(all?.projects ?? [])].map(({ directory }) => directory))] : [];
+  }, [everything, known, all]);
+  const { data: everywhere } = useQuery({ ...tasksEverywhere(directories), enabled: directories.length > 0 });
+  useEffect(
+    () => setTitle(everything ? "All projects" : project === undefined ? "" : nameOf(project)),
+    [everything, project],
+  );
   useEffect(() => {
     if (works && project !== undefined) rememberProject(project);
   }, [works, project]);
 
   const due = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const refresh = () => {
-    due.current ??= setTimeout(() => {
-      due.current = undefined;
-      void queries.invalidateQueries({ queryKey: ["tasks"] });
-      void queries.invalidateQueries({ queryKey: ["overview"] });
-    }, refreshMs);
+    due.current ??= setTimeout(
+      () => {
+        due.current = undefined;
+        for (const key of ["tasks", "everywhere", "overview"]) void queries.invalidateQueries({ queryKey: [key] });
+      },
+      everything ? refreshAllMs : refreshMs,
+    );
   };
   useEffect(() => () => clearTimeout(due.current), []);
   useFollow({
     // Of all projects: what asks in another one is told here, too.
     url: "/events",
-    ready: project !== undefined,
+    ready: project !== undefined || everything,
     after: undefined,
     onFrames: (frames) => {
       if (frames.some((frame) => "id" in frame)) refresh();
@@ -85,26 +97,44 @@ export const Home = () => {
   const setProject = (directory: string) =>
     void navigate({ search: (now) => ({ ...now, project: directory }), replace: project === undefined });
   const elsewhere = known?.find(({ directory }) => directory !== project)?.directory;
+  const kept = tasks[0]?.repository == null ? project : tasks[0].directory;
+  const counts = all?.projects.find(({ directory }) => directory === kept);
   const unreachable = project !== undefined && error !== null && !works;
   return (
     <div
-      className={`mx-auto flex w-full flex-col gap-8 px-4 py-6 sm:px-8 sm:py-10 ${search.view === "board" ? "max-w-[1680px]" : "max-w-5xl"}`}
+      className={`mx-auto flex w-full flex-col gap-6 px-4 py-5 sm:px-8 sm:py-7 ${search.view === "board" ? "max-w-[1680px]" : "max-w-5xl"}`}
     >
       <Composer
         project={project}
         onProject={setProject}
         draft={draft}
         onDraftTaken={() => setDraft(undefined)}
+        alone={!everything}
         projectError={unreachable ? wordsOf(error) : undefined}
       />
-      {all !== undefined && <NeedsYou asks={all.pending} />}
-      {project === undefined || (works && tasks.length === 0 && !narrowed) ? (
+      {all !== undefined && !everything && (search.view === "board" || narrowed) && <NeedsYou asks={all.pending} />}
+      {everything ? (
+        <section aria-label="Tasks" className="flex flex-col gap-4">
+          <h1 className="text-md font-semibold">All projects</h1>
+          {known === undefined || (everywhere === undefined && directories.length > 0) ? (
+            <Waiting lines={6} label="Loading the Tasks" />
+          ) : directories.length === 0 ? (
+            <Empty icon={FolderX} title="No Tasks yet">
+              <p>Choose a project above and describe the first one.</p>
+            </Empty>
+          ) : (
+            <div ref={list}>
+              <TaskList tasks={everywhere ?? []} asks={all?.pending ?? []} counts={all?.total} named />
+            </div>
+          )}
+        </section>
+      ) : project === undefined || (works && tasks.length === 0 && !narrowed) ? (
         <Welcome project={project} onTry={setDraft} />
       ) : unreachable ? (
         <Empty icon={FolderX} title="No Tasks to show" first>
           <p>
-            Give the absolute path of a Git project on the machine that the service runs on. A folder becomes one by{" "}
-            <code className="typed">git init</code>.
+            Enter the absolute path of a Git project on the service's machine, or the address of a repository that the
+            service may fetch.
           </p>
           {elsewhere !== undefined && (
             <button type="button" className="button" onClick={() => setProject(elsewhere)}>
@@ -122,9 +152,13 @@ export const Home = () => {
             ) : tasks.length === 0 ? (
               <NothingFound onClear={() => void navigate({ search: project === undefined ? {} : { project } })} />
             ) : search.view === "board" ? (
-              <Board tasks={tasks} counts={all?.projects.find(({ directory }) => directory === project)} />
+              <Board tasks={tasks} counts={counts} />
             ) : (
-              <TaskList tasks={tasks} />
+              <TaskList
+                tasks={tasks}
+                asks={narrowed ? [] : (all?.pending ?? [])}
+                counts={narrowed ? undefined : counts}
+              />
             )}
           </div>
           {hasNextPage && (

@@ -1,11 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
+import type { ReactNode } from "react";
+import type { Overview } from "../../../src/protocol/overview.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Inline } from "../component/text/inline.tsx";
 import { NowLine } from "../component/text/now.tsx";
-import { CheckIcon, StateBadge } from "../component/text/state.tsx";
+import { CheckIcon, StateIcon } from "../component/text/state.tsx";
 import { Ago, Elapsed } from "../component/text/time.tsx";
-import { costWords, count, stateOf } from "../format.ts";
+import { costWords, count, stateOf, stateWord } from "../format.ts";
+import { nameOf, projectOf } from "../place.ts";
+import { AskLink } from "./needs-you.tsx";
 
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
@@ -45,57 +49,148 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
   );
 };
 
-const Row = ({ task }: { task: TaskSummary }) => (
+/** What stands behind the title: the question, what is done now, or why it failed. */
+const Line = ({ task }: { task: TaskSummary }) => {
+  const [ask] = task.pending;
+  if (ask !== undefined)
+    return (
+      <span className="truncate text-sm text-need" dir="auto">
+        <Inline text={ask.prompt} />
+      </span>
+    );
+  if (task.now !== null) return <NowLine now={task.now} />;
+  if (task.error !== undefined && task.lifecycleStatus === "failed")
+    return (
+      <span className="truncate text-sm text-fail" dir="auto" title={task.error}>
+        <Inline text={task.error} />
+      </span>
+    );
+  return stateOf(task) === "doubt" ? <span className="truncate text-sm text-need">Not verified</span> : null;
+};
+
+const Marks = ({ task, named }: { task: TaskSummary; named: boolean }) => {
+  const { checkCounts: checks, git } = task;
+  return (
+    <span className="tabular flex shrink-0 items-center gap-3 text-sm text-soft max-sm:flex-wrap max-sm:gap-y-0">
+      {named && <span className="max-w-40 truncate">{nameOf(projectOf(task))}</span>}
+      {task.repository !== null && task.repository.ref !== null && (
+        <span className="max-w-32 truncate font-mono text-xs" title={`${task.repository.url}, ${task.repository.ref}`}>
+          {task.repository.ref}
+        </span>
+      )}
+      {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
+      {task.archived && <span>Archived</span>}
+      {task.missionID !== undefined && <Milestone size={14} role="img" aria-label="Of a Mission" />}
+      {checks.total > 0 && task.lifecycleStatus !== "active" && (
+        <span className="inline-flex items-center gap-1">
+          <CheckIcon state={checksIcon(checks)} size={14} />
+          {checks.passed}/{checks.total}
+          <span className="sr-only">checks</span>
+        </span>
+      )}
+      {git.diffStat !== null && git.diffStat.files > 0 && (
+        <span className="inline-flex gap-1.5" title={`${count(git.diffStat.files, "file")} changed`}>
+          <span className="text-done">+{git.diffStat.insertions}</span>
+          <span className="text-fail">−{git.diffStat.deletions}</span>
+        </span>
+      )}
+      <span className="min-w-20 text-faint sm:text-end">
+        <Ago at={task.updated} />
+      </span>
+    </span>
+  );
+};
+
+const Row = ({ task, named }: { task: TaskSummary; named: boolean }) => (
   <Link
     to="/ui/task/$taskID"
     params={{ taskID: task.taskID }}
     data-row={task.taskID}
-    className="group flex flex-col gap-1.5 px-4 py-3.5 -outline-offset-2 transition-colors hover:bg-hover sm:px-5"
+    className="flex min-h-11 items-start gap-3 px-4 py-2.5 -outline-offset-2 transition-colors hover:bg-hover sm:items-center sm:py-1.5"
   >
-    <span className="flex items-start justify-between gap-4">
-      <span className="line-clamp-2 min-w-0 font-semibold" dir="auto" title={task.title}>
-        {task.title}
-      </span>
-      <StateBadge task={task} />
+    <span className="max-sm:mt-0.5" title={stateWord(task)}>
+      <StateIcon state={stateOf(task)} />
     </span>
-    <NowLine now={task.now} />
-    {task.pending[0] !== undefined && (
-      <span className="line-clamp-2 text-need" dir="auto">
-        {task.pending[0].prompt}
+    <span className="flex min-w-0 flex-1 flex-col gap-x-4 sm:flex-row sm:items-center">
+      <span className="flex min-w-0 flex-col gap-x-3 sm:flex-1 sm:flex-row sm:items-baseline">
+        <span className="max-w-full min-w-0 shrink-0 truncate font-medium sm:max-w-[60%]" dir="auto" title={task.title}>
+          {task.title}
+        </span>{" "}
+        <span className="sr-only">{stateWord(task)}</span>
+        <Line task={task} />
       </span>
-    )}
-    {task.error !== undefined && task.lifecycleStatus === "failed" && (
-      <span className="line-clamp-1 text-sm text-fail" dir="auto" title={task.error}>
-        <Inline text={task.error} />
-      </span>
-    )}
-    <span className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
-      <Facts task={task} />
-      <span className="text-sm text-faint">
-        <Ago at={task.updated} />
-      </span>
+      <Marks task={task} named={named} />
     </span>
   </Link>
 );
 
-const Rows = ({ tasks, tone }: { tasks: readonly TaskSummary[]; tone: string }) => (
-  <ul className={`card divide-y divide-line overflow-hidden ${tone}`}>
-    {tasks.map((task) => (
-      <li key={task.taskID}>
-        <Row task={task} />
-      </li>
-    ))}
-  </ul>
+const Group = ({
+  words,
+  number,
+  tone = "",
+  children,
+}: {
+  words: string;
+  number: number;
+  tone?: string;
+  children: ReactNode;
+}) => (
+  <section aria-label={words} className="flex flex-col gap-1.5">
+    <h2 className={`flex items-baseline gap-2 px-1 text-sm font-semibold ${tone}`}>
+      {words}
+      <span className="tabular font-normal text-faint">{number}</span>
+    </h2>
+    <ul className={`card divide-y divide-line overflow-hidden ${tone === "" ? "" : "border-need/40"}`}>{children}</ul>
+  </section>
 );
 
-/** The list, with the Tasks that wait for the user first. */
-export const TaskList = ({ tasks }: { tasks: readonly TaskSummary[] }) => {
-  const waiting = tasks.filter((task) => stateOf(task) === "need");
-  const rest = tasks.filter((task) => stateOf(task) !== "need");
+/**
+ * The Tasks by how much they need the user. `asks`: what waits for an answer anywhere, of which those of the Tasks that
+ * are shown stand with them. `named`: they are of several projects.
+ */
+export const TaskList = ({
+  tasks,
+  asks,
+  counts,
+  named = false,
+}: {
+  tasks: readonly TaskSummary[];
+  asks: Overview["pending"];
+  counts: Pick<Overview["total"], "running" | "queued"> | undefined;
+  named?: boolean;
+}) => {
+  const need = tasks.filter((task) => stateOf(task) === "need");
+  const run = tasks.filter((task) => stateOf(task) === "run" || stateOf(task) === "queue");
+  const recent = tasks.filter((task) => !need.includes(task) && !run.includes(task));
+  const elsewhere = asks.filter(({ taskID }) => !need.some((task) => task.taskID === taskID));
+  const rows = (list: readonly TaskSummary[]) =>
+    list.map((task) => (
+      <li key={task.taskID}>
+        <Row task={task} named={named} />
+      </li>
+    ));
   return (
-    <div className="flex flex-col gap-4">
-      {waiting.length > 0 && <Rows tasks={waiting} tone="border-need/40" />}
-      {rest.length > 0 && <Rows tasks={rest} tone="" />}
+    <div className="flex flex-col gap-5">
+      {need.length + elsewhere.length > 0 && (
+        <Group words="Needs you" number={need.length + elsewhere.length} tone="text-need">
+          {rows(need)}
+          {elsewhere.map((ask) => (
+            <li key={ask.id}>
+              <AskLink ask={ask} />
+            </li>
+          ))}
+        </Group>
+      )}
+      {run.length > 0 && (
+        <Group words="Running" number={Math.max(run.length, (counts?.running ?? 0) + (counts?.queued ?? 0))}>
+          {rows(run)}
+        </Group>
+      )}
+      {recent.length > 0 && (
+        <Group words="Recent" number={recent.length}>
+          {rows(recent)}
+        </Group>
+      )}
     </div>
   );
 };

@@ -3,7 +3,7 @@ import { FolderGit2 } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
-import { nameOf } from "../format.ts";
+import { nameOf } from "../place.ts";
 
 /** Chooses the project: typed, picked from the known ones, or the one that the service was started in. */
 
@@ -35,7 +35,7 @@ export const ProjectField = ({
       <div className="flex items-center gap-2 px-4 pt-3">
         <FolderGit2 size={16} aria-hidden="true" className="shrink-0 text-faint" />
         <label htmlFor="project" className="sr-only">
-          Project directory
+          Project directory or repository address
         </label>
         <input
           id="project"
@@ -44,7 +44,7 @@ export const ProjectField = ({
           value={text}
           spellCheck={false}
           autoComplete="off"
-          placeholder="/absolute/path/of/a/git/project on the service's machine"
+          placeholder="/path/of/a/project on the service's machine, or https://host/repository.git#branch"
           aria-invalid={error !== undefined}
           aria-describedby={error === undefined ? undefined : "project-error"}
           onChange={({ target, nativeEvent }) => {

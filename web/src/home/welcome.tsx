@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ArrowUpRight, Sparkles, Terminal } from "lucide-react";
 import { health } from "../api.ts";
 import { copy } from "../component/layout/toast.tsx";
-import { nameOf } from "../format.ts";
+import { nameOf } from "../place.ts";
 
 /** The first screen of a new user: what works already, something to try, and how to get further. */
 

@@ -11,7 +11,8 @@ import { StateMark } from "../component/text/state.tsx";
 import { Ago, useLate } from "../component/text/time.tsx";
 import { useRows } from "../component/row-keys.ts";
 import { useProject } from "../project.ts";
-import { count, nameOf } from "../format.ts";
+import { count } from "../format.ts";
+import { nameOf } from "../place.ts";
 import { missionState } from "./state.ts";
 
 /** The Missions of a project, and the form for new ones. */

@@ -10,11 +10,13 @@ import { StateMark } from "../component/text/state.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
 import { useKeys } from "../component/keyboard.ts";
 import { useProject } from "../project.ts";
+import { setTitle } from "../title.ts";
 import { Asks } from "../task/asks.tsx";
 import { Conversation } from "../task/conversation/tab.tsx";
 import { MessageBox } from "../task/message-box.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
-import { cost, count, nameOf, tokens } from "../format.ts";
+import { cost, count, tokens } from "../format.ts";
+import { nameOf } from "../place.ts";
 import { AbortDialog, RemoveDialog, RenameDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
 import { missionState } from "./state.ts";
@@ -99,7 +101,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
                   );
                 }}
               >
-                {mission.archived ? "Back into the list" : "Archive"}
+                {mission.archived ? "Unarchive" : "Archive"}
               </DropdownMenu.Item>
               <DropdownMenu.Item className={`${item} text-fail`} onSelect={() => setDialog("remove")}>
                 Delete
@@ -182,7 +184,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
   });
   const words = mission === undefined ? "" : missionState(mission).words;
   useEffect(() => {
-    if (mission !== undefined) document.title = `${words}: ${mission.title} · Sortie`;
+    if (mission !== undefined) setTitle(`${words}: ${mission.title}`);
   }, [mission, words]);
   if (mission === undefined)
     return error === null ? (

@@ -6,7 +6,8 @@ import { ask, client, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
 import { useProject } from "../project.ts";
-import { cost, count, nameOf, tokens } from "../format.ts";
+import { cost, count, tokens } from "../format.ts";
+import { nameOf } from "../place.ts";
 
 /** What the Tasks of a project have used, summed over their own records. */
 

@@ -7,7 +7,8 @@ import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Dialog } from "../component/layout/dialog.tsx";
 import { StateIcon } from "../component/text/state.tsx";
 import { useTheme } from "../settings.ts";
-import { nameOf, stateOf, stateWord } from "../format.ts";
+import { stateOf, stateWord } from "../format.ts";
+import { nameOf } from "../place.ts";
 import { screens } from "./screens.ts";
 
 type Command = { id: string; words: string; hint: string; icon: LucideIcon | TaskSummary; run: () => void };

@@ -11,6 +11,7 @@ import { clock } from "../format.ts";
 import { Help } from "./help.tsx";
 import { useKeys } from "../component/keyboard.ts";
 import { Palette } from "./palette.tsx";
+import { Projects } from "./projects.tsx";
 import { screens } from "./screens.ts";
 
 /** The frame around every screen: navigation, the state of the live connection, and the model in use. */
@@ -170,7 +171,12 @@ export const Shell = () => {
         <ThemeButton />
       </header>
       {menu && (
-        <div id="menu" className="animate-rise border-b border-line bg-card p-3 shadow-float lg:hidden">
+        <div
+          id="menu"
+          className="max-h-[80dvh] animate-rise overflow-y-auto border-b border-line bg-card p-3 shadow-float lg:hidden"
+        >
+          <Projects onGo={() => setMenu(false)} />
+          <hr className="my-2 border-line" />
           <Navigation onGo={() => setMenu(false)} />
         </div>
       )}
@@ -187,8 +193,11 @@ export const Shell = () => {
           <span className="flex-1 text-left">Go to</span>
           <kbd className="key">Ctrl K</kbd>
         </button>
-        <Navigation />
-        <span className="flex-1" />
+        <div className="-mx-1 min-h-0 flex-1 overflow-y-auto px-1">
+          <Projects />
+          <hr className="my-3 border-line" />
+          <Navigation />
+        </div>
         <Works />
         <div className="mt-2 flex items-center gap-1 border-t border-line pt-2">
           <ThemeButton />

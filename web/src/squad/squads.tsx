@@ -4,7 +4,8 @@ import { CircleAlert, CircleCheck } from "lucide-react";
 import { squadsOf, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Screen } from "../component/layout/screen.tsx";
-import { count, nameOf } from "../format.ts";
+import { count } from "../format.ts";
+import { nameOf } from "../place.ts";
 import { useProject } from "../project.ts";
 
 const scopes = { builtin: "Built in", user: "Yours", project: "Of this project" } as const;

@@ -7,12 +7,16 @@ import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Dialog } from "../component/layout/dialog.tsx";
 import { Inline } from "../component/text/inline.tsx";
-import { NowLine } from "../component/text/now.tsx";
 import { StateBadge } from "../component/text/state.tsx";
 import { Elapsed } from "../component/text/time.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
-import { cost, count, nameOf, short, tokens } from "../format.ts";
+import { cost, count, short, tokens } from "../format.ts";
+import { nameOf, projectOf } from "../place.ts";
+import { keepDraft } from "../settings.ts";
 import { CancelDialog } from "./cancel.tsx";
+import type { Log } from "./conversation/log.ts";
+import { LiveLine } from "./run/live.tsx";
+import { Stages } from "./run/progress.tsx";
 
 const Fact = ({ label, minor = false, children }: { label: string; minor?: boolean; children: React.ReactNode }) => (
   <div className={`flex min-w-0 items-center gap-1.5 ${minor ? "max-sm:hidden" : ""}`}>
@@ -28,6 +32,7 @@ const curlOf = ({ taskID }: { taskID: string }): string => `curl -sN ${window.lo
 
 const More = ({ board, onDelete }: { board: TaskBoard; onDelete: () => void }) => {
   const { task } = board;
+  const navigate = useNavigate();
   const queries = useQueryClient();
   const update = useMutation({
     mutationFn: (body: { archived?: boolean; priority?: typeof task.priority }) =>
@@ -58,6 +63,15 @@ const More = ({ board, onDelete }: { board: TaskBoard; onDelete: () => void }) =
           <DropdownMenu.Item className={item} onSelect={() => void copy(board.request, "The request")}>
             Copy request
           </DropdownMenu.Item>
+          <DropdownMenu.Item
+            className={item}
+            onSelect={() => {
+              keepDraft(board.request);
+              void navigate({ to: "/", hash: "new" });
+            }}
+          >
+            Duplicate
+          </DropdownMenu.Item>
           <DropdownMenu.Separator className="my-1.5 h-px bg-line" />
           <DropdownMenu.Label className="label px-3 py-1">Priority</DropdownMenu.Label>
           <DropdownMenu.RadioGroup
@@ -77,7 +91,7 @@ const More = ({ board, onDelete }: { board: TaskBoard; onDelete: () => void }) =
           </DropdownMenu.RadioGroup>
           <DropdownMenu.Separator className="my-1.5 h-px bg-line" />
           <DropdownMenu.Item className={item} onSelect={() => update.mutate({ archived: !task.archived })}>
-            {task.archived ? "Back into the list" : "Archive"}
+            {task.archived ? "Unarchive" : "Archive"}
           </DropdownMenu.Item>
           <DropdownMenu.Item
             className={`${item} text-fail`}
@@ -106,7 +120,9 @@ const DeleteDialog = ({ board, open, onClose }: { board: TaskBoard; open: boolea
   });
   return (
     <Dialog open={open} onClose={onClose} title="Delete this Task?">
-      <p className="text-soft">Its conversation, evidence and workspace go. What it landed in the project stays.</p>
+      <p className="text-soft">
+        Its conversation, evidence and workspace are removed. What it committed to the project stays.
+      </p>
       {remove.error !== null && (
         <p role="alert" className="mt-3 text-fail">
           {wordsOf(remove.error)}
@@ -161,7 +177,8 @@ const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: T
   );
 };
 
-export const Header = ({ board }: { board: TaskBoard }) => {
+/** `told`: the screen below tells how it ended, and where the result is. */
+export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told: boolean }) => {
   const { task, git, usage } = board;
   const [cancelling, setCancelling] = useState(false);
   const [deleting, setDeleting] = useState(false);
@@ -175,7 +192,7 @@ export const Header = ({ board }: { board: TaskBoard }) => {
           className="mr-auto inline-flex min-w-0 items-center gap-1 rounded text-sm text-faint hover:text-ink"
         >
           <ChevronLeft size={15} aria-hidden="true" className="shrink-0" />
-          <span className="truncate">{nameOf(task.directory)}</span>
+          <span className="truncate">{nameOf(projectOf(task))}</span>
         </Link>
         {task.availableActions.includes("cancel") && (
           <button type="button" className="button button-danger" onClick={() => setCancelling(true)}>
@@ -198,9 +215,15 @@ export const Header = ({ board }: { board: TaskBoard }) => {
       <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={task.title}>
         {task.title}
       </h1>
-      <div className="mt-2.5 flex flex-wrap items-center gap-x-5 gap-y-1.5">
-        <StateBadge task={task} />
-        <NowLine now={task.now} />
+      <Stages task={task} log={log} />
+      {active && (
+        <div className="mt-2.5 flex min-w-0 items-center gap-3">
+          <StateBadge task={task} />
+          <LiveLine task={task} log={log} />
+        </div>
+      )}
+      <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-1.5">
+        {!active && <StateBadge task={task} />}
         <dl className="contents">
           <Fact label="Time">
             <Elapsed from={task.startedAt} to={active ? null : task.settledAt} />
@@ -222,7 +245,15 @@ export const Header = ({ board }: { board: TaskBoard }) => {
               </span>
             </Fact>
           )}
-          {git.landedCommit !== null ? (
+          {task.repository !== null && (
+            <Fact label="Repository">
+              <span className="truncate" title={task.repository.url}>
+                {task.repository.url.replace(/^\w+:\/\//, "")}
+                {task.repository.ref !== null && `, ${task.repository.ref}`}
+              </span>
+            </Fact>
+          )}
+          {told ? null : git.landedCommit !== null ? (
             <Fact label="Landed" minor>
               <button
                 type="button"
@@ -262,14 +293,9 @@ export const Header = ({ board }: { board: TaskBoard }) => {
               </Link>
             </Fact>
           )}
-          {task.queue !== null && (
-            <Fact label="Queue">
-              place {task.queue.position}, {task.queue.reason}
-            </Fact>
-          )}
         </dl>
       </div>
-      {task.error !== undefined && <Trouble task={task} />}
+      {task.error !== undefined && !told && <Trouble task={task} />}
       <CancelDialog task={task} open={cancelling} onClose={() => setCancelling(false)} />
       <DeleteDialog board={board} open={deleting} onClose={() => setDeleting(false)} />
     </section>

@@ -6,6 +6,7 @@ import { Gone, Waiting } from "../component/layout/empty.tsx";
 import { type Tab, tabs } from "../search.ts";
 import { useKeys } from "../component/keyboard.ts";
 import { stateWord } from "../format.ts";
+import { setTitle } from "../title.ts";
 import { Asks } from "./asks.tsx";
 import { Checks } from "./checks.tsx";
 import { Conversation } from "./conversation/tab.tsx";
@@ -13,6 +14,7 @@ import { Events } from "./events.tsx";
 import { MessageBox } from "./message-box.tsx";
 import { Header } from "./header.tsx";
 import { useLog } from "./conversation/use-log.ts";
+import { Result } from "./result/result.tsx";
 import { Slices } from "./slices.tsx";
 import { TabBar, TabPanel } from "./tabs.tsx";
 
@@ -55,18 +57,24 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
     },
     [taskID],
   );
-  const tab = search.tab ?? "conversation";
+  const ended = board !== undefined && board.task.lifecycleStatus !== "active";
+  // An ended Task opens on its result; whoever chose another tab stays there.
+  const first: Tab = ended && search.session === undefined ? "result" : "conversation";
+  const tab = search.tab === undefined || (search.tab === "result" && !ended) ? first : search.tab;
   const go = (next: Tab, session?: string) =>
     void navigate({
       search: ({ project }) => ({
         ...(project === undefined ? {} : { project }),
-        ...(next === "conversation" ? {} : { tab: next }),
+        ...(next === (ended ? "result" : "conversation") ? {} : { tab: next }),
         ...(session === undefined ? {} : { session }),
       }),
       replace: true,
     });
   useKeys({
-    ...Object.fromEntries(tabs.map((name, index) => [String(index + 1), () => go(name)])),
+    ...Object.fromEntries(tabs.slice(1).map((name, index) => [String(index + 1), () => go(name)])),
+    r: () => {
+      if (ended) go("result");
+    },
     m: (event) => {
       event.preventDefault();
       document.getElementById("message")?.focus();
@@ -75,7 +83,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
   const task = board?.task;
   const word = task === undefined ? "" : stateWord(task);
   useEffect(() => {
-    if (task !== undefined) document.title = `${word}: ${task.title} · Sortie`;
+    if (task !== undefined) setTitle(`${word}: ${task.title}`);
   }, [task, word]);
   const errors = useMemo(
     () => board?.checks.filter(({ state }) => state === "failed" || state === "error").length ?? 0,
@@ -98,12 +106,14 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       <p role="status" className="sr-only">
         {`Task: ${word}`}
       </p>
-      <Header board={board} />
+      <Header board={board} log={log} told={tab === "result"} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
-        <Slices task={task} />
+        {/* The result tells what one slice came to. */}
+        {(tab !== "result" || task.goals.length > 1) && <Slices task={task} />}
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <TabBar
             tab={tab}
+            ended={ended}
             onTab={go}
             counts={{
               changes: board.git.diffStat?.files ?? 0,
@@ -113,6 +123,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
             alarms={{ checks: errors }}
           />
           <TabPanel tab={tab}>
+            {tab === "result" && <Result board={board} onTab={go} />}
             {tab === "conversation" && (
               <Conversation log={log} read={read} session={session} onAll={() => go("conversation")} active={active} />
             )}
@@ -146,11 +157,12 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
               active={active}
               onSend={async (message) => {
                 const query = { directory: task.directory };
-                const { disposition } = await ask(
+                const { disposition, readers } = await ask(
                   client.task.message({ path: { taskID }, query, body: { source: "web", ...message } }),
                 );
                 refresh();
-                return sent[disposition];
+                const also = readers.slice(1).map(({ agent }) => agent);
+                return also.length === 0 ? sent[disposition] : `${sent[disposition]}, by ${also.join(", ")} too`;
               }}
             />
           </div>

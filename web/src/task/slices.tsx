@@ -19,9 +19,9 @@ const standOf = ({ settlement, execution }: Goal): Stand =>
 const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> = {
   accepted: { icon: CircleCheck, tone: "text-done", words: "Accepted" },
   dropped: { icon: CircleSlash, tone: "text-soft", words: "Dropped" },
-  running: { icon: LoaderCircle, tone: "text-run", words: "Under way" },
+  running: { icon: LoaderCircle, tone: "text-run", words: "In progress" },
   finished: { icon: CircleDashed, tone: "text-need", words: "Not accepted yet" },
-  waiting: { icon: CircleDashed, tone: "text-faint", words: "Not begun" },
+  waiting: { icon: CircleDashed, tone: "text-faint", words: "Not started" },
 };
 
 const Stale = () => <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale</span>;
@@ -88,7 +88,7 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
               )}
             </Part>
           )}
-          <Part label="Evidence, seen by the service">
+          <Part label="Evidence">
             {evidence.length === 0 ? (
               <p className="text-faint">None yet</p>
             ) : (
@@ -122,22 +122,20 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
               )}
             </Part>
           )}
-          <Part label="Settlement">
-            <p className="text-soft">
-              {settlement.state === "open"
-                ? "Open"
-                : settlement.state === "accepted"
-                  ? "Accepted by the service"
-                  : "Dropped"}
-              {settlement.commit !== null && (
-                <>
-                  {" "}
-                  on <code className="font-mono text-xs">{short(settlement.commit)}</code>
-                </>
-              )}
-              {execution.attempts > 1 && `, ${count(execution.attempts, "attempt")}`}
-            </p>
-          </Part>
+          {settlement.state !== "open" && (
+            <Part label="Settlement">
+              <p className="text-soft">
+                {settlement.state === "accepted" ? "Accepted by the service" : "Dropped"}
+                {settlement.commit !== null && (
+                  <>
+                    {" "}
+                    on <code className="font-mono text-xs">{short(settlement.commit)}</code>
+                  </>
+                )}
+                {execution.attempts > 1 && `, ${count(execution.attempts, "attempt")}`}
+              </p>
+            </Part>
+          )}
         </div>
       </details>
     </li>

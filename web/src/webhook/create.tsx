@@ -4,7 +4,7 @@ import type { MessageType } from "../../../src/protocol/webhook.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Labelled } from "../component/form/field.tsx";
 import { copy } from "../component/layout/toast.tsx";
-import { nameOf } from "../format.ts";
+import { nameOf } from "../place.ts";
 
 /** The form for a new webhook; its secret is shown only once. */
 

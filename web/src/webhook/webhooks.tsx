@@ -10,7 +10,8 @@ import { StateMark } from "../component/text/state.tsx";
 import { Ago } from "../component/text/time.tsx";
 import { say } from "../component/layout/toast.tsx";
 import { useProject } from "../project.ts";
-import { duration, nameOf, type State } from "../format.ts";
+import { duration, type State } from "../format.ts";
+import { nameOf } from "../place.ts";
 import { Create } from "./create.tsx";
 import { Deliveries, deliveriesOf, lastWords } from "./deliveries.tsx";
 

@@ -3,12 +3,14 @@ import type { TurnFailure } from "../../../protocol/event/conversation.ts";
 import type { EventData } from "../../../protocol/event/event.ts";
 import { checksFailed, failedOf, isDue } from "../../evidence/check.ts";
 import { waitsUntil } from "../../session/ask.ts";
-import { isChanged, type TaskState } from "../../state/task.ts";
+import { isMidway } from "../../session/session.ts";
+import { isChanged, isUnanswered, type TaskState } from "../../state/task.ts";
 import { rootOf } from "../../state/stream.ts";
 import { cancelledEnd } from "../end.ts";
 import { nextOwnCheckStep } from "./own-check.ts";
 import { nextReviewStep } from "./review.ts";
 import type { StepPolicy, Step } from "./step.ts";
+import { isProposalDue, isProposalUnseen } from "../landing.ts";
 import { gitTampered } from "../tampered.ts";
 
 /**
@@ -30,10 +32,11 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   const { setup } = state;
   if (setup?.finished?.state === "failed")
     return { kind: "settle", end: { lifecycleStatus: "failed", failure: setupFailed(setup.finished) } };
+  if (isProposalDue(state)) return { kind: "open-request" };
   if (state.landed !== null)
-    return state.reply !== null && state.input > state.reply.read
-      ? { kind: "renew" }
-      : { kind: "settle", end: { lifecycleStatus: "completed" } };
+    return isUnanswered(state) ? { kind: "renew" } : { kind: "settle", end: { lifecycleStatus: "completed" } };
+
+  if (isProposalUnseen(state)) return { kind: "see-request" };
 
   const baseline = state.checks
     .filter(isRun)
@@ -41,9 +44,10 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (baseline.length > 0 && state.reply === null) return { kind: "baseline", checks: baseline };
 
   const { reply } = state;
-  const unanswered = reply === null || state.input > reply.read;
+  if (state.revertOf?.tried === false && state.cancel === null) return { kind: "revert" };
+  const unanswered = isUnanswered(state);
   const wrapUp = state.cancel !== null;
-  if (reply?.finish === "calls" || reply?.finish === "length" || (unanswered && !wrapUp)) {
+  if (isMidway(reply) || (unanswered && !wrapUp)) {
     if (state.deferred !== null) return { kind: "wait" };
     if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
     if (state.cancel === null) return { kind: "settle", end: { lifecycleStatus: "failed", failure: rules.stop } };

@@ -20,6 +20,8 @@ export type Step =
   /** Run checks with `baseline: true` on the base tree, before the work. */
   | { kind: "baseline"; checks: RunCheck[] }
   | { kind: "turn"; last: boolean }
+  /** Take back what another Task landed, and commit that. */
+  | { kind: "revert" }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
   /** Commit the tree on disk to the Task's branch. */
@@ -44,6 +46,10 @@ export type Step =
   | { kind: "revise"; slices: Slice[]; failed: CheckRun[] }
   | { kind: "accept"; slices: string[] }
   | { kind: "land" }
+  /** Open the pull request of what landed, or bring it up to date. */
+  | { kind: "open-request" }
+  /** Ask what became of the pull request, before a follow-up works on its branch. */
+  | { kind: "see-request" }
   /** Install the squad that this Task produced, instead of a landing. */
   | { kind: "install" }
   | { kind: "settle"; end: End };

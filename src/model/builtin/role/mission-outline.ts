@@ -18,6 +18,7 @@ export type Outline = { items: Item[]; rosters: Roster[]; problems: string[] };
 
 const numbered = /^(\d{1,3})[.)]\s+(.+)$/;
 const box = /^[-*+]\s+\[[ xX]?\]\s+(.+)$/;
+const bullet = /^[-*+]\s+/;
 const heading = /^#{1,6}\s+(.+)$/;
 const fence = /^\s*(`{3,}|~{3,})/;
 const rosterHead = /^\s*squad\s+`?([a-z0-9]+(?:-[a-z0-9]+)*)`?\s*:\s*$/i;
@@ -37,7 +38,7 @@ export const outlineOf = (text: string): Outline => {
   }
   const items = found.map(({ head, body }) => itemOf(head, body));
   const whole = lines.join("\n").trim();
-  if (items.length === 0 && whole !== "") items.push(itemOf(firstLine(whole), whole.split("\n")));
+  if (items.length === 0 && whole !== "") items.push(itemOf(firstLine(whole).replace(bullet, ""), whole.split("\n")));
   for (const [index, { after }] of items.entries())
     for (const number of after)
       if (number < 1 || number > items.length || number === index + 1)

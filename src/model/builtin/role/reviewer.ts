@@ -29,8 +29,14 @@ export const review = (text: string): Call => {
 /** Removes the marker of foreign text. */
 const undo = (text: string): string => text.replace(/^<data [^\n]*>\n/, "").replace(/\n<\/data>$/, "");
 
+/** What was red before the work is not its fault. */
+const tooBefore = ", before the work, too";
+const onBase = /, (passed|failed|could not run) before the work\b.*$/;
+
 const judge = ({ acceptance, evidence }: JudgedPart, blocks: ReadonlyMap<string, string>, diff: string): Verdict => {
-  const red = evidence.filter((line) => /^check: .* (failed|error)\b/.test(line));
+  const red = evidence.filter(
+    (line) => /^check: .* (failed|error)\b/.test(line.replace(onBase, "")) && !line.endsWith(tooBefore),
+  );
   if (red.length > 0) return { verdict: "rejected", notes: red.join("; ") };
   if (acceptance.length === 0)
     return evidence.some((line) => line.startsWith("change: "))
@@ -53,7 +59,7 @@ const judgeOne = (
 ): Verdict => {
   const check = /^`(.+)` passes$/.exec(criterion)?.[1];
   if (check !== undefined)
-    return evidence.includes(`check: ${check} passed`)
+    return evidence.some((line) => line === `check: ${check} passed` || line.startsWith(`check: ${check} passed, `))
       ? { verdict: "accepted", notes: `${check} passed.` }
       : { verdict: "rejected", notes: `The evidence does not show that ${check} passed.` };
   const path = [...blocks.keys()].find((each) => asItsBlock(each) === criterion);

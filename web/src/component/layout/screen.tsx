@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from "react";
+import { setTitle } from "../../title.ts";
 
 /** A screen with a heading and margins. */
 export const Screen = ({
@@ -13,7 +14,7 @@ export const Screen = ({
   children: ReactNode;
 }) => {
   useEffect(() => {
-    document.title = `${title} · Sortie`;
+    setTitle(title);
   }, [title]);
   return (
     <div className="mx-auto flex w-full max-w-5xl flex-col gap-6 px-4 py-6 sm:px-8 sm:py-10">

@@ -30,9 +30,13 @@ export const useNow = (ticks = true): number => {
 /** How long something took, or has taken so far. */
 export const Elapsed = ({ from, to }: { from: string | null; to: string | null }) => {
   const present = useNow(to === null && from !== null);
-  if (from === null) return <span>not begun</span>;
+  if (from === null) return <span>not started</span>;
   const begun = Date.parse(from);
-  return <span className="tabular">{to === null ? ticking(present - begun) : duration(Date.parse(to) - begun)}</span>;
+  return (
+    <span className="tabular shrink-0 whitespace-nowrap">
+      {to === null ? ticking(present - begun) : duration(Date.parse(to) - begun)}
+    </span>
+  );
 };
 
 export const Ago = ({ at }: { at: string | number }) => {

@@ -11,9 +11,23 @@ const Text = ({ label, value }: { label: string; value: unknown }) => (
   </pre>
 );
 
-/** Whether an argument is already visible in the call's own line, or in its result. */
-const isToldElsewhere = (call: Call, name: string): boolean =>
-  name === "path" || (call.tool === "edit" && name === "edits" && call.state === "ok");
+/** The replacements of an edit, as a diff has them. */
+const replaced = (edits: unknown): unknown =>
+  Array.isArray(edits)
+    ? edits
+        .map(({ old, new: fresh }: { old?: unknown; new?: unknown }) =>
+          ["@@ @@", ...marked("-", old), ...marked("+", fresh)].join("\n"),
+        )
+        .join("\n")
+    : edits;
+
+const marked = (sign: string, text: unknown): string[] =>
+  typeof text === "string" && text !== ""
+    ? text
+        .replace(/\n$/, "")
+        .split("\n")
+        .map((line) => `${sign}${line}`)
+    : [];
 
 export const Arguments = ({ call }: { call: Call }) => {
   const { input } = call;
@@ -24,11 +38,12 @@ export const Arguments = ({ call }: { call: Call }) => {
   return (
     <>
       {all
-        .filter(([name]) => !isToldElsewhere(call, name))
+        // The path is in the call's own line.
+        .filter(([name]) => name !== "path")
         .map(([name, value]) => (
           <div key={name} className="flex flex-col gap-1">
             <span className="label">{name}</span>
-            <Text label={`Input, ${name}`} value={value} />
+            <Text label={`Input, ${name}`} value={call.tool === "edit" && name === "edits" ? replaced(value) : value} />
           </div>
         ))}
     </>

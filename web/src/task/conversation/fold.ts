@@ -98,6 +98,7 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "mission.finished":
       return frame.data.outcome === "blocked" ? "warn" : "good";
     case "landing.finished":
+    case "landing.proposed":
     case "slice.settled":
     case "squad.reconciled":
     case "squad.installed":

@@ -16,6 +16,8 @@ export type Log = {
   saying(): ReadonlyMap<string, Saying>;
   /** What a running call has written so far. */
   output(callID: string): string | undefined;
+  /** How many lines the running calls have written since the page follows them. */
+  lines(): number;
   /** Whether older frames are being loaded, or that failed. */
   older(): "loading" | "failed" | "none";
   /** How many frames were read so far; older ones are inserted all at once. */
@@ -43,7 +45,7 @@ export const createLog = (page: Page): Log => {
   let read = 0;
   let conversation = createConversation();
   const saying = new Map<string, Saying>();
-  const outputs = new Map<string, string>();
+  const outputs = new Map<string, { text: string; lines: number }>();
 
   const changed = () => {
     version += 1;
@@ -90,7 +92,8 @@ export const createLog = (page: Page): Log => {
     frames: () => frames,
     items: () => conversation.items(),
     saying: () => saying,
-    output: (callID) => outputs.get(callID),
+    output: (callID) => outputs.get(callID)?.text,
+    lines: () => [...outputs.values()].reduce((sum, { lines }) => sum + lines, 0),
     older: () => older,
     read: () => Math.max(read, frames.length),
     add(more) {
@@ -107,7 +110,11 @@ export const createLog = (page: Page): Log => {
           }
           case "tool.output": {
             const { callID, text } = frame.data;
-            outputs.set(callID, `${outputs.get(callID) ?? ""}${text}`.slice(-outputLength));
+            const now = outputs.get(callID) ?? { text: "", lines: 0 };
+            outputs.set(callID, {
+              text: `${now.text}${text}`.slice(-outputLength),
+              lines: now.lines + text.split("\n").length - 1,
+            });
             break;
           }
           case "task.snapshot":

@@ -8,6 +8,11 @@ export const resultKey = (run: Run, workspace: Workspace, spec: RunCheck, tree: 
   const { directory } = run.state();
   const { tier, network } = run.sandbox;
   const definition = isCommand(spec) ? [spec.run, spec.cwd, spec.env, spec.expect, spec.timeoutSeconds] : spec;
-  const parts = [directory, tree, definition, workspace.dependencyStamp(), run.setup ?? null, tier, network];
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  return hashOf([directory, tree, definition, workspace.dependencyStamp(), run.setup ?? null, tier, network]);
 };
+
+/** Names the last result that a project's check had before a change, whatever the tree was. */
+export const projectKey = (run: Run, spec: RunCheck): string =>
+  hashOf(["on the base", run.state().directory, isCommand(spec) ? [spec.run, spec.timeoutSeconds] : spec]);
+
+const hashOf = (parts: readonly unknown[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");

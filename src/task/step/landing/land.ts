@@ -1,12 +1,13 @@
-import { hasSnapshot } from "../../domain/state/task.ts";
-import type { TurnFailure } from "../../protocol/event/conversation.ts";
-import type { LandingPlan, Refusal, Workspace } from "../../workspace/workspace.ts";
-import type { Commit } from "../../workspace/object/commit.ts";
+import { hasSnapshot } from "../../../domain/state/task.ts";
+import type { TurnFailure } from "../../../protocol/event/conversation.ts";
+import type { LandingPlan, Refusal, Workspace } from "../../../workspace/workspace.ts";
+import type { Commit } from "../../../workspace/object/commit.ts";
 import { type Conflict, returnConflict } from "./conflict.ts";
-import type { Run } from "../run.ts";
-import { settle } from "./settle.ts";
-import { messageFor } from "../workspace/commit.ts";
-import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../workspace/landing.ts";
+import type { Run } from "../../run.ts";
+import { settle } from "../settle.ts";
+import { messageFor } from "../../workspace/commit.ts";
+import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../../workspace/landing.ts";
+import { retitled } from "../../workspace/describe.ts";
 import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-command.ts";
 
 /**
@@ -29,7 +30,8 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   if (prepared.targetRef === null) {
     const ref = `refs/heads/${prepared.branch}`;
     const kept = run.state().unlandable;
-    await run.record([{ type: "landing.finished", data: { commit: tree.commit, tree: tree.tree, ref, kept } }], {
+    const finished = { commit: tree.commit, tree: tree.tree, ref, kept };
+    await run.record([...(await retitled(run)), { type: "landing.finished", data: finished }], {
       decidedAt: run.state().version,
     });
     return;
@@ -49,7 +51,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
 const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
   const landed = await patiently(run, () => run.workspaces.land(workspace, plan, run.signal));
   if (landed.ok) {
-    await run.record([landedEvent(run.state(), plan, landed.kept)]);
+    await run.record([...(await retitled(run)), landedEvent(run.state(), plan, landed.kept)]);
     return;
   }
   const { reason, edited = [] } = landed;
@@ -59,7 +61,7 @@ const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<
     await outrun(run, workspace, `${namedPaths(edited)} was saved each time`);
 };
 
-const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
+export const rebase = async (run: Run, workspace: Workspace, tree: Commit, retries: boolean): Promise<void> => {
   if (run.state().moves >= run.limits.landingMoves) return outrun(run, workspace);
   const rebased = await run.workspaces.rebase(workspace, tree, await messageFor(run));
   if (rebased.ok) {
@@ -124,7 +126,7 @@ const refused = async (
 };
 
 /** Reports a conflict to the agent, or fails the Task with the commands that take its work. */
-const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
+export const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
   const { branch, targetRef } = workspace.prepared;
   const most = run.limits.landingRounds;
   if (!retries || run.state().landingRound >= most) {
@@ -151,4 +153,5 @@ const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: 
   });
 };
 
-const fail = (run: Run, failure: TurnFailure): Promise<void> => settle(run, { lifecycleStatus: "failed", failure });
+export const fail = (run: Run, failure: TurnFailure): Promise<void> =>
+  settle(run, { lifecycleStatus: "failed", failure });

@@ -1,11 +1,11 @@
-import type { EventData } from "../../protocol/event/event.ts";
-import { baseSide, projectSide, taskSide } from "../../workspace/landing/conflict.ts";
-import type { MarkedRebase, Workspace } from "../../workspace/workspace.ts";
-import type { Run } from "../run.ts";
-import { messageFor } from "../workspace/commit.ts";
-import { keepSnapshot } from "../workspace/open.ts";
+import type { EventData } from "../../../protocol/event/event.ts";
+import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conflict.ts";
+import type { MarkedRebase, Workspace } from "../../../workspace/workspace.ts";
+import type { Run } from "../../run.ts";
+import { messageFor } from "../../workspace/commit.ts";
+import { keepSnapshot } from "../../workspace/open.ts";
 import { namedPaths } from "./branch-command.ts";
-import { messageFromService } from "./message.ts";
+import { messageFromService } from "../message.ts";
 
 /** Reports a conflict with the project to the agent, with both sides in the files. */
 

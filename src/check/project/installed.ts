@@ -1,0 +1,39 @@
+import { commandsIn, packageIn, scriptsOf } from "./script.ts";
+
+/** Which program of a project's own command is not there, read from what the command calls, without running it. */
+
+/** Whether a command of the project finds a program of this name. */
+export type HasProgram = (name: string) => Promise<boolean>;
+
+/** Looked for in scripts, too: every other word there may be a shell's own, or another script's. */
+const known = new Set(["npm", "npx", "pnpm", "yarn", "bun", "bunx", "deno"]);
+
+/** Scripts that look for a program themselves, or do without it. */
+const isChoosing = /\|\||\bif\b|\bwhich\b|command -v|\btype\b/;
+
+const maxDepth = 5;
+
+/**
+ * The first program that `command` cannot do without and that is not there; undefined: none is known to be missing.
+ * `manifest`: the package.json whose scripts it may run.
+ */
+export const missingIn = async (command: string, manifest: string, has: HasProgram): Promise<string | undefined> => {
+  const scripts = scriptsOf(manifest);
+  const visit = async (text: string, depth: number): Promise<string | undefined> => {
+    if (depth > maxDepth || isChoosing.test(text)) return undefined;
+    for (const { words, folder } of commandsIn(text, ".")) {
+      const [program = ""] = words;
+      const isNamed = depth === 0 ? /^[\w.+-]+$/.test(program) : known.has(program);
+      if (isNamed && !(await has(program))) return program;
+      const called = packageIn(words);
+      if (called === undefined || folder !== "." || called.folder !== ".") continue;
+      for (const name of [`pre${called.name}`, called.name, `post${called.name}`]) {
+        const script = scripts[name];
+        const found = script === undefined ? undefined : await visit(script, depth + 1);
+        if (found !== undefined) return found;
+      }
+    }
+    return undefined;
+  };
+  return visit(command, 0);
+};

@@ -1,0 +1,39 @@
+import type { ChatMessage } from "./message.ts";
+
+/** The files that calls after this one edited, in their order; none where the conversation does not hold the call. */
+export const editedAfter = (messages: readonly ChatMessage[], callID: string): string[] => {
+  const calls = messages.flatMap((message) => (message.role === "assistant" ? message.calls : []));
+  const at = calls.findIndex((call) => call.callID === callID);
+  if (at < 0) return [];
+  const done = new Set(
+    messages.flatMap((message) =>
+      message.role === "tool"
+        ? message.results.flatMap((result) => (result.outcome === "ok" ? [result.callID] : []))
+        : [],
+    ),
+  );
+  return [
+    ...new Set(
+      calls.slice(at + 1).flatMap(({ callID: id, tool, input }) => (done.has(id) ? pathsOf(tool, input) : [])),
+    ),
+  ];
+};
+
+const pathsOf = (tool: string, input: unknown): string[] => {
+  const field = (name: string): string => {
+    const value: unknown = typeof input === "object" && input !== null ? Reflect.get(input, name) : undefined;
+    return typeof value === "string" ? value : "";
+  };
+  switch (tool) {
+    case "write":
+    case "edit": {
+      // Of long arguments the beginning is there.
+      const path = field("path") || (/"path":"([^"\\]+)"/.exec(field("head"))?.[1] ?? "");
+      return path === "" ? [] : [path];
+    }
+    case "apply_patch":
+      return [...field("patch").matchAll(/^\*\*\* (?:Add|Update|Delete) File: (.+)$/gm)].map(([, path = ""]) => path);
+    default:
+      return [];
+  }
+};

@@ -1,0 +1,102 @@
+/**
+ * The lines of an output that say how it went: of a failure the first that looks like an error with what follows it, the
+ * line in which a test runner counts, and the end.
+ */
+
+/** Characters and lines that are looked at: the beginning, where causes stand, and the end. */
+const headRead = 128 * 1024;
+const tailRead = 64 * 1024;
+const headLines = 6000;
+const tailLines = 2000;
+
+const longestLine = 240;
+const longest = 1200;
+
+/** Lines of the end, of it beside something else, after the first error, and of counts. */
+const mostOfEnd = 4;
+const fewOfEnd = 2;
+const mostOfError = 4;
+const mostCounts = 6;
+
+/** Lines in which runners count: vitest and jest, node:test, mocha, pytest, go, cargo, rspec, unittest. */
+const counts = [
+  /^\s*(Test Files|Tests|Test Suites):?\s+(no tests|\d)/,
+  /^(#|ℹ) ((tests|pass|fail) \d+|(skipped|todo) [1-9]\d*)$/,
+  /^\s+\d+ (passing|failing|pending)\b/,
+  /^(=+ )?\d+ (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)\b.* in \d[\d.]*s/,
+  /^(=+ )?no tests ran in /,
+  /^(ok|FAIL|---)\s+\S+\s+(\(?\d[\d.]*s\)?|\(cached\)|\[.*\])/,
+  /^test result: /,
+  /^\d+ examples?, \d+ failures?/,
+  /^(Ran \d+ tests? in |FAILED \((failures|errors)=)/,
+];
+
+/** A count of what went wrong, which goes before others. */
+const countsFailure = /[1-9]\d* (failed|failing|failures?|errors?)\b|^(# |ℹ )fail [1-9]|FAIL/;
+
+/** What runners and compilers write before a cause, and what people write. */
+const marked =
+  /^\s*(×|✗|✕|✖|not ok\b|--- FAIL|FAIL\b|FAILED\b|E {3,}|Failures?:|panic:|fatal:|error\b)|\b\w*(Error|Exception)\b ?:|\berror( TS\d+|\[E\d+\])|^\[error\]|panicked at|: (command )?not found$|Traceback \(/i;
+const spoken = /\b(errors?|exception|fail(ed|s|ure|ures)?|cannot|could not|unable to|fatal|no such)\b/i;
+/** Passed tests may have any name, and a count of nothing is no error. */
+const harmless = /^\s*(✓|✔|√|ok\b|PASS\b|#|ℹ)|\b(0|no) (errors?|fail(ed|ures?|ing)?)\b/i;
+
+/** A row of a table: of a coverage report, which says nothing of the result. */
+const isTable = (line: string): boolean =>
+  /^[^|]*(\|[^|]*){3,}$/.test(line) || /^\s*(-+\|)+-*\s*$/.test(line) || /% coverage report from/i.test(line);
+
+/** `red`: it did not exit with 0. `suspect`: or that says little. */
+export const tellingLines = (output: string, { red, suspect = red }: { red: boolean; suspect?: boolean }): string => {
+  const whole = output.length <= headRead + tailRead;
+  const text = whole ? output : `${output.slice(0, headRead)}\n${output.slice(-tailRead)}`;
+  const all = text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.slice(0, 4 * longestLine)]));
+  const few = all.length <= headLines + tailLines;
+  const lines = few ? all : [...all.slice(0, headLines), ...all.slice(-tailLines)];
+  const counting = lines.flatMap((line, at) => (counts.some((one) => one.test(line)) ? [at] : []));
+  const failures = counting.filter((at) => countsFailure.test(lines[at] ?? "")).slice(-mostCounts);
+  const others = counting.filter((at) => !failures.includes(at)).slice(failures.length - mostCounts);
+  const error = suspect ? firstError(lines, red) : -1;
+  const cause = error < 0 ? [] : Array.from({ length: mostOfError }, (_, after) => error + after);
+  // By weight: what comes first has room.
+  const chosen = new Set([...failures, ...(failures.length < mostCounts ? others : []), ...cause]);
+  const said = lines.flatMap((line, at) => (isTable(line) ? [] : [at]));
+  for (const at of said.slice(chosen.size === 0 ? -mostOfEnd : -fewOfEnd).toReversed()) chosen.add(at);
+  return fitted(lines, [...chosen]);
+};
+
+/** The lines of it in which a test runner counts, as one. */
+export const countsIn = (text: string): string =>
+  text
+    .split("\n")
+    .flatMap((line) => (counts.some((one) => one.test(line)) ? [line.trim().replaceAll(/\s+/g, " ")] : []))
+    .join(", ");
+
+const firstError = (lines: readonly string[], red: boolean): number => {
+  const cause = lines.findIndex((line) => marked.test(line) && !harmless.test(line));
+  return cause >= 0 || !red ? cause : lines.findIndex((line) => spoken.test(line) && !harmless.test(line));
+};
+
+/** A text in whole words. */
+export const cutWords = (text: string, most: number): string => {
+  if (text.length <= most) return text;
+  const end = text.lastIndexOf(" ", most - 1);
+  return `${text.slice(0, end > most / 2 ? end : most - 1).trimEnd()}…`;
+};
+
+/** The lines at these places, with a mark where others are left out. */
+const fitted = (lines: readonly string[], byWeight: readonly number[]): string => {
+  let room = longest;
+  const shown = byWeight
+    .flatMap((at) => {
+      const text = cutWords((lines[at] ?? "").trimEnd(), longestLine);
+      room -= text.length + 3;
+      return room < 0 || at >= lines.length ? [] : [{ at, text }];
+    })
+    .toSorted((a, b) => a.at - b.at);
+  return shown
+    .flatMap(({ at, text }, index) => {
+      const before = shown[index - 1];
+      return before !== undefined && at > before.at + 1 ? ["…", text] : [text];
+    })
+    .join("\n");
+};

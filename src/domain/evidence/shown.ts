@@ -1,0 +1,123 @@
+import type { Goal } from "../../protocol/task/status.ts";
+import { needsCode } from "../contrast/verdict.ts";
+import { type CheckRun, isOfPresentFiles, type TaskState } from "../state/task.ts";
+import { onBase, specsOf } from "./check.ts";
+import { countsIn, cutWords } from "./output.ts";
+
+/** A slice's evidence as a reviewer reads it: what is of the files that it judges, and before that in a line each the rest. */
+
+type Piece = Goal["evidence"][number];
+
+/** What is known beside a piece of evidence. */
+export type About = {
+  /** Of a check, as it ran last: its name and result, and that on the base. */
+  check?: { name: string; result: CheckRun; before: CheckRun | undefined };
+  /** Of what is stale: it was seen on the files as they are, under an earlier contract. */
+  sameFiles?: boolean;
+  /** Of what is stale: files that were edited since. */
+  edited?: readonly string[];
+};
+export type ShownEvidence = Piece & { about?: About };
+
+/** Characters of a command, of a reason, and of files, in one line. */
+const longestCommand = 200;
+const longestReason = 160;
+const mostFiles = 4;
+/** Pieces of before the last change; the oldest are left out. */
+const mostOld = 8;
+
+/** `edited`: the files that were edited after a call, as far as that is known. */
+export const aboutOf = (state: TaskState, { id, kind }: Piece, edited: (callID: string) => string[]): About => {
+  const proof = state.evidence.findLast((one) => one.id === id);
+  const result = state.results[id];
+  const spec = specsOf(state).find((one) => one.id === id);
+  return {
+    ...(kind === "check" && result !== undefined && spec !== undefined && spec.kind !== "review"
+      ? { check: { name: spec.name, result, before: onBase(state, id) } }
+      : {}),
+    sameFiles: proof !== undefined && isOfPresentFiles(state, proof),
+    edited: edited(id),
+  };
+};
+
+/** The items on the files that are judged, and those of before. */
+export const evidenceLines = (evidence: readonly ShownEvidence[]): { now: string[]; before: string[] } => {
+  const present = evidence.filter(({ stale }) => !stale);
+  // The diff says what an earlier commit held.
+  const old = evidence.filter(({ stale, kind }) => stale && kind !== "change");
+  const left = old.length - mostOld;
+  return {
+    now: [...present.flatMap((piece) => (isVoid(piece) ? [] : linesOf(piece))), ...voidLines(present)],
+    before: [...(left > 0 ? [`- ${left} more, older ones`] : []), ...old.slice(-mostOld).map(oldLine)],
+  };
+};
+
+const isVoid = ({ about }: ShownEvidence): boolean => about?.check?.result.state === "error";
+
+/** Checks that could not run, by their reason: it is the same for most of them. */
+const voidLines = (evidence: readonly ShownEvidence[]): string[] => {
+  const groups = new Map<string, { names: string[]; line: (names: string) => string }>();
+  for (const { about } of evidence) {
+    if (about?.check?.result.state !== "error") continue;
+    const { name, result, before } = about.check;
+    const when =
+      before?.state === "error" ? ", before the work neither" : before === undefined ? "" : wasBefore(before);
+    const line = (names: string) =>
+      `- checks that could not run${when}: ${names}: ${cutWords(result.reason ?? "no reason is known", longestReason)}`;
+    const key = line("");
+    groups.set(key, { names: [...(groups.get(key)?.names ?? []), name], line });
+  }
+  return [...groups.values()].map(({ names, line }) => line(names.toSorted().join(", ")));
+};
+
+const wasBefore = ({ state }: CheckRun): string =>
+  ({
+    passed: ", passed before the work",
+    failed: ", failed before the work",
+    error: ", could not run before the work",
+  })[state];
+
+const linesOf = ({ kind, summary, lastLines, contrast, about }: ShownEvidence): string[] => {
+  if (contrast?.reason === needsCode) return ["- contrast: cannot tell: the tests need the new code"];
+  const onTheBase = contrast?.result === "proves" ? `on the base: ${contrast.firstLines}` : contrast?.firstLines;
+  return [
+    `- ${kind}: ${summary}${about?.check === undefined ? "" : checkWords(about.check)}`,
+    ...saidLines(lastLines ?? ""),
+    ...saidLines(onTheBase ?? ""),
+  ];
+};
+
+const checkWords = ({ result, before }: NonNullable<About["check"]>): string => {
+  const was =
+    before === undefined
+      ? ""
+      : before.state !== result.state
+        ? wasBefore(before)
+        : before.state === "failed"
+          ? ", before the work, too"
+          : "";
+  const by = result.redefined ?? [];
+  // Where it is red, its reason says so.
+  const defined =
+    by.length === 0 || result.state !== "passed" ? "" : `, also as ${by.join(", ")} had it before the work`;
+  return `${was}${result.flaky === true ? ", at its second try" : ""}${defined}`;
+};
+
+const oldLine = ({ kind, summary, lastLines, about }: ShownEvidence): string => {
+  const counts = countsIn(lastLines ?? "");
+  const [, command, exit] = /^`([\s\S]*)` (exit [\s\S]*)$/.exec(summary) ?? [];
+  const short = command === undefined ? cutWords(summary, longestCommand) : `\`${bothEnds(command)}\` ${exit}`;
+  const edited = about?.edited ?? [];
+  const files = [...edited.slice(0, mostFiles), ...(edited.length > mostFiles ? ["…"] : [])].join(", ");
+  const since =
+    about?.sameFiles === true ? "; for an earlier contract" : edited.length === 0 ? "" : `; edited since: ${files}`;
+  return `- ${kind}: ${short}${counts === "" ? "" : `: ${counts}`}${since}`;
+};
+
+const bothEnds = (command: string): string =>
+  command.length <= longestCommand
+    ? command
+    : `${command.slice(0, longestCommand / 2)} … ${command.slice(-longestCommand / 2)}`;
+
+/** What was printed, marked as such, so that no line of it looks like evidence. */
+const saidLines = (text: string): string[] => (text === "" ? [] : text.split("\n").map((line) => `  | ${line}`));

@@ -1,0 +1,55 @@
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import { isActive, type TaskState } from "../state/task.ts";
+import type { Description } from "./commit-text.ts";
+
+/** Taking back what a Task landed, by a Task of its own. */
+
+/** What can be taken back, newest first; or why there is nothing. */
+export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
+  const { isolation, landing, landings, production } = state;
+  if (isActive(state)) return { reason: "it is running" };
+  if (production !== null) return { reason: "it made a squad, and landed no files" };
+  if (isolation === "directory")
+    return { reason: "it worked in place: its edits are in no commit of the service's, so they cannot be taken back" };
+  if (landing === "branch")
+    return { reason: "its work stays on a branch of its own, and is not on a branch of the project" };
+  const commits = landings.filter(({ ref }) => !ref.startsWith(ownBranches)).map(({ commit }) => commit);
+  if (commits.length > 0) return { commits: commits.toReversed() };
+  return {
+    reason:
+      landings.length === 0
+        ? "nothing of it landed"
+        : "the project had no branch checked out, and its work stays on a branch of its own",
+  };
+};
+
+const ownBranches = "refs/heads/sortie/";
+
+/** The refusal, and the error of a Task whose revert stopped applying before it ran. */
+export const notRevertibleText = (what: string, reason: string, paths: readonly string[]): string =>
+  `${what} cannot be reverted: ${reason}${paths.length === 0 ? "" : `: ${namedPaths(paths)}`}.`;
+
+export const notRevertible = (
+  title: string,
+  { reason, paths }: { reason: string; paths: readonly string[] },
+): TurnFailure => ({
+  code: "not_revertible",
+  message: `${notRevertibleText(`"${title}"`, reason, paths)} Nothing was changed.`,
+  retryable: false,
+  remedy: "Send a message that says how to take it back by hand; the Task's agents read it.",
+});
+
+const namedPaths = (paths: readonly string[]): string =>
+  paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;
+
+/** What its agents read, should somebody write to it. */
+export const revertRequest = (title: string, taskID: string, commits: readonly string[]): string =>
+  `Revert "${title}"
+
+Take back what the Task ${taskID} landed as ${commits.join(", ")}: the files become what they would be without it, and what came later stays. The service does this itself, as \`git revert\` would.`;
+
+/** The message of the commit that takes them back. */
+export const revertDescription = (title: string, commits: readonly string[]): Description => ({
+  title: `Revert "${title}"`,
+  body: commits.map((commit) => `This reverts commit ${commit}.`).join("\n\n"),
+});

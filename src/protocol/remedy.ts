@@ -1,0 +1,30 @@
+import type { ErrorCode } from "../error.ts";
+
+/** What a caller can do about a refusal, by code; none where the message says it. */
+export const remedies: Partial<Record<ErrorCode, string>> = {
+  unauthorized: "Send the service's user and password with HTTP Basic authentication.",
+  host_not_allowed: "Use one of the service's names, or have its operator add this one to SERVICE_ALLOWED_HOSTS.",
+  origin_not_allowed: "Have the service's operator add the origin to SERVICE_ALLOWED_ORIGINS.",
+  directory_not_allowed: "Choose the directory of a project, or have the service's operator allow this one.",
+  directory_mismatch: "Send the directory that it was created with.",
+  task_settled: "Send a message to begin another attempt.",
+  task_active: "Cancel the Task, or wait until it has ended.",
+  not_revertible: "Create a Task that says how to take it back by hand.",
+  task_busy: "Wait until the Task has ended, or send the message with another `onBusy`.",
+  ask_closed: "Read `pending` again: it lists what is open.",
+  session_ended: "Read the status again: it lists the sessions that run.",
+  idempotency_key_reused: "Use a new key for another request.",
+  squad_changed: "Read the squad again and send the digest that it has now.",
+  webhook_limit: "Delete a webhook that is not needed.",
+  events_expired: "Read from the start with `after=0`.",
+  invalid_cursor: "Follow `Link` of the page before, or leave the cursor out.",
+  invalid_event_id: "Send the id of a frame that was received, or 0.",
+  attachment_too_large: "Leave the file out, and name its path in the text if it is in the project.",
+  body_too_large: "Send less: the limits are in docs/interface.md.",
+  not_a_git_worktree: "Run `git init` and commit, or choose another directory.",
+  model_not_configured: "Set a model up: `sortie model detect` says how.",
+  model_not_found: "Correct the name, or leave `model` out; `GET /models` lists what is set up.",
+  squad_not_available: "Leave the squad out to use the default one, or install it; `GET /squads` lists what there is.",
+  queue_full: "Create no more Tasks until others have ended.",
+  disk_low: "Free space on the service's disk; deleting ended Tasks helps.",
+};

@@ -1,0 +1,88 @@
+import { z } from "zod";
+import { ForgeRefused } from "../repository.ts";
+import { type Call, isExisting, isMissing, jsonOf } from "./call.ts";
+import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
+
+/** Pull requests of Gitea and Forgejo. Their clients for Node describe versions of years ago; these are five calls. */
+
+const pull = z.object({
+  number: z.number().int().positive(),
+  html_url: webURL,
+  state: z.enum(["open", "closed"]),
+  merged: z.boolean(),
+  head: z.object({ ref: z.string(), sha: z.string(), repo_id: z.number() }),
+  base: z.object({ repo_id: z.number() }),
+});
+
+type Pull = z.infer<typeof pull>;
+
+const foundOf = ({ number, html_url: url, state, merged, head }: Pull): Found => ({
+  number,
+  url,
+  state: merged ? "merged" : state,
+  head: head.sha,
+});
+
+/** Pages of open pull requests that are looked through for a branch that has a closed one, too. */
+const mostPages = 20;
+const perPage = 50;
+
+export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge => {
+  const root = `${api}/repos/${path.split("/").map(encodeURIComponent).join("/")}/pulls`;
+  const { host } = new URL(api);
+  const ask = async (
+    method: "GET" | "POST" | "PATCH",
+    url: string,
+    body: object | undefined,
+    signal: AbortSignal,
+  ): Promise<unknown> => {
+    const headers = { accept: "application/json", authorization: `token ${token}` };
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const typed = body === undefined ? headers : { ...headers, "content-type": "application/json" };
+    return jsonOf(await call({ method, url, headers: typed, ...sent }, signal), host);
+  };
+  const one = (data: unknown): Pull => {
+    const parsed = pull.safeParse(data);
+    if (!parsed.success) throw new ForgeRefused(200, `${host} answers with what is no pull request`);
+    return parsed.data;
+  };
+  const maybe = async (url: string, signal: AbortSignal): Promise<Pull | undefined> => {
+    try {
+      return one(await ask("GET", url, undefined, signal));
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  };
+
+  return {
+    async find(branch, base, signal) {
+      const any = await maybe(`${root}/${encodeURIComponent(base)}/${encodeURIComponent(branch)}`, signal);
+      if (any === undefined || any.state === "open") return any && foundOf(any);
+      // It answers with any one of the branch, in no order: an open one is looked for among the open ones.
+      for (let page = 1; page <= mostPages; page += 1) {
+        const url = `${root}?state=open&sort=recentupdate&limit=${perPage}&page=${page}`;
+        const data = await ask("GET", url, undefined, signal);
+        const some = Array.isArray(data) ? data.map(one) : [];
+        const open = some.find(({ head, base: { repo_id: own } }) => head.ref === branch && head.repo_id === own);
+        if (open !== undefined) return foundOf(open);
+        if (some.length === 0) break;
+      }
+      return foundOf(any);
+    },
+    async open({ title, body, branch, base }, signal) {
+      try {
+        return foundOf(one(await ask("POST", root, { title, body, head: branch, base }, signal)));
+      } catch (error) {
+        if (isExisting(error)) return "exists";
+        throw error;
+      }
+    },
+    update: async (number, { title, body }, signal) =>
+      foundOf(one(await ask("PATCH", `${root}/${number}`, { title, body }, signal))),
+    async read(number, signal) {
+      const found = await maybe(`${root}/${number}`, signal);
+      return found && foundOf(found);
+    },
+  };
+};

@@ -1,0 +1,97 @@
+import { request } from "@octokit/request";
+import { z } from "zod";
+import { ForgeRefused, RepositoryAway } from "../repository.ts";
+import { type Call, isExisting, isMissing } from "./call.ts";
+import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
+
+/** Pull requests of GitHub, by its own client. */
+
+const pull = z.object({
+  number: z.number().int().positive(),
+  html_url: webURL,
+  state: z.enum(["open", "closed"]),
+  merged_at: z.string().nullable(),
+  head: z.object({ sha: z.string() }),
+});
+
+const foundOf = (data: unknown): Found => {
+  const parsed = pull.safeParse(data);
+  if (!parsed.success) throw new ForgeRefused(200, "GitHub answers with what is no pull request");
+  const { number, html_url: url, state, merged_at: merged, head } = parsed.data;
+  return { number, url, state: merged === null ? state : "merged", head: head.sha };
+};
+
+export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forge => {
+  const [owner = "", repo = ""] = path.split("/");
+  const of = (signal: AbortSignal) => {
+    const send = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
+      const { status, headers, body } = await call(
+        {
+          method: init.method as "GET",
+          url: input instanceof Request ? input.url : input.toString(),
+          headers: init.headers as Record<string, string>,
+          body: init.body as string | undefined,
+        },
+        signal,
+      );
+      return new Response(status === 204 ? null : new Uint8Array(body), { status, headers: typeOf(headers) });
+    };
+    return request.defaults({
+      baseUrl: api,
+      headers: { authorization: `Bearer ${token}`, "x-github-api-version": "2022-11-28", "user-agent": "sortie" },
+      request: { fetch: send },
+      owner,
+      repo,
+    });
+  };
+  /** The client puts an error of its own around ours. */
+  const told = async <T>(answer: Promise<T>): Promise<T> =>
+    answer.catch((error: unknown) => {
+      const cause = error instanceof Error ? error.cause : undefined;
+      throw cause instanceof ForgeRefused || cause instanceof RepositoryAway ? cause : error;
+    });
+
+  return {
+    async find(branch, _base, signal) {
+      const { data } = await told(
+        of(signal)("GET /repos/{owner}/{repo}/pulls", {
+          owner,
+          repo,
+          head: `${owner}:${branch}`,
+          state: "all",
+          sort: "created",
+          direction: "desc",
+          per_page: 30,
+        }),
+      );
+      const all = Array.isArray(data) ? data.map(foundOf) : [];
+      return all.find(({ state }) => state === "open") ?? all[0];
+    },
+    async open({ title, body, branch, base }, signal) {
+      try {
+        const wanted = { owner, repo, title, body, head: branch, base };
+        return foundOf((await told(of(signal)("POST /repos/{owner}/{repo}/pulls", wanted))).data);
+      } catch (error) {
+        if (isExisting(error)) return "exists";
+        throw error;
+      }
+    },
+    async update(number, { title, body }, signal) {
+      const wanted = { owner, repo, pull_number: number, title, body };
+      return foundOf((await told(of(signal)("PATCH /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+    },
+    async read(number, signal) {
+      try {
+        const wanted = { owner, repo, pull_number: number };
+        return foundOf((await told(of(signal)("GET /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
+      }
+    },
+  };
+};
+
+/** The body was decoded and counted already. */
+const typeOf = (headers: Record<string, string>): Record<string, string> =>
+  headers["content-type"] === undefined ? {} : { "content-type": headers["content-type"] };

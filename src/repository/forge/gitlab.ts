@@ -1,0 +1,98 @@
+import { MergeRequests } from "@gitbeaker/core";
+import { createRequesterFn } from "@gitbeaker/requester-utils";
+import { z } from "zod";
+import { ForgeRefused } from "../repository.ts";
+import { type Call, isExisting, isMissing, jsonOf } from "./call.ts";
+import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
+
+/** Merge requests of GitLab, by the kept client of its interface. */
+
+const merge = z.object({
+  iid: z.number().int().positive(),
+  web_url: webURL,
+  state: z.enum(["opened", "closed", "locked", "merged"]),
+  sha: z.string().nullable(),
+  source_project_id: z.number().nullable(),
+  target_project_id: z.number(),
+});
+
+type Merge = z.infer<typeof merge>;
+
+/** `locked`: it is being merged just now. */
+const states = { opened: "open", locked: "open", closed: "closed", merged: "merged" } as const;
+
+const foundOf = ({ iid, web_url: url, state, sha }: Merge): Found => ({
+  number: iid,
+  url,
+  state: states[state],
+  head: sha ?? "",
+});
+
+export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forge => {
+  const { host } = new URL(api);
+  const one = (data: unknown): Merge => {
+    const parsed = merge.safeParse(data);
+    if (!parsed.success) throw new ForgeRefused(200, `${host} answers with what is no merge request`);
+    return parsed.data;
+  };
+  const of = (signal: AbortSignal) =>
+    new MergeRequests({
+      host: new URL(api).origin,
+      token,
+      requesterFn: createRequesterFn(
+        (_service, request) => Promise.resolve(request),
+        async (endpoint, options = {}) => {
+          const { method, headers, body, searchParams } = options as {
+            method: "GET";
+            headers: Record<string, string>;
+            body?: string;
+            searchParams?: string;
+          };
+          const url = `${api}/${endpoint}${searchParams === undefined ? "" : `?${searchParams}`}`;
+          const answer = await call({ method, url, headers, body }, signal);
+          return {
+            body: jsonOf(answer, host) as Record<string, unknown>,
+            headers: answer.headers,
+            status: answer.status,
+          };
+        },
+      ),
+    });
+
+  return {
+    async find(branch, _base, signal) {
+      const data: unknown = await of(signal).all({
+        projectId: path,
+        sourceBranch: branch,
+        scope: "all",
+        orderBy: "created_at",
+        sort: "desc",
+        perPage: 30,
+        maxPages: 1,
+      });
+      const own = (Array.isArray(data) ? data.map(one) : []).filter(
+        (each) => each.source_project_id === each.target_project_id,
+      );
+      const found = own.find(({ state }) => states[state] === "open") ?? own[0];
+      return found && foundOf(found);
+    },
+    async open({ title, body, branch, base }, signal) {
+      try {
+        return foundOf(one(await of(signal).create(path, branch, base, title, { description: body })));
+      } catch (error) {
+        if (isExisting(error)) return "exists";
+        throw error;
+      }
+    },
+    update: async (number, { title, body }, signal) =>
+      foundOf(one(await of(signal).edit(path, number, { title, description: body }))),
+    async read(number, signal) {
+      try {
+        return foundOf(one(await of(signal).show(path, number)));
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
+      }
+    },
+  };
+};

@@ -1,0 +1,224 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ServiceError } from "../error.ts";
+import { createGit, type CreateGitOptions, type Git } from "../workspace/git/git.ts";
+import { measureUsage } from "../workspace/usage/measure.ts";
+import type { Remote, RemoteGit } from "./remote-git.ts";
+import { type Fetched, RepositoryAway, type RepositoryPlace } from "./repository.ts";
+
+/** The bare mirror of a repository, and the files of its refs. */
+
+export type MirrorLimits = {
+  /** For one fetch, in seconds. */
+  fetchSeconds: number;
+  /** Of one mirror, in bytes. */
+  mirrorBytes: number;
+};
+
+const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
+
+/** How often a running fetch is measured, in milliseconds. */
+const lookMs = 2000;
+
+export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOptions; limits: MirrorLimits }) => {
+  const { remoteGit, limits } = options;
+  const timeoutMs = limits.fetchSeconds * 1000;
+
+  /** git on the mirror's objects and refs. */
+  const objectsOf = ({ mirror }: RepositoryPlace): Git =>
+    createGit(mirror, { ...options.git, toplevel: mirror, gitDir: mirror });
+
+  /** Made by hand, without templates: no hooks, and no settings but these. */
+  const ensure = ({ mirror }: RepositoryPlace): void => {
+    if (existsSync(join(mirror, "HEAD"))) return;
+    for (const folder of ["objects/info", "objects/pack", "refs/heads", "refs/tags"])
+      mkdirSync(join(mirror, folder), { recursive: true, mode: 0o700 });
+    writeFileSync(join(mirror, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
+    // The last: with it git sees a repository.
+    writeFileSync(join(mirror, "HEAD"), "ref: refs/heads/main\n");
+  };
+
+  /** Brings all branches and tags of the remote into the mirror. Refs of the service's own stay. */
+  const update = async (place: RepositoryPlace, remote: Remote, signal: AbortSignal): Promise<void> => {
+    ensure(place);
+    const large = new AbortController();
+    const look = setInterval(() => {
+      void measureUsage([place.mirror], place.mirror).then(
+        ({ bytes }) => {
+          if (bytes > limits.mirrorBytes) large.abort();
+        },
+        () => undefined,
+      );
+    }, lookMs);
+    const args = ["fetch", "-q", "--prune", "--force", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"];
+    const refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
+    try {
+      const until = { signal: AbortSignal.any([signal, large.signal]), timeoutMs };
+      await remoteGit.run(place.mirror, remote, [...args, place.url, ...refs], until);
+      const { bytes } = await measureUsage([place.mirror], place.mirror);
+      if (bytes > limits.mirrorBytes) large.abort();
+    } catch (error) {
+      if (!large.signal.aborted) throw error;
+    } finally {
+      clearInterval(look);
+    }
+    if (large.signal.aborted)
+      throw new ServiceError(
+        "repository_unsupported",
+        `Expected ${place.url} to take at most ${limits.mirrorBytes} bytes (repositories.mirrorBytes), got more.`,
+      );
+  };
+
+  /** The name of the remote's default branch; undefined: it has none. */
+  const defaultBranch = async (
+    place: RepositoryPlace,
+    remote: Remote,
+    signal: AbortSignal,
+  ): Promise<string | undefined> => {
+    ensure(place);
+    const args = ["ls-remote", "--symref", place.url, "HEAD"];
+    const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
+    return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout.toString("utf8"))?.[1];
+  };
+
+  /** Whether the remote had a branch of this name at the last fetch. */
+  const hasBranch = async (place: RepositoryPlace, name: string): Promise<boolean> =>
+    (await idIn(objectsOf(place), trackingOf(name))) !== undefined;
+
+  const idIn = async (git: Git, name: string): Promise<string | undefined> => {
+    const found = await git.run(["rev-parse", "--verify", "-q", "--end-of-options", `${name}^{commit}`], {
+      ok: [0, 1, 128],
+    });
+    return found.stdout.toString("latin1").trim() || undefined;
+  };
+
+  /** What the mirror has at the place's ref. */
+  const resolve = async (place: RepositoryPlace, branch: string | undefined): Promise<Fetched> => {
+    const git = objectsOf(place);
+    const name = place.ref ?? branch;
+    if (name !== undefined) {
+      const head = await idIn(git, trackingOf(name));
+      if (head !== undefined) return { commit: head, branch: `refs/heads/${name}`, tracking: trackingOf(name) };
+      const tag = await idIn(git, `refs/tags/${name}`);
+      if (tag !== undefined) return { commit: tag, branch: null, tracking: null };
+      const commit = /^[0-9a-f]{40,64}$/.test(name) ? await idIn(git, name) : undefined;
+      if (commit !== undefined) return { commit, branch: null, tracking: null };
+    }
+    throw new ServiceError(
+      "repository_unavailable",
+      name === undefined
+        ? `Expected ${place.url} to have a branch, got an empty repository.`
+        : `Expected a branch, tag or commit "${name}" in ${place.url}, got none.`,
+    );
+  };
+
+  /** What is in the tree and would be missing or wrong in the files of a Task. */
+  const expectSupported = async (place: RepositoryPlace, commit: string): Promise<void> => {
+    const git = objectsOf(place);
+    const { stdout } = await git.run(["ls-tree", "-r", "-z", "--full-tree", commit]);
+    const listed = stdout.toString("latin1");
+    if (listed.startsWith("160000 ") || listed.includes("\x00160000 "))
+      throw new ServiceError(
+        "repository_unsupported",
+        `Expected ${place.url} without submodules, got a tree with at least one.`,
+      );
+    for (const line of listed
+      .split("\0")
+      .filter((line) => line.endsWith("/.gitattributes") || line.endsWith("\t.gitattributes"))) {
+      const id = /^\d+ blob ([0-9a-f]+)\t/.exec(line)?.[1];
+      if (id === undefined) continue;
+      const { stdout: text } = await git.run(["cat-file", "blob", id]);
+      if (/^[^#\n]*\bfilter=lfs\b/m.test(text.toString("utf8")))
+        throw new ServiceError(
+          "repository_unsupported",
+          `Expected ${place.url} without files in large file storage, got .gitattributes with filter=lfs.`,
+        );
+    }
+  };
+
+  const checkedOut = ({ directory }: RepositoryPlace): string | undefined => {
+    try {
+      return readFileSync(`${directory}.commit`, "utf8").trim();
+    } catch {
+      return undefined;
+    }
+  };
+
+  /** Makes the folder hold the files of the commit. */
+  const checkOut = async (place: RepositoryPlace, commit: string): Promise<void> => {
+    if (checkedOut(place) === commit) return;
+    await expectSupported(place, commit);
+    rmSync(`${place.directory}.commit`, { force: true });
+    // What a killed git left; nobody else writes there.
+    rmSync(`${place.directory}.index.lock`, { force: true });
+    const git = createGit(place.directory, {
+      ...options.git,
+      toplevel: place.directory,
+      gitDir: place.mirror,
+      timeoutMs: 10 * 60_000,
+    });
+    const env = { GIT_INDEX_FILE: `${place.directory}.index` };
+    await git.run(["-c", "core.bare=false", "read-tree", "--reset", "-u", commit], { env });
+    await git.run(["-c", "core.bare=false", "clean", "-q", "-d", "-x", "-f", "-f"], { env });
+    writeFileSync(`${place.directory}.commit`, `${commit}\n`, { mode: 0o600 });
+  };
+
+  return {
+    objectsOf,
+    update,
+    defaultBranch,
+    hasBranch,
+    resolve,
+    checkOut,
+    checkedOut,
+    /** The commit that the remote has at one of its refs. */
+    async ask(place: RepositoryPlace, remote: Remote, ref: string, signal: AbortSignal): Promise<string | null> {
+      ensure(place);
+      const args = ["ls-remote", place.url, ref];
+      const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
+      const line = stdout
+        .toString("latin1")
+        .split("\n")
+        .find((each) => each.endsWith(`\t${ref}`));
+      return line?.slice(0, line.indexOf("\t")) ?? null;
+    },
+    /** `commit`: null removes the ref. Words of the remote where it refuses. */
+    async push(
+      place: RepositoryPlace,
+      remote: Remote,
+      { commit, ref, from }: { commit: string | null; ref: string; from: string | null },
+      signal: AbortSignal,
+    ): Promise<{ ok: true } | { ok: false; stale: boolean; words: string }> {
+      const lease = `--force-with-lease=${ref}:${from ?? ""}`;
+      const args = ["push", "--porcelain", "--no-verify", lease, place.url, `${commit ?? ""}:${ref}`];
+      const { exitCode, stdout, stderr } = await remoteGit.run(place.mirror, remote, args, {
+        signal,
+        timeoutMs,
+        ok: [0, 1],
+      });
+      if (exitCode === 0) return { ok: true };
+      const line =
+        stdout
+          .toString("utf8")
+          .split("\n")
+          .find((each) => each.startsWith("!")) ?? "";
+      const reason = /\[[^\]]*\](?: \((.*)\))?/.exec(line)?.[0] ?? "";
+      const said = stderr
+        .split("\n")
+        .filter((each) => each.startsWith("remote:"))
+        .map((each) => each.slice("remote:".length).trim())
+        .filter((each) => each !== "");
+      if (line === "" && said.length === 0) throw new RepositoryAway(stderr.trim().slice(0, 400));
+      const words = [...said, reason].join(" ").slice(0, 1000);
+      // Another one was quicker; a forge says so in its own words.
+      return {
+        ok: false,
+        stale:
+          /stale info|fetch first|non-fast-forward|cannot lock ref|failed to update ref|reference already exists/i.test(
+            `${reason} ${words}`,
+          ),
+        words,
+      };
+    },
+  };
+};

@@ -1,0 +1,173 @@
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
+import { join } from "node:path";
+import { messageOf } from "../error.ts";
+import { isPublic } from "../outbound/address.ts";
+import type { Tracker } from "../process/process.ts";
+import { shellQuote } from "../shell-quote.ts";
+import { type Author, environmentOf, settings } from "../workspace/git/hardened.ts";
+import { GitError, type GitResult, runGit } from "../workspace/git/run.ts";
+import type { Address } from "./address.ts";
+import { type Credential, credentialFile } from "./credential.ts";
+import { RepositoryAway } from "./repository.ts";
+
+/**
+ * The second profile of git: fetch, ls-remote and push, on the bare mirror alone. It may use the network, to one judged
+ * address and without redirects, and has the credentials. It never sees a work tree; the other profile sees no network.
+ */
+
+export type Remote = {
+  address: Address;
+  credential: Credential | undefined /** The operator named the host. */;
+  vouched: boolean;
+};
+
+export type RemoteGit = {
+  /** Rejects with `RepositoryAway` where the remote could not be reached or does not answer as git does. */
+  run(
+    mirror: string,
+    remote: Remote,
+    args: readonly string[],
+    options: { signal: AbortSignal; timeoutMs: number; ok?: readonly number[] },
+  ): Promise<GitResult>;
+};
+
+export const createRemoteGit = (options: {
+  /** For the files of credentials. */
+  folder: string;
+  path: string;
+  author: Author;
+  tracker: Tracker;
+  learn: (token: string) => void;
+  resolve?: (host: string) => Promise<readonly string[]>;
+}): RemoteGit => {
+  const { folder, path, author, tracker, learn, resolve = lookUp } = options;
+  return {
+    async run(mirror, remote, args, { signal, timeoutMs, ok }) {
+      const { address, credential, vouched } = remote;
+      const addresses = await judged(address, vouched, resolve);
+      using file = credential?.kind === "token" ? credentialFile(join(folder, "given"), credential, learn) : undefined;
+      const flags = [
+        "--no-pager",
+        `--git-dir=${mirror}`,
+        ...settings,
+        "-c",
+        `protocol.${address.scheme}.allow=always`,
+        ...(address.scheme === "http" || address.scheme === "https" ? httpSettings(address, addresses, timeoutMs) : []),
+        ...(file === undefined
+          ? []
+          : ["-c", `credential.helper=!f() { test "$1" = get && cat ${shellQuote(file.path)}; }; f`]),
+        // What a fetch brings is judged before it is kept; these are old mistakes of honest programs.
+        "-c",
+        "transfer.fsckObjects=true",
+        ...[
+          "badTimezone",
+          "missingSpaceBeforeDate",
+          "zeroPaddedFilemode",
+          "missingSpaceBeforeEmail",
+          "badDate",
+        ].flatMap((known) => ["-c", `fetch.fsck.${known}=ignore`]),
+      ];
+      const env = {
+        ...environmentOf(path, author),
+        GIT_ALLOW_PROTOCOL: address.scheme,
+        GIT_SSH_COMMAND: address.scheme === "ssh" ? sshCommand(address, addresses, credential) : "/bin/false",
+        GIT_SSH_VARIANT: "ssh",
+      };
+      try {
+        return await runGit(
+          mirror,
+          [...flags, ...args],
+          { env, signal, timeoutMs, idleMs: timeoutMs, ...(ok === undefined ? {} : { ok }) },
+          tracker,
+        );
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof GitError)) throw error;
+        throw new RepositoryAway(why(error), { cause: error, lasting: lasting.test(error.stderr) });
+      }
+    },
+  };
+};
+
+const lookUp = async (host: string): Promise<readonly string[]> =>
+  (await lookup(host, { all: true })).map(({ address }) => address);
+
+/** The addresses of the host, each of which may be dialled. */
+const judged = async (
+  { host }: Address,
+  vouched: boolean,
+  resolve: (host: string) => Promise<readonly string[]>,
+): Promise<readonly string[]> => {
+  const bare = host.replace(/^\[|\]$/g, "");
+  let found: readonly string[];
+  try {
+    found = isIP(bare) > 0 ? [bare] : await resolve(bare);
+  } catch (error) {
+    throw new RepositoryAway(`the name ${bare} could not be resolved (${messageOf(error)})`);
+  }
+  const open = vouched ? found : found.filter(isPublic);
+  if (open.length === 0 || open.length < found.length)
+    throw new RepositoryAway(
+      `${bare} is an address inside, which only an entry of repositories.allow that names the host opens`,
+      { lasting: true },
+    );
+  return open.slice(0, 4);
+};
+
+const httpSettings = ({ scheme, host, port }: Address, addresses: readonly string[], timeoutMs: number): string[] => {
+  const bare = host.replace(/^\[|\]$/g, "");
+  const pinned = addresses.map((address) => (address.includes(":") ? `[${address}]` : address)).join(",");
+  const at = `${bare}:${port === "" ? (scheme === "https" ? 443 : 80) : port}:${pinned}`;
+  return [
+    // The judged address and no other: no second lookup, no redirect, no proxy.
+    ...(isIP(bare) > 0 ? [] : [`http.curloptResolve=${at}`]),
+    "http.followRedirects=false",
+    "http.proxy=",
+    "http.emptyAuth=false",
+    "http.lowSpeedLimit=1",
+    `http.lowSpeedTime=${Math.max(1, Math.round(timeoutMs / 1000))}`,
+  ].flatMap((setting) => ["-c", setting]);
+};
+
+const sshCommand = (
+  { host }: Address,
+  [address = ""]: readonly string[],
+  credential: Credential | undefined,
+): string => {
+  const key = credential?.kind === "ssh" ? credential : undefined;
+  return [
+    "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o IdentityAgent=none",
+    "-o ProxyCommand=none -o PermitLocalCommand=no -o ForwardAgent=no -o ConnectTimeout=20 -o UpdateHostKeys=no",
+    `-o HostName=${address} -o HostKeyAlias=${host.replace(/^\[|\]$/g, "")} -o GlobalKnownHostsFile=/dev/null`,
+    `-o UserKnownHostsFile=${key?.knownHosts ?? "/dev/null"} -o IdentityFile=${key?.key ?? "none"}`,
+  ].join(" ");
+};
+
+/** Answers of a remote that is there: it says the same in a minute. */
+const lasting =
+  /could not read (Username|Password)|Authentication failed|Access denied|returned error: (30\d|40[134])|url base from redirection|Permission denied \(|Host key verification failed|not found|does not appear to be a git repository/i;
+
+/** In one line, without what only git's developers need. */
+const why = ({ message, stderr }: GitError): string => {
+  if (
+    /could not read (Username|Password)|Authentication failed|HTTP Basic: Access denied|returned error: 40[13]/i.test(
+      stderr,
+    )
+  )
+    return "it wants other credentials than repositories.credentials has for it";
+  if (/unable to update url base from redirection|returned error: 30\d/i.test(stderr))
+    return "it answers with a redirect, which is not followed: use the address that it names";
+  if (/Permission denied \(|Host key verification failed/i.test(stderr)) return `ssh was refused: ${lastLine(stderr)}`;
+  if (/not found|does not appear to be a git repository|returned error: 404/i.test(stderr))
+    return "there is no such repository, or the credentials do not show it";
+  return lastLine(stderr) || message;
+};
+
+const lastLine = (stderr: string): string => {
+  const lines = stderr
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => /^(fatal|error|ssh|remote):/i.test(line) || line.includes("denied"));
+  return (lines.find((line) => line.startsWith("fatal:")) ?? lines[0] ?? "").replace(/^fatal: /, "").slice(0, 400);
+};

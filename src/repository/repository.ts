@@ -1,0 +1,117 @@
+/**
+ * The port of the repository room: projects that are named by address instead of by a directory. The service keeps one
+ * bare mirror per repository, and per ref a folder with its files, which is the `directory` of everything that needs one.
+ */
+export interface Repositories {
+  /**
+   * Where a repository and ref are kept, whether they were fetched before or not. Without network. Rejects with
+   * `repository_not_allowed` what is no address, carries credentials, or is not among `repositories.allow`.
+   */
+  place(url: string, ref: string | undefined): RepositoryPlace;
+  /** The place of a directory of this room; undefined: the directory is somebody else's. */
+  at(directory: string): RepositoryPlace | undefined;
+  /** How long a Task waits for a remote that cannot be asked. */
+  readonly patienceSeconds: number;
+  /**
+   * What callers may ask for, and what they get who do not ask. `proposes`: why no pull request can be opened for this
+   * repository; undefined: one can.
+   */
+  landing(place: RepositoryPlace): {
+    allowed: readonly RemoteLanding[];
+    default: RemoteLanding;
+    proposes: string | undefined;
+  };
+  /**
+   * Brings mirror and files to what the remote has now; one fetch serves everybody who asked before it began. Rejects with
+   * `RepositoryAway` where the remote could not be asked, with `repository_unsupported` where it has what is not carried
+   * out, and with `repository_unavailable` where it has no such ref.
+   */
+  fetch(place: RepositoryPlace, signal: AbortSignal): Promise<Fetched>;
+  /** The name of the branch that a Task's result is pushed to, by the operator's template. */
+  branchFor(task: { taskID: string; title: string; at: Date }): string;
+  /** The commit that the remote has at a ref; null: it has none of this name. Rejects with `RepositoryAway`. */
+  ask(place: RepositoryPlace, ref: string, signal: AbortSignal): Promise<string | null>;
+  /**
+   * Pushes a commit of the mirror, if the remote's ref is at `from` (null: does not exist). Idempotent: whether an earlier
+   * call that was cut off got through is asked of the remote. Rejects with `RepositoryAway` while that cannot be known.
+   */
+  push(place: RepositoryPlace, change: Push, signal: AbortSignal): Promise<Pushed>;
+  /**
+   * Opens the pull request of a branch that was pushed, or brings the one that it has up to date. Idempotent: the branch
+   * tells whether an earlier call got through. Rejects with `RepositoryAway`, and with `ForgeRefused` in the forge's words.
+   */
+  propose(place: RepositoryPlace, proposal: Proposal, signal: AbortSignal): Promise<PullRequest>;
+  /** What became of a pull request. Rejects as `propose`; undefined: it is gone. */
+  proposed(place: RepositoryPlace, number: number, signal: AbortSignal): Promise<PullRequest | undefined>;
+  /** Removes a branch from the remote, if it is still at this commit. Resolves to whether it was. */
+  removeBranch(place: RepositoryPlace, at: { ref: string; commit: string }, signal: AbortSignal): Promise<boolean>;
+}
+
+export type RemoteLanding = "commit" | "branch" | "pull-request";
+
+/**
+ * `ref`: the branch (`refs/heads/…`) that was pushed, at `commit`. `ended`: an earlier pull request of it that is known to
+ * be over; null: none is.
+ */
+export type Proposal = { ref: string; commit: string; ended: number | null; title: string; body: string };
+
+/** Programs that a repository's host runs for pull requests; Forgejo is "gitea". */
+export type ForgeKind = "github" | "gitlab" | "gitea";
+
+export type PullRequest = {
+  url: string;
+  number: number;
+  state: "open" | "closed" | "merged";
+};
+
+export type RepositoryPlace = {
+  /** As the first caller gave it, in normal form: no credentials, no default port. */
+  url: string;
+  /** A branch, tag or commit; null: the remote's default branch. */
+  ref: string | null;
+  /** Real path of the bare mirror: the identity of the project. */
+  mirror: string;
+  /** Real path of the folder with the files of the ref. */
+  directory: string;
+};
+
+export type Fetched = {
+  commit: string;
+  /** The name of the remote's branch (`refs/heads/…`); null: the ref is a tag or a commit, on which nothing can land. */
+  branch: string | null;
+  /** The ref of the mirror that has the branch's commit. */
+  tracking: string | null;
+};
+
+/** `ref`: of the remote, `refs/heads/…`. */
+export type Push = { commit: string; ref: string; from: string | null };
+
+export type Pushed =
+  | { ok: true }
+  /** The remote's ref is elsewhere; null: it is gone. */
+  | { ok: false; reason: "moved"; head: string | null }
+  /** The remote refused, in its words. */
+  | { ok: false; reason: "refused"; words: string };
+
+/**
+ * The remote could not be asked. `lasting`: waiting alone does not mend it; else it is worth another try, after
+ * `retryAfterMs` where it said when.
+ */
+export class RepositoryAway extends Error {
+  readonly lasting: boolean;
+  readonly retryAfterMs: number | undefined;
+  constructor(message: string, options: ErrorOptions & { lasting?: boolean; retryAfterMs?: number | undefined } = {}) {
+    super(message, options);
+    this.lasting = options.lasting ?? false;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** The forge refused, in its words. */
+export class ForgeRefused extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}

@@ -1,0 +1,212 @@
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { createKeyedMutex } from "../async/mutex.ts";
+import { ServiceError } from "../error.ts";
+import type { Log } from "../log.ts";
+import type { Tracker } from "../process/process.ts";
+import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
+import { setRef } from "../workspace/object/ref.ts";
+import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
+import { credentialFor, type CredentialSettings, parseCredentials } from "./credential.ts";
+import { openForge } from "./forge/open.ts";
+import { forgeOf } from "./forge/place.ts";
+import { propose } from "./forge/propose.ts";
+import { createMirror } from "./mirror.ts";
+import { createPlaces } from "./place.ts";
+import { createRemoteGit, type Remote } from "./remote-git.ts";
+import { ForgeRefused, type RemoteLanding, type Repositories, type RepositoryPlace } from "./repository.ts";
+
+/** Implements the port of `repository.ts`. */
+
+/** `repositories` of config.jsonc, with its defaults. */
+export type RepositorySettings = {
+  allow: readonly string[];
+  landing: readonly RemoteLanding[];
+  /** With `{task}`, `{slug}`, `{date}`. */
+  branch: string;
+  credentials: readonly CredentialSettings[];
+  fetchSeconds: number;
+  mirrorBytes: number;
+};
+
+export type RepositoriesOptions = {
+  dataDir: string;
+  settings: RepositorySettings;
+  env: Readonly<Record<string, string | undefined>>;
+  tracker: Tracker;
+  /** Is told each token before it is used, so that no text that the service writes shows it. */
+  learn: (token: string) => void;
+  path?: string;
+  author?: Author;
+  resolve?: (host: string) => Promise<readonly string[]>;
+  log: Log;
+};
+
+/** A text is what is wrong with the settings, in words for the operator. */
+export const problemOf = (
+  { allow, credentials, branch, landing }: RepositorySettings,
+  env: RepositoriesOptions["env"],
+): string | undefined => {
+  const wrong = allow.findIndex((entry) => parsePattern(entry) === undefined);
+  if (wrong >= 0) return `allow.${wrong}: expected scheme://host/path, got "${allow[wrong]}"`;
+  if (landing.length === 0) return "landing: expected at least one of pull-request, branch, commit, got none";
+  if (!branch.includes("{task}"))
+    return `branch: expected {task} in it, so that each Task has its own, got "${branch}"`;
+  const parsed = parseCredentials(credentials, env);
+  return typeof parsed === "string" ? parsed : undefined;
+};
+
+export const createRepositories = (options: RepositoriesOptions): Repositories => {
+  const { dataDir, settings, env, tracker, log } = options;
+  const path = options.path ?? defaultPath;
+  const author = options.author ?? defaultAuthor;
+  const folder = join(dataDir, "repositories");
+  const places = createPlaces(folder);
+  // Credentials of calls that a killed service made.
+  rmSync(join(folder, "given"), { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const allowed = settings.allow.map(parsePattern).filter((pattern): pattern is Pattern => pattern !== undefined);
+  const parsed = parseCredentials(settings.credentials, env);
+  const credentials = typeof parsed === "string" ? [] : parsed;
+  const remoteGit = createRemoteGit({
+    folder,
+    path,
+    author,
+    tracker,
+    learn: options.learn,
+    ...(options.resolve === undefined ? {} : { resolve: options.resolve }),
+  });
+  const mirror = createMirror({ remoteGit, git: { path, author, tracker }, limits: settings });
+  const alone = createKeyedMutex();
+
+  const remoteOf = ({ url }: Pick<RepositoryPlace, "url">): Remote => {
+    const address = parseAddress(url);
+    const entries = allowed.filter((pattern) => pattern.matches(address));
+    if (entries.length === 0)
+      throw new ServiceError(
+        "repository_not_allowed",
+        settings.allow.length === 0
+          ? "This service works in directories of its machine alone: its operator lists no repositories (`repositories.allow` in config.jsonc)."
+          : `Expected a repository that the operator allows (repositories.allow), got ${url}.`,
+      );
+    return {
+      address,
+      credential: credentialFor(credentials, address),
+      vouched: entries.some(({ namesHost }) => namesHost),
+    };
+  };
+
+  const forgeAt = async (place: RepositoryPlace) => {
+    const remote = remoteOf(place);
+    const { address, credential, vouched } = remote;
+    const forge = forgeOf(address, credential);
+    if ("problem" in forge)
+      throw new ForgeRefused(0, `No pull request can be opened for ${place.url}: ${forge.problem}.`);
+    const at = forge.place();
+    options.learn(at.token);
+    const named = vouched || (credential?.kind === "token" && credential.api !== undefined);
+    return { remote, forge: await openForge(forge.kind, at, { vouched: named, resolve: options.resolve }) };
+  };
+
+  /** Updates of mirrors: the one that runs, and the one that begins after it. */
+  const running = new Map<string, Promise<void>>();
+  const next = new Map<string, Promise<void>>();
+  const whole = new AbortController().signal;
+
+  const begin = (place: RepositoryPlace, remote: Remote): Promise<void> => {
+    const update = mirror.update(place, remote, whole).finally(() => running.delete(place.mirror));
+    running.set(place.mirror, update);
+    return update;
+  };
+
+  /** Everybody who asks while a fetch runs shares the one that begins after it: what it brings is newer than their asking. */
+  const update = (place: RepositoryPlace, remote: Remote): Promise<void> => {
+    const now = running.get(place.mirror);
+    if (now === undefined) return begin(place, remote);
+    const waiting =
+      next.get(place.mirror) ??
+      now
+        .catch(() => undefined)
+        .then(() => {
+          next.delete(place.mirror);
+          return begin(place, remote);
+        });
+    next.set(place.mirror, waiting);
+    return waiting;
+  };
+
+  return {
+    place(url, ref) {
+      const address = parseAddress(url);
+      const place = places.placeOf(address, ref === undefined ? null : parseRef(ref));
+      remoteOf(place);
+      places.keep(place);
+      return place;
+    },
+    at: (directory) => places.at(directory),
+    patienceSeconds: settings.fetchSeconds,
+    landing(place) {
+      const { address, credential } = remoteOf(place);
+      const forge = forgeOf(address, credential);
+      const proposes = "problem" in forge ? forge.problem : undefined;
+      const usual = (["pull-request", "branch", "commit"] as const).find(
+        (each) => settings.landing.includes(each) && (each !== "pull-request" || proposes === undefined),
+      );
+      return { allowed: settings.landing, default: usual ?? "branch", proposes };
+    },
+    branchFor({ taskID, title, at }) {
+      const words = title.toLowerCase().split(/[^a-z0-9]+/);
+      const slug = words
+        .filter((word) => word !== "")
+        .reduce((name, word) => (name.length + word.length < 40 ? `${name}-${word}` : name), "")
+        .slice(1);
+      return settings.branch
+        .replaceAll("{task}", taskID)
+        .replaceAll("{slug}", slug || "task")
+        .replaceAll("{date}", at.toISOString().slice(0, 10));
+    },
+    async fetch(place, signal) {
+      const remote = remoteOf(place);
+      const branch = place.ref === null ? mirror.defaultBranch(place, remote, signal) : undefined;
+      const [named] = await Promise.all([branch, update(place, remote)]);
+      signal.throwIfAborted();
+      const fetched = await mirror.resolve(place, named);
+      using _alone = await alone(place.directory, signal);
+      await mirror.checkOut(place, fetched.commit);
+      log.debug({ repository: place.url, commit: fetched.commit }, "fetched");
+      return fetched;
+    },
+    ask: (place, ref, signal) => mirror.ask(place, remoteOf(place), ref, signal),
+    async push(place, { commit, ref, from }, signal) {
+      const remote = remoteOf(place);
+      const done = async () => {
+        const tracking = ref.replace(/^refs\/heads\//, "refs/remotes/origin/");
+        await setRef({ commonDir: place.mirror, git: mirror.objectsOf(place) }, tracking, commit);
+        return { ok: true } as const;
+      };
+      const pushed = await mirror.push(place, remote, { commit, ref, from }, signal);
+      if (pushed.ok) return done();
+      const head = await mirror.ask(place, remote, ref, signal);
+      if (head === commit) return done();
+      if (pushed.stale || head !== from) return { ok: false, reason: "moved", head };
+      return { ok: false, reason: "refused", words: pushed.words };
+    },
+    async propose(place, proposal, signal) {
+      const { forge, remote } = await forgeAt(place);
+      const known = place.ref !== null && (await mirror.hasBranch(place, place.ref)) ? place.ref : undefined;
+      const base = known ?? (await mirror.defaultBranch(place, remote, signal));
+      if (base === undefined) throw new ForgeRefused(0, `${place.url} has no branch to propose the change for`);
+      return propose(forge, base, proposal, signal);
+    },
+    async proposed(place, number, signal) {
+      const found = await (await forgeAt(place)).forge.read(number, signal);
+      return found && { url: found.url, number: found.number, state: found.state };
+    },
+    async removeBranch(place, { ref, commit }, signal) {
+      const remote = remoteOf(place);
+      if ((await mirror.ask(place, remote, ref, signal)) !== commit) return false;
+      const { ok } = await mirror.push(place, remote, { commit: null, ref, from: commit }, signal);
+      return ok;
+    },
+  };
+};

@@ -1,0 +1,75 @@
+import type { Opening } from "../../agent/session.ts";
+import { staysOnBranch } from "../../domain/state/task.ts";
+import { branchName } from "../../domain/task/landing.ts";
+import { truncateMiddle } from "../../tool/result.ts";
+import type { Run } from "../run.ts";
+
+/**
+ * The system prompt of the Orchestrator's first request is that of all its requests, so that a provider's cache holds over
+ * a follow-up. What has changed since is said before the message that begins the next attempt.
+ */
+export const createOpening =
+  (run: Run) =>
+  async (now: string): Promise<Opening> => {
+    const { system: ref, model } = run.state();
+    // Rules have no cache, and read the message itself, as their instructions.
+    if (model.startsWith("builtin/")) return { system: now, isNew: false };
+    const bytes = ref === null ? undefined : await run.store.blobs.get(ref.sha256);
+    const kept = bytes?.toString("utf8");
+    const first = run.chat.unread.find(({ message }) => message.summary === undefined)?.message;
+    if (first !== undefined) {
+      const news =
+        first.retried === true
+          ? [await attemptBefore(run)]
+          : [...landedSince(run), ...(first.restarted === true ? changedSince(kept ?? now, now) : [])];
+      if (news.length > 0) first.before = `[From the service: ${news.join(" ")}]`;
+    }
+    return { system: kept ?? now, isNew: ref === null };
+  };
+
+/** How the attempt before a retry ended, and where its work is. */
+const attemptBefore = async (run: Run): Promise<string> => {
+  // Its files make way first: then it is known whether it made anything.
+  await run.workspace();
+  const { workspace, isolation } = run.state();
+  const [end] = await run.store.read(run.stream, { types: ["task.settled"], last: true, limit: 1 });
+  const { lifecycleStatus, error = "" } = end?.type === "task.settled" ? end.data : { lifecycleStatus: "failed" };
+  const why = error === "" ? "" : `: ${truncateMiddle(error, "the rest is not shown", longestError)}`;
+  const made =
+    isolation === "directory"
+      ? "What it changed is in your files."
+      : workspace?.before === undefined
+        ? "It left no changes."
+        : `What it changed is on the branch ${workspace.before}, and not in your files: they are the project's as it is now.`;
+  return `This was tried before, by an attempt that ${lifecycleStatus === "cancelled" ? "was cancelled" : lifecycleStatus}${why}${/[.!?]$/.test(why) ? "" : "."} ${made}`;
+};
+
+const longestError = 1000;
+
+/** What landed since the agent's last reply. */
+const landedSince = ({ state, chat }: Run): string[] => {
+  const last = chat.said.findLast((message) => message.role === "assistant")?.version ?? Number.POSITIVE_INFINITY;
+  // A branch of the Task's own holds one commit of the whole: the next one replaces it.
+  const landing = staysOnBranch(state()) ? undefined : state().landings.findLast(({ version }) => version > last);
+  return landing === undefined
+    ? []
+    : [
+        `Your work so far landed as ${landing.commit.slice(0, 12)} on ${branchName(landing.ref)}; the next commit holds what you change from now on.`,
+      ];
+};
+
+const longestNews = 2000;
+
+/** Lines that the prompt would have now, and had not. The project's words are named, not repeated. */
+const changedSince = (kept: string, now: string): string[] => {
+  const [ours = "", theirs] = now.split(conventions);
+  const known = new Set(kept.split("\n"));
+  const lines = ours.split("\n").filter((line) => line !== "" && !known.has(line));
+  const changed =
+    theirs !== undefined && !kept.includes(theirs) ? ["The project's conventions have changed: read them."] : [];
+  if (lines.length === 0) return changed;
+  const text = truncateMiddle(lines.join("\n"), "the rest is not shown", longestNews);
+  return [...changed, `Of what you were told, this is different now:\n${text}`];
+};
+
+const conventions = "\n\nThe project's conventions. ";

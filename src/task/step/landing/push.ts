@@ -1,0 +1,99 @@
+import { messageOf } from "../../../error.ts";
+import type { EventData } from "../../../protocol/event/event.ts";
+import { RepositoryAway, type RepositoryPlace } from "../../../repository/repository.ts";
+import { LandingUnfinished } from "../../../workspace/error.ts";
+import type { Workspace } from "../../../workspace/workspace.ts";
+import type { Run } from "../../run.ts";
+import { landedEvent } from "../../workspace/landing.ts";
+import { repositoryPlace, throughAbsence } from "../../workspace/repository.ts";
+import { fail, meet, rebase } from "./land.ts";
+
+/**
+ * Lands the checked tree in a repository: its branch moves to the commit, if it is where the work began, or the Task's own
+ * branch does. `landing.started` is the point of no return: after it, whether the push got through is asked of the remote.
+ */
+export const push = async (run: Run, retries: boolean): Promise<void> => {
+  const workspace = await run.workspace();
+  await run.landingTurn();
+  const place = repositoryPlace(run);
+  const { landingStarted, tree, workspace: prepared, conflicts, pushed } = run.state();
+  if (landingStarted !== null) return roll(run, workspace, place, landingStarted);
+  if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to push.");
+  const unresolved = await run.workspaces.unresolved(workspace, conflicts);
+  if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+
+  const target = await throughAbsence(run, async () => {
+    if (prepared.targetRef === null)
+      return { ref: pushed?.ref ?? (await freeBranch(run, place)), from: pushed?.commit ?? null, moved: false };
+    const fetched = await run.repositories.fetch(place, run.signal);
+    const ref = prepared.targetRef.replace(/^refs\/remotes\/origin\//, "refs/heads/");
+    return { ref, from: prepared.baseCommit, moved: fetched.commit !== prepared.baseCommit };
+  }).catch((error: unknown) => {
+    if (error instanceof RepositoryAway) return error;
+    throw error;
+  });
+  if (target instanceof RepositoryAway) return away(run, workspace, place, target);
+  if (target.moved) return rebase(run, workspace, tree, retries);
+  const { commit, tree: treeID } = tree;
+  const data = { commit, tree: treeID, from: target.from ?? nothing(commit), ref: target.ref, paths: [] };
+  const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
+  if (started) await roll(run, workspace, place, data);
+};
+
+/** How the log names that a ref did not exist. */
+const nothing = (commit: string): string => "0".repeat(commit.length);
+
+const roll = async (
+  run: Run,
+  workspace: Workspace,
+  place: RepositoryPlace,
+  started: EventData["landing.started"],
+): Promise<void> => {
+  const { commit, tree, ref } = started;
+  const from = /^0+$/.test(started.from) ? null : started.from;
+  const done = await throughAbsence(run, () => run.repositories.push(place, { commit, ref, from }, run.signal)).catch(
+    (error: unknown) => {
+      // Whether it got through is not known: neither can the Task fail nor is it done.
+      throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
+    },
+  );
+  if (done.ok) {
+    await run.record([landedEvent(run.state(), { commit, tree, from: started.from, ref, paths: [] }, [])]);
+    return;
+  }
+  const why = done.reason === "refused" ? done.words : `${ref} of ${place.url} has moved`;
+  await run.record([{ type: "landing.withdrawn", data: { reason: why.slice(0, 1000) } }]);
+  const { branch, targetRef } = workspace.prepared;
+  if (done.reason === "moved" && targetRef !== null && done.head !== null) return;
+  const name = ref.replace(/^refs\/heads\//, "");
+  const said =
+    done.reason === "refused"
+      ? `${place.url} refused the push to ${name}: ${done.words}`
+      : done.head === null
+        ? `${name} of ${place.url} is gone`
+        : `${name} of ${place.url} was changed by somebody else, and is left alone`;
+  await fail(run, {
+    code: "landing_refused",
+    message: `The work is done and in the archive, as branch ${branch} of the service's mirror, but ${said}.`,
+    retryable: true,
+    remedy: "Mend what the remote refuses, then send a message to push again.",
+  });
+};
+
+const away = (run: Run, { prepared: { branch } }: Workspace, place: RepositoryPlace, error: RepositoryAway) =>
+  fail(run, {
+    code: "repository_unavailable",
+    message: `The work is done and in the archive, as branch ${branch} of the service's mirror, but ${place.url} could not be asked: ${messageOf(error)}.`,
+    retryable: true,
+    remedy: "Send a message to push again when it can be reached.",
+  });
+
+/** A name that nobody uses: a branch that is there already is somebody else's. */
+const freeBranch = async (run: Run, place: RepositoryPlace): Promise<string> => {
+  const { taskID, title, createdAt } = run.state();
+  const name = run.repositories.branchFor({ taskID, title, at: new Date(createdAt) });
+  for (let count = 1; ; count += 1) {
+    const ref = `refs/heads/${name}${count === 1 ? "" : `-${count}`}`;
+    if ((await run.repositories.ask(place, ref, run.signal)) === null) return ref;
+  }
+};

@@ -1,0 +1,16 @@
+import { notRevertible } from "../../domain/task/revert.ts";
+import type { Run } from "../run.ts";
+import { commitTree } from "../workspace/commit.ts";
+import { settle } from "./settle.ts";
+
+/**
+ * Takes back what another Task landed, on the base of this one, and commits that like work of an agent's: rules, checks
+ * and landing are the same. `tree.committed` is the fact; a run that died before does it again.
+ */
+export const revert = async (run: Run): Promise<void> => {
+  const { revertOf } = run.state();
+  if (revertOf === null) throw new Error("Expected a Task that reverts another.");
+  const reverted = await run.workspaces.revert(await run.workspace(), revertOf.commits);
+  const failure = reverted.ok ? await commitTree(run) : notRevertible(revertOf.title, reverted);
+  if (failure !== undefined) await settle(run, { lifecycleStatus: "failed", failure });
+};

@@ -1,0 +1,69 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { ServiceError, messageOf } from "../../error.ts";
+import { RepositoryAway, type Fetched, type RepositoryPlace } from "../../repository/repository.ts";
+import type { Run } from "../run.ts";
+
+/** The project of a Task that was named by address: where its work begins, and patience while the remote is away. */
+
+export const repositoryPlace = (run: Run): RepositoryPlace => {
+  const { directory } = run.state();
+  const place = run.repositories.at(directory);
+  if (place === undefined)
+    throw new ServiceError(
+      "repository_unavailable",
+      `Expected the files of a repository in ${directory}, got nothing.`,
+    );
+  return place;
+};
+
+const longestPauseMs = 30_000;
+
+/**
+ * Tries again while the remote cannot be asked, for as long as one fetch may take; then rejects with the last error. The
+ * Task says what it waits for, and takes nobody's place meanwhile.
+ */
+export const throughAbsence = async <T>(run: Run, attempt: () => Promise<T>): Promise<T> => {
+  const { url } = repositoryPlace(run);
+  let since: Date | undefined;
+  for (let pauseMs = 1000; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs))
+    try {
+      const done = await attempt();
+      if (since !== undefined)
+        await run.record([
+          { type: "run.resumed", data: { code: "repository_unavailable", since: since.toISOString() } },
+        ]);
+      return done;
+    } catch (error) {
+      if (!(error instanceof RepositoryAway) || error.lasting) throw error;
+      const now = run.now();
+      const reason = `waits for ${url}: ${messageOf(error)}`.slice(0, 500);
+      if (since === undefined) {
+        await run.record([{ type: "run.paused", data: { code: "repository_unavailable", reason } }]);
+        since = now;
+      }
+      const { retryAfterMs = 0 } = error;
+      const left = since.getTime() + run.repositories.patienceSeconds * 1000 - now.getTime();
+      if (left < 0 || retryAfterMs > left) throw error;
+      run.log.warn({ task: run.stream, repository: url, error: messageOf(error) }, "a repository is away");
+      using _aside = run.engine.standAside(run.stream);
+      await wait(Math.max(pauseMs, retryAfterMs), undefined, { signal: run.signal });
+    }
+};
+
+/** What the remote has now. A ref on which nothing can land fails a Task that is to land there. */
+export const fetchBase = async (run: Run): Promise<Fetched> => {
+  const place = repositoryPlace(run);
+  const fetched = await throughAbsence(run, () => run.repositories.fetch(place, run.signal)).catch((error: unknown) => {
+    if (!(error instanceof RepositoryAway)) throw error;
+    throw new ServiceError(
+      "repository_unavailable",
+      `${place.url} could not be fetched: ${messageOf(error).replace(/\.$/, "")}.`,
+    );
+  });
+  if (run.state().landing === "commit" && fetched.branch === null)
+    throw new ServiceError(
+      "repository_unsupported",
+      `Expected a branch to land on, got "${place.ref}", which is a tag or a commit of ${place.url}. Ask for landing "branch".`,
+    );
+  return fetched;
+};

@@ -1,0 +1,146 @@
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { logOf, send, settledTask } from "../harness/double/hostile-text.ts";
+import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
+import { temporary, until } from "../harness/project.ts";
+import { nothingLeft, startProcess } from "./process.ts";
+
+/** A push to a repository's remote around which the service dies: neither lost nor done twice. */
+
+describe.runIf(canServe)("killed around a push", { timeout: 90_000 }, () => {
+  const root = temporary("sortie-push-");
+  let provider: MockProvider;
+  let host: GitHost;
+  let count = 0;
+  beforeAll(async () => {
+    provider = await startMockProvider(({ turn }) =>
+      turn === 0
+        ? { calls: [{ tool: "shell", input: { command: "echo new > new.txt" } }] }
+        : { text: "Done.\n\nCommit: Add new.txt" },
+    );
+    host = await startGitHost(root.path);
+  });
+  afterAll(async () => {
+    await host[Symbol.asyncDispose]();
+    await provider.close();
+    root[Symbol.dispose]();
+  });
+
+  /** A hook of the remote that kills the service's process, once. */
+  const killer = (bare: string, hook: string): string => {
+    const pid = join(root.path, `pid-${count}`);
+    const script = `#!/bin/sh\ntest -e ${pid} && { kill -9 $(cat ${pid}); rm ${pid}; sleep 0.3; }\nexit 0\n`;
+    writeFileSync(join(bare, "hooks", hook), script, { mode: 0o755 });
+    return pid;
+  };
+
+  const cases = [
+    ["as the remote takes it, before its branch moves", "pre-receive", "branch"],
+    ["as the remote takes it, before its branch moves", "pre-receive", "commit"],
+    ["when the branch has moved, before the answer", "post-receive", "branch"],
+    ["when the branch has moved, before the answer", "post-receive", "commit"],
+    ["before it is sent", "none", "branch"],
+    ["before it is sent", "none", "commit"],
+  ] as const;
+
+  test.each(cases)("%s (%s), landing as %s", async (_when, hook, landing) => {
+    count += 1;
+    const name = `r${count}`;
+    const bare = host.make(name, { "a.txt": "a\n" });
+    const base = host.git(name, "rev-parse", "main");
+    const folder = join(root.path, name);
+    const config = `${folder}.jsonc`;
+    writeFileSync(
+      config,
+      JSON.stringify({
+        model: "mock/large",
+        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
+        repositories: {
+          allow: [`http://127.0.0.1:${host.port}/*`],
+          credentials: [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }],
+          fetchSeconds: 20,
+        },
+      }),
+    );
+    const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };
+    const pid = hook === "none" ? "" : killer(bare, hook);
+    let taskID = "";
+    {
+      await using service = await startProcess(hook === "none" ? { ...env, TEST_KILL_ON: "landing.started" } : env);
+      if (pid !== "") writeFileSync(pid, String(service.child.pid));
+      const body = {
+        request: "add it",
+        productPillar: "code",
+        landing,
+        repository: { url: host.url(name), ref: "main" },
+      };
+      const created = await send(service.url, "/task", { method: "POST", body });
+      expect(created.status, JSON.stringify(created.body)).toBe(202);
+      taskID = String(created.body["taskID"]);
+      await service.gone;
+    }
+    // Control: it died where it was to die, with the landing begun.
+    if (pid !== "") expect(existsSync(pid)).toBe(false);
+    rmSync(join(bare, "hooks", hook), { force: true });
+    const ref = landing === "commit" ? "main" : `sortie/${taskID}`;
+    if (hook === "post-receive") expect(host.git(name, "rev-list", "--count", ref)).toBe("2");
+    else if (hook === "none") expect(host.git(name, "rev-parse", "main")).toBe(base);
+
+    await using service = await startProcess(env);
+    const settled = await settledTask(service.url, taskID, 40_000);
+    expect(settled, settled.error).toMatchObject({ lifecycleStatus: "completed", landingBranch: ref });
+    expect(host.git(name, "rev-list", "--count", ref)).toBe("2");
+    expect(host.git(name, "rev-parse", `${ref}^`)).toBe(base);
+    expect(host.git(name, "rev-parse", ref)).toBe(settled.git.landedCommit);
+    expect(host.git(name, "for-each-ref", "--format=%(refname:short)", "refs/heads").split("\n").toSorted()).toEqual(
+      landing === "commit" ? ["main"] : ["main", ref].toSorted(),
+    );
+    const types = (await logOf(service.url, taskID)).map(({ type }) => type);
+    expect(types.filter((type) => type === "landing.started")).toHaveLength(1);
+    expect(types.filter((type) => type === "landing.finished")).toHaveLength(1);
+    await service.kill("SIGTERM");
+    await nothingLeft(folder);
+  });
+
+  test("the remote is away at the restart: the Task says what it waits for, and goes on", async () => {
+    count += 1;
+    const name = `r${count}`;
+    host.make(name, { "a.txt": "a\n" });
+    const folder = join(root.path, name);
+    const config = `${folder}.jsonc`;
+    writeFileSync(
+      config,
+      JSON.stringify({
+        model: "mock/large",
+        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
+        repositories: {
+          allow: [`http://127.0.0.1:${host.port}/*`],
+          credentials: [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }],
+        },
+      }),
+    );
+    const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };
+    let taskID = "";
+    {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "landing.started" });
+      const body = { request: "add it", productPillar: "code", repository: { url: host.url(name) } };
+      taskID = String((await send(service.url, "/task", { method: "POST", body })).body["taskID"]);
+      await service.gone;
+    }
+    host.before = (_incoming, outgoing) => {
+      outgoing.writeHead(503).end();
+      return true;
+    };
+    await using service = await startProcess(env);
+    await until(
+      async () => (await send(service.url, `/task/${taskID}/status`)).body["now"] as { text: string } | null,
+      (now) => now?.text.startsWith(`Waiting for ${host.url(name)}`) ?? false,
+      20_000,
+    );
+    host.before = undefined;
+    expect(await settledTask(service.url, taskID, 40_000)).toMatchObject({ lifecycleStatus: "completed" });
+    expect(host.git(name, "rev-list", "--count", `sortie/${taskID}`)).toBe("2");
+  });
+});

@@ -1,0 +1,20 @@
+import type { Repositories } from "../../src/repository/repository.ts";
+
+const none = () => {
+  throw new Error("Expected a test without repositories.");
+};
+
+/** For services of tests in which every project is a directory. */
+export const noRepositories: Repositories = {
+  place: none,
+  at: () => undefined,
+  patienceSeconds: 0,
+  landing: none,
+  fetch: none,
+  branchFor: none,
+  ask: none,
+  push: none,
+  propose: none,
+  proposed: none,
+  removeBranch: none,
+};

@@ -1,0 +1,133 @@
+import { readdirSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createProcesses } from "../../src/process/service.ts";
+import { createRepositories, type RepositorySettings } from "../../src/repository/service.ts";
+import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { readText, temporary } from "../harness/project.ts";
+
+/** Which addresses git dials for a repository, with which credentials, and how often it fetches. */
+
+describe.runIf(canServe)("the remote profile of git", () => {
+  const root = temporary("sortie-remote-");
+  let host: GitHost;
+  let count = 0;
+  const signal = new AbortController().signal;
+  const processes = createProcesses({ folder: join(root.path, "processes"), keepEnv: process.env, log: silent });
+  const open = (settings: Partial<RepositorySettings>, resolve?: (name: string) => Promise<readonly string[]>) =>
+    createRepositories({
+      dataDir: join(root.path, `data-${(count += 1)}`),
+      settings: {
+        allow: [],
+        landing: ["branch", "commit"],
+        branch: "sortie/{task}",
+        credentials: [],
+        fetchSeconds: 20,
+        mirrorBytes: 1e9,
+        ...settings,
+      },
+      env: { HOST_TOKEN: token },
+      tracker: processes.track("service"),
+      learn: () => undefined,
+      ...(resolve === undefined ? {} : { resolve }),
+      log: silent,
+    });
+  beforeAll(async () => {
+    host = await startGitHost(root.path);
+    host.make("app", { "a.txt": "one\n", "b/c.txt": "two\n" });
+  });
+  afterAll(async () => {
+    await processes.stop();
+    await host[Symbol.asyncDispose]();
+    root[Symbol.dispose]();
+  });
+
+  test("an entry that names its host reaches inside; one that does not reaches public addresses only", async () => {
+    const url = host.url("app");
+    const credentials = [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }];
+    const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
+    const place = named.place(url, undefined);
+    expect(await named.fetch(place, signal)).toMatchObject({ branch: "refs/heads/main" });
+    expect(readText(place.directory, "b/c.txt")).toBe("two\n");
+
+    const asked = host.requests.length;
+    const wide = open({ allow: [`http://*:${host.port}/*`], credentials });
+    await expect(wide.fetch(wide.place(url, undefined), signal)).rejects.toThrow(/an address inside/);
+    expect(host.requests.length).toBe(asked);
+  });
+
+  test("a name is resolved once, and the judged address is dialled; one inside address among public ones refuses all", async () => {
+    const url = `http://git.example.test:${host.port}/app.git`;
+    const credentials = [{ match: `http://git.example.test:${host.port}/*`, token: "env:HOST_TOKEN" }];
+    let asked = 0;
+    const named = open({ allow: [`http://git.example.test:${host.port}/*`], credentials }, async () => {
+      asked += 1;
+      return ["127.0.0.1"];
+    });
+    expect(await named.fetch(named.place(url, "main"), signal)).toMatchObject({ tracking: "refs/remotes/origin/main" });
+    expect(asked).toBe(1);
+    const wide = open({ allow: ["http://*.example.test/*", `http://*.example.test:${host.port}/*`] }, async () => [
+      "93.184.215.14",
+      "169.254.169.254",
+    ]);
+    await expect(wide.fetch(wide.place(url, "main"), signal)).rejects.toThrow(/an address inside/);
+  });
+
+  test("a redirect is not followed, and no credentials go anywhere else", async () => {
+    const heard: (string | undefined)[] = [];
+    const elsewhere = createServer((incoming, outgoing) => {
+      heard.push(incoming.headers.authorization);
+      outgoing.writeHead(404).end();
+    });
+    await new Promise<void>((resolve) => elsewhere.listen(0, "127.0.0.1", resolve));
+    const { port } = elsewhere.address() as AddressInfo;
+    host.before = (incoming, outgoing) => {
+      outgoing.writeHead(302, { location: `http://127.0.0.1:${port}${incoming.url}` }).end();
+      return true;
+    };
+    const credentials = [{ match: "http://127.0.0.1:*/*", token: "env:HOST_TOKEN" }].map((entry) => ({
+      ...entry,
+      match: `http://127.0.0.1:${host.port}/*`,
+    }));
+    const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
+    await expect(named.fetch(named.place(host.url("app"), undefined), signal)).rejects.toThrow(/redirect/);
+    expect(heard).toEqual([]);
+    host.before = undefined;
+    elsewhere.close();
+  });
+
+  test("many who ask at once share a fetch; what was pushed before somebody asked is there", async () => {
+    const credentials = [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }];
+    const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
+    host.make("shared", { "a.txt": "one\n" });
+    const place = named.place(host.url("shared"), "main");
+    const before = host.requests.length;
+    await Promise.all(Array.from({ length: 10 }, () => named.fetch(place, signal)));
+    // Two fetches of a few requests each: the one that ran, and the one that began after it.
+    const packs = host.requests.slice(before).filter(({ path }) => path.startsWith("/shared.git/info/refs"));
+    expect(packs.length).toBeLessThanOrEqual(4);
+    const commit = host.commit("shared", "main", { "a.txt": "three\n" });
+    expect((await named.fetch(place, signal)).commit).toBe(commit);
+    expect(readText(place.directory, "a.txt")).toBe("three\n");
+    // Nothing of the credentials is left.
+    const folder = join(place.mirror, "../..");
+    expect(readdirSync(folder).includes("given") ? readdirSync(join(folder, "given")) : []).toEqual([]);
+  });
+
+  test("what is not carried out is refused: submodules, large file storage, more than it may take", async () => {
+    const bare = host.make("odd", { "a.txt": "one\n", ".gitattributes": "*.bin filter=lfs diff=lfs\n" });
+    expect(bare).toContain("odd");
+    const credentials = [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }];
+    const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
+    await expect(named.fetch(named.place(host.url("odd"), undefined), signal)).rejects.toMatchObject({
+      code: "repository_unsupported",
+    });
+    const small = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials, mirrorBytes: 1000 });
+    await expect(small.fetch(small.place(host.url("app"), undefined), signal)).rejects.toMatchObject({
+      code: "repository_unsupported",
+    });
+  });
+});

@@ -1,0 +1,139 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createServiceClient } from "../../../src/client/client.ts";
+import { findProgram } from "../../../src/process/sandbox/sandbox.ts";
+import {
+  type MockProvider,
+  type MockRequest,
+  type MockTurn,
+  startMockProvider,
+  textOf,
+} from "../../harness/double/mock-provider.ts";
+import { makeProject, temporary } from "../../harness/project.ts";
+import { startService, type TestService } from "../../harness/service.ts";
+
+/** What agents know of the project's own checks before and beside their work, and when these run on the base. */
+
+const root = temporary("sortie-base-");
+const scripts: Record<string, MockTurn[]> = {};
+const requests: Record<string, MockRequest[]> = {};
+let provider: MockProvider;
+let service: TestService;
+let count = 0;
+
+beforeAll(async () => {
+  provider = await startMockProvider((request) => {
+    const marker = /\[(\w+)\]/.exec(request.first)?.[1] ?? "";
+    (requests[marker] ??= []).push(request);
+    return scripts[marker]?.[request.turn] ?? { text: "Done." };
+  });
+  const config = join(root.path, "config.jsonc");
+  const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
+  writeFileSync(config, JSON.stringify({ providers: { mock }, limits: { projectCheckSeconds: 2 } }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await provider.close();
+  root[Symbol.dispose]();
+});
+
+const project = (own: object, more: Record<string, string> = {}) =>
+  makeProject(join(root.path, `project-${(count += 1)}`), {
+    "a.txt": "one\n",
+    "a.js": "1;\n",
+    "package.json": JSON.stringify({ scripts: own }),
+    ...more,
+  });
+const write = (path: string): MockTurn => ({ calls: [{ tool: "write", input: { path, content: "two\n" } }] });
+const shell = (command: string): MockTurn => ({ calls: [{ tool: "shell", input: { command } }] });
+
+/** A Task to its end: its status, its events, and the texts of each of its requests. */
+const run = async (directory: string, turns: MockTurn[]) => {
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const marker = `b${(count += 1)}`;
+  scripts[marker] = turns;
+  const body = { request: `do it [${marker}]`, model: "mock/large" as const, productPillar: "code" as const };
+  const taskID = (await client.task.create({ body })).data?.taskID ?? "";
+  const { data: status } = await client.task.wait({ path: { taskID }, timeoutMs: 20_000 });
+  expect(status?.lifecycleStatus, status?.error).toBe("completed");
+  const response = await fetch(`${service.url}/task/${taskID}/events?format=json&after=0`);
+  const { events } = (await response.json()) as { events: { type: string; data: { on?: string } }[] };
+  const told = (requests[marker] ?? []).map(({ body: { messages } }) => messages.map(({ content }) => textOf(content)));
+  return { status, told, types: events.map(({ type, data }) => `${type} ${data.on ?? ""}`.trim()) };
+};
+
+describe("a package manager that is not installed", () => {
+  const isHere = findProgram("bun", process.env["PATH"] ?? "") !== undefined;
+
+  test.skipIf(isHere)(
+    "npm runs its scripts; what names it again is known not to run before the first request",
+    async () => {
+      const directory = project({ test: "grep -q . a.txt", build: "bun run build.ts" }, { "bun.lock": "" });
+      const { status, told } = await run(directory, [write("a.txt")]);
+      const system = told[0]?.[0] ?? "";
+      expect(system).toContain("Built with bun, not installed here: npm runs its scripts.");
+      expect(system).toContain("own commands: test = `npm test`. The service runs them when you are done");
+      expect(system).toContain(
+        "build = `npm run build`: bun is not installed here. The service cannot run these; prove it by other commands.",
+      );
+      expect(status?.checks.map(({ name, gates, state }) => [name, gates, state])).toEqual([
+        ["npm test", true, "passed"],
+        ["npm run build", false, "error"],
+      ]);
+      // It is known from the start, and not told again.
+      expect(told.flat().join("\n")).not.toContain("on the project as it was");
+    },
+  );
+
+  test("control: nothing of the kind where all are", async () => {
+    const { told } = await run(project({ test: "grep -q . a.txt", build: "true" }), [write("a.txt")]);
+    expect(told[0]?.[0]).toContain(
+      "test = `npm test`, build = `npm run build`. The service runs them when you are done",
+    );
+    expect(told[0]?.[0]).not.toContain("not installed");
+  });
+});
+
+describe("a check that cannot say anything", () => {
+  test("is told with the next result, once; the next Task knows from the start, until it ran", async () => {
+    const directory = project({ test: "test -f fast || sleep 30", lint: "no-such-linter ." });
+    const first = await run(directory, [write("a.txt"), shell("sleep 4"), shell("true"), shell("true")]);
+    const news = first.told.map((texts) => texts.filter((text) => text.includes("on the project as it was")).length);
+    expect(news).toEqual([0, 0, 1, 1, 1]);
+    const told = first.told.at(-1)?.find((text) => text.includes("on the project as it was"));
+    expect(told).toContain(
+      "ran `npm test` on the project as it was: did not end within 2 s. It says nothing of your work",
+    );
+    expect(first.told[0]?.[0]).toContain("test = `npm test`, lint = `npm run lint`. The service runs them");
+
+    const second = await run(directory, [write("fast"), shell("sleep 3")]);
+    expect(second.told[0]?.[0]).toContain(
+      "test = `npm test`: did not end within 2 s when it last ran here, before a change. The service cannot run these",
+    );
+    expect(second.told[0]?.[0]).toContain("no-such-linter was not found when it last ran here");
+    expect(second.told.flat().join("\n")).not.toContain("on the project as it was");
+
+    await run(directory, [write("b.txt"), shell("sleep 3")]);
+    const last = await run(directory, []);
+    expect(last.told[0]?.[0]).toContain("own commands: test = `npm test`. The service runs them");
+  });
+});
+
+describe("the base is looked at", () => {
+  const green = { test: "grep -q . a.txt" };
+
+  test("once a file differs, and not for commands that only read", async () => {
+    const reading = await run(project(green), [shell("ls; cat a.txt"), shell("grep -rn one .")]);
+    expect(reading.types.filter((type) => type.startsWith("check"))).toEqual([]);
+
+    const writing = await run(project(green), [shell("cat a.txt"), shell("echo two > b.txt"), shell("sleep 2")]);
+    const begun = writing.types.indexOf("check.started base");
+    const results = writing.types.flatMap((type, at) => (type === "tool.finished" ? [at] : []));
+    expect(begun).toBeGreaterThan(results[1] ?? 0);
+    // Beside the next call, not only for the end.
+    expect(begun).toBeLessThan(results[2] ?? 0);
+    expect(writing.status?.verified).toBe(true);
+  });
+});

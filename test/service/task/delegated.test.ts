@@ -1,0 +1,78 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createServiceClient } from "../../../src/client/client.ts";
+import { type MockProvider, type MockTurn, startMockProvider, textOf } from "../../harness/double/mock-provider.ts";
+import { teamOf, writePackage } from "../../harness/double/squads.ts";
+import { makeProject, temporary } from "../../harness/project.ts";
+import { startService, type TestService } from "../../harness/service.ts";
+
+/** What the agent that gave work away is told of it by the service, beside the words. */
+
+let provider: MockProvider;
+let service: TestService;
+let root: ReturnType<typeof temporary>;
+
+beforeAll(async () => {
+  root = temporary("sortie-delegated-");
+  const shell = (command: string) => ({ tool: "shell", input: { command } });
+  provider = await startMockProvider(({ first, turn }): MockTurn => {
+    if (first.startsWith("You build")) {
+      const calls = [
+        shell("printf 'x\\ny\\n' > made.txt; rm b.txt"),
+        { tool: "write", input: { path: "own.txt", content: "own\n" } },
+      ];
+      return turn === 0 ? { calls } : turn === 1 ? { calls: [shell("exit 3")] } : { text: "Built." };
+    }
+    if (turn === 0) return { calls: [{ tool: "write", input: { path: "lead.txt", content: "lead\n" } }] };
+    return turn === 1
+      ? { calls: [{ tool: "delegate", input: { agent: "builder", brief: "You build it." } }] }
+      : { text: "All done." };
+  });
+  const config = join(root.path, "config.jsonc");
+  const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
+  writeFileSync(config, JSON.stringify({ providers: { mock } }));
+  writePackage(
+    join(root.path, "data/squads"),
+    teamOf("pair", { orchestrator: ["write, delegate", "delegates: [builder]\n"], builder: ["write, shell"] }),
+  );
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await provider.close();
+  root[Symbol.dispose]();
+});
+
+const told = async (isolation: "worktree" | "directory") => {
+  const directory = makeProject(join(root.path, isolation), { "a.txt": "a\n", "b.txt": "b\n" });
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const { data: made } = await client.task.create({
+    body: {
+      request: "have it built",
+      productPillar: "code",
+      promptProfile: "pair",
+      model: "mock/large",
+      checks: [],
+      isolation,
+    },
+  });
+  const { data: status } = await client.task.wait({ path: { taskID: made?.taskID ?? "" }, timeoutMs: 20_000 });
+  expect(status, status?.error).toMatchObject({ lifecycleStatus: "completed" });
+  const last = provider.requests.findLast(({ first, turn }) => first === "have it built" && turn === 2);
+  return textOf(last?.body.messages.findLast(({ role }) => role === "tool")?.content);
+};
+
+const commands = "Commands it ran:\n- `printf 'x\\ny\\n' > made.txt; rm b.txt` exit 0\n- `exit 3` exit 3";
+
+test("the files that it changed by whatever means, with their lines; none that others changed before", async () => {
+  expect(await told("worktree")).toBe(
+    `Built.\n\n[What the service saw]\nFiles it changed: made.txt (+2 -0), b.txt (+0 -1), own.txt (+1 -0).\n${commands}`,
+  );
+});
+
+test("control: in place, where no commit tells, those that its calls named", async () => {
+  expect(await told("directory")).toBe(
+    `Built.\n\n[What the service saw]\nFiles it changed with tools: own.txt.\n${commands}`,
+  );
+});

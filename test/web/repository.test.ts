@@ -1,0 +1,81 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { temporary } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
+import { launch, violations, watch } from "./browser.ts";
+
+/** A repository by address, on the page: given, worked on, found again. */
+
+const able = browserHere !== undefined && canServe;
+if (!able) countBlind(2);
+
+const root = temporary("sortie-web-repository-");
+let host: GitHost;
+let service: TestService;
+let browser: Browser;
+let page: Page;
+let complaints: string[] = [];
+
+beforeAll(async () => {
+  if (!able) return;
+  await built();
+  host = await startGitHost(root.path);
+  const match = `http://127.0.0.1:${host.port}/*`;
+  const repositories = { allow: [match], credentials: [{ match, token: "env:HOST_TOKEN" }] };
+  const config = join(root.path, "config.jsonc");
+  writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", repositories }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, HOST_TOKEN: token });
+  browser = await launch();
+  const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 800 } });
+  context.setDefaultTimeout(15_000);
+  page = await context.newPage();
+  complaints = watch(page, service.url);
+}, 150_000);
+afterAll(async () => {
+  await browser?.close();
+  await service?.[Symbol.asyncDispose]();
+  await host?.[Symbol.asyncDispose]();
+  root[Symbol.dispose]();
+});
+
+describe.skipIf(!able)("a repository by address", () => {
+  test("a Task from its address: the branch that was pushed, the record, the list, the sidebar", async () => {
+    host.make("app", { "a.txt": "one\n" });
+    const url = host.url("app");
+    await page.goto(service.url);
+    await page.getByLabel("repository address").fill(`${url}#main`);
+    await page.getByLabel("repository address").press("Enter");
+    await page.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
+    await page.getByRole("button", { name: "Start Task" }).click();
+    await page.waitForURL(/\/ui\/task\/task_/);
+    const result = page.getByRole("region", { name: "Result" });
+    const taskID = /task_\w+/.exec(page.url())?.[0] ?? "";
+    await result.getByRole("heading", { name: new RegExp(`^Pushed \\w+ to sortie/${taskID}$`) }).waitFor();
+    expect(host.git("app", "show", `sortie/${taskID}:a.txt`)).toBe("two");
+    await result.getByText(`git fetch ${url} sortie/${taskID}`).waitFor();
+    await page.getByRole("region", { name: "The Task" }).getByText(`127.0.0.1:${host.port}/app.git, main`).waitFor();
+    expect(await violations(page)).toEqual([]);
+
+    await page.getByRole("navigation", { name: "Projects" }).getByRole("link", { name: "app", exact: true }).click();
+    await page
+      .getByRole("link", { name: /Completed.*main/ })
+      .first()
+      .waitFor();
+    expect(new URL(page.url()).searchParams.get("project")).toBe(url);
+    expect(await page.title()).toBe("app · Sortie");
+    expect(await violations(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+  }, 60_000);
+
+  test("an address that the operator did not allow is refused where it was given", async () => {
+    await page.goto(service.url);
+    await page.getByLabel("repository address").fill("https://example.com/other.git");
+    await page.getByLabel("repository address").press("Enter");
+    await page.getByRole("alert").getByText("example.com").waitFor();
+  });
+});

@@ -1,0 +1,176 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createServiceClient } from "../../src/client/client.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
+import { makeProject, temporary } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
+import { launch, violations, watch } from "./browser.ts";
+
+/** A Task while it runs, and what it came to: its stages, what it does now, its result. */
+
+if (browserHere === undefined) countBlind(4);
+
+const root = temporary("sortie-web-run-");
+let provider: MockProvider;
+let service: TestService;
+let browser: Browser;
+let context: BrowserContext;
+let page: Page;
+let complaints: string[] = [];
+let count = 0;
+
+const sum = "export const sum = (a, b) => a - b;\n";
+const report = "`sum` **adds** now.\n\n- one file";
+
+beforeAll(async () => {
+  if (browserHere === undefined) return;
+  await built();
+  provider = await startMockProvider(({ first, turn }) => {
+    if (first.includes("count slowly"))
+      return turn === 0
+        ? { calls: [{ tool: "shell", input: { command: "for i in $(seq 600); do echo line $i; sleep 0.1; done" } }] }
+        : { text: "Counted." };
+    return turn === 0
+      ? { calls: [{ tool: "edit", input: { path: "sum.js", edits: [{ old: "a - b", new: "a + b" }] } }] }
+      : { text: report };
+  });
+  const config = join(root.path, "config.jsonc");
+  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+  writeFileSync(config, JSON.stringify({ providers, model: "mock/large", limits: { checkRounds: 0 } }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
+  browser = await launch();
+  context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 900 } });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.url });
+  context.setDefaultTimeout(15_000);
+  page = await context.newPage();
+  complaints = watch(page, service.url);
+}, 150_000);
+afterAll(async () => {
+  await browser?.close();
+  await service?.[Symbol.asyncDispose]();
+  await provider?.close();
+  root[Symbol.dispose]();
+});
+
+const project = (): string => makeProject(join(root.path, `project-${(count += 1)}`), { "sum.js": sum });
+const begin = async (directory: string, request: string, more: { checks?: string[]; landing?: "branch" } = {}) => {
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const { data } = await client.task.create({ body: { request, productPillar: "code", ...more } });
+  return { client, taskID: data?.taskID ?? "" };
+};
+const ended = async (directory: string, request: string, more: Parameters<typeof begin>[2] = {}) => {
+  const { client, taskID } = await begin(directory, request, more);
+  const { data } = await client.task.wait({ path: { taskID } });
+  await page.goto(`${service.url}/ui/task/${taskID}`);
+  return { taskID, status: data };
+};
+const header = () => page.getByRole("region", { name: "The Task" });
+const result = () => page.getByRole("region", { name: "Result" });
+const stages = () => page.getByRole("list", { name: "Stages" }).getByRole("listitem");
+/** The stages as they are read out, without times. */
+const stated = async (): Promise<string[]> =>
+  (await stages().allTextContents()).map((text) => text.replace(/ [✓✕–]/, "").replace(/\d.*$/, ""));
+const numberIn = async (pattern: RegExp): Promise<number> =>
+  Number(pattern.exec((await header().innerText()).replaceAll(/\s+/g, " "))?.[1] ?? -1);
+
+describe.skipIf(browserHere === undefined)("a Task on the page", () => {
+  test("while it runs: the stage it is in, what it does, seconds and lines that count; on its end the result opens", async () => {
+    const { client, taskID } = await begin(project(), "count slowly");
+    await page.goto(`${service.url}/ui/task/${taskID}`);
+    await header().getByText("for i in $(seq 600)").waitFor();
+    await stages().locator("visible=true").nth(4).waitFor();
+    await page.locator('[aria-current="step"]').getByText("Work").waitFor();
+    expect(await stated()).toEqual([
+      "Queue, done",
+      "Work, in progress",
+      "Checks, not started",
+      "Review, not started",
+      "Land, not started",
+    ]);
+    await header()
+      .getByText(/^\d+ new lines$/)
+      .waitFor();
+    const seen = new Set<number>();
+    const seconds = new Set<number>();
+    const until = Date.now() + 4_000;
+    while (Date.now() < until) {
+      seen.add(await numberIn(/(\d+) new lines/));
+      seconds.add(await numberIn(/new lines (\d+) s/));
+      await page.waitForTimeout(100);
+    }
+    expect(seen.size).toBeGreaterThan(5);
+    expect(seconds.size).toBeGreaterThan(2);
+    expect(await page.getByRole("tab", { name: "Result" }).count()).toBe(0);
+    expect(await violations(page)).toEqual([]);
+    await page.goto(`${service.url}/`);
+    await page
+      .getByRole("link", { name: /count slowly/ })
+      .getByText("for i in $(seq 600)")
+      .waitFor();
+    await page.goBack();
+    await client.task.cancel({ path: { taskID }, body: { surface: "web", reason: "seen enough" } });
+    await result().getByText("seen enough").waitFor();
+    expect(await stated()).toContain("Work, cancelled here");
+  });
+
+  test("a completed one: where it landed, its size, report, checks, review, and commands to copy; each once", async () => {
+    const directory = project();
+    const { status } = await ended(directory, "add, do not subtract", { checks: ["grep -q + sum.js"] });
+    const commit = (status?.git.landedCommit ?? "").slice(0, 10);
+    await result()
+      .getByRole("heading", { name: `Committed ${commit} to main` })
+      .waitFor();
+    await result().getByText("adds", { exact: true }).waitFor();
+    expect(await result().locator("strong").allTextContents()).toEqual(["adds"]);
+    await result().getByRole("img", { name: "Changed lines: 1 added, 1 removed" }).waitFor();
+    await result().getByRole("region", { name: "Review" }).getByText("accepted").waitFor();
+    expect(await stated()).toEqual(["Queue, done", "Work, done", "Checks, done", "Review, done", "Land, done"]);
+    const all = (await page.locator("main").innerText()).split("grep -q + sum.js").length - 1;
+    expect(all).toBe(1);
+    await result().getByRole("button", { name: "Copy the command: undo" }).click();
+    expect(await page.evaluate<string>("navigator.clipboard.readText()")).toBe(`git -C ${directory} revert ${commit}`);
+    expect(await violations(page)).toEqual([]);
+    await page.setViewportSize({ width: 360, height: 640 });
+    expect(await page.evaluate<number>("document.querySelector('main').scrollWidth")).toBeLessThanOrEqual(360);
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await result().getByRole("button", { name: "View changes" }).click();
+    await page.getByRole("region", { name: "Changes of sum.js" }).waitFor();
+    await page.keyboard.press("r");
+    await result().waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test("on a branch of its own: the commands check it out and merge it", async () => {
+    const directory = project();
+    const { status } = await ended(directory, "add, do not subtract", { landing: "branch", checks: ["true"] });
+    await result().getByText(`git -C ${directory} switch ${status?.git.branch}`).waitFor();
+  });
+
+  test("a failed one: what failed in a sentence, the first failing lines, and its branch", async () => {
+    const failing = "echo setting up; echo 'FAIL sum.test.js:12 expected 3, got -1'; exit 4";
+    const { status } = await ended(project(), "add, do not subtract", { checks: ["true", failing] });
+    await result().getByRole("heading", { name: "1 of 2 checks failed" }).waitFor();
+    const card = result().getByRole("region", { name: /^Failing/ });
+    await card.getByText("exit 4", { exact: true }).waitFor();
+    expect(await card.getByRole("region", { name: /^First failing lines/ }).innerText()).toContain(
+      "expected 3, got -1",
+    );
+    await result().getByText(`switch ${status?.git.branch}`).waitFor();
+    expect(await stated()).toEqual([
+      "Queue, done",
+      "Work, done",
+      "Checks, failed here",
+      "Review, skipped",
+      "Land, skipped",
+    ]);
+    expect((await header().innerText()).includes("checks failed")).toBe(false);
+    expect(await violations(page)).toEqual([]);
+    // Elsewhere the header says it, since the result is out of sight.
+    await page.getByRole("tab", { name: "Events" }).click();
+    await header().getByText("checks failed").waitFor();
+  });
+});

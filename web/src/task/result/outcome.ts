@@ -1,0 +1,80 @@
+import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
+import { count, short } from "../../format.ts";
+
+/** How an ended Task came out, in a sentence, and how to get at its result with git. */
+
+type Task = TaskBoard["task"];
+
+/** The error's first sentence, and what follows it. */
+const splitError = (error: string): [string, string] => {
+  const end = /(?<=[.!?])\s+(?=\S)|\n+/.exec(error);
+  return end === null ? [error, ""] : [error.slice(0, end.index), error.slice(end.index).trim()];
+};
+
+const last = <T>(values: readonly T[]): T | undefined => values.at(-1);
+
+/** Its words in a sentence, and what there is to add to them. */
+export const outcomeOf = (board: TaskBoard): { words: string; more: string } => {
+  const { task } = board;
+  if (task.lifecycleStatus !== "completed") return failureOf(board);
+  const plain = (words: string) => ({ words, more: "" });
+  if (task.isolation === "directory") return plain("The files were edited in place");
+  const landed = last(task.git.landings);
+  if (task.git.landedCommit === null || landed === undefined) return plain("Nothing changed");
+  const verb = task.repository === null ? "Committed" : "Pushed";
+  return plain(`${verb} \`${short(task.git.landedCommit)}\` to \`${landed.branch}\``);
+};
+
+const failureOf = (board: TaskBoard): { words: string; more: string } => {
+  const { error = "", errorInfo } = board.task;
+  const failing = failingOf(board);
+  // Which they are, and why, stands below with each.
+  if (errorInfo?.code === "checks_failed" && failing.length > 0)
+    return { words: `${failing.length} of ${count(board.checks.length, "check")} failed`, more: "" };
+  const [words, rest] = splitError(error);
+  const remedy = errorInfo?.remedy;
+  return {
+    words: words || "It ended without a reason",
+    more: [rest, remedy == null || error.includes(remedy) ? "" : remedy].filter(Boolean).join(" "),
+  };
+};
+
+const quoted = (word: string): string =>
+  /^[\w./:@+-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+
+export type GitCommand = { words: string; command: string };
+
+/** What to type to see, take or undo the result; empty: there is nothing in Git. */
+export const commandsOf = ({ directory, repository, landing, git }: Task): GitCommand[] => {
+  const landed = last(git.landings);
+  const branch = landed?.branch ?? git.branch;
+  if (repository !== null) {
+    if (landed === undefined) return [];
+    const from = `git fetch ${quoted(repository.url)} ${quoted(landed.branch)}`;
+    return [{ words: "Check out", command: `${from} && git switch --detach FETCH_HEAD` }];
+  }
+  const at = `git -C ${quoted(directory)}`;
+  if (landed !== undefined && landing === "commit")
+    return [
+      { words: "Show", command: `${at} show ${short(landed.commit)}` },
+      { words: "Undo", command: `${at} revert ${short(landed.commit)}` },
+    ];
+  if (branch === null || git.headCommit === null || (git.diffStat?.files ?? 0) === 0) return [];
+  return [
+    { words: "Check out", command: `${at} switch ${quoted(branch)}` },
+    { words: "Merge", command: `${at} merge ${quoted(branch)}` },
+  ];
+};
+
+export type Failing = { id: string; name: string; exitCode: number | null; lines: string };
+
+/** The checks that decided against the Task, each with the lines of its output that tell why. */
+export const failingOf = (board: TaskBoard): Failing[] =>
+  board.checks
+    .filter(({ state, required, gates }) => (state === "failed" || state === "error") && (required || gates))
+    .map(({ id, name, exitCode }) => {
+      const seen = board.task.goals
+        .flatMap(({ evidence }) => evidence)
+        .findLast((piece) => piece.kind === "check" && piece.id === id);
+      return { id, name, exitCode, lines: seen?.lastLines ?? "" };
+    });

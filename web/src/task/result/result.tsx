@@ -1,0 +1,255 @@
+import { Copy, FileDiff, FileText } from "lucide-react";
+import type { ReactNode } from "react";
+import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
+import type { Goal } from "../../../../src/protocol/task/status.ts";
+import { Progress } from "../../component/layout/progress.tsx";
+import { copy } from "../../component/layout/toast.tsx";
+import { Inline } from "../../component/text/inline.tsx";
+import { Markdown } from "../../component/text/markdown.tsx";
+import { CheckIcon, checkWord, StateIcon, tones } from "../../component/text/state.tsx";
+import { bytes, count, stateOf } from "../../format.ts";
+import type { Tab } from "../../search.ts";
+import { commandsOf, failingOf, outcomeOf } from "./outcome.ts";
+
+/** What an ended Task came to, with nothing said twice: outcome, report, checks, review, and where the result is. */
+
+const Part = ({ title, children }: { title: string; children: ReactNode }) => (
+  <section aria-label={title} className="flex flex-col gap-2">
+    <h3 className="label">{title}</h3>
+    {children}
+  </section>
+);
+
+const Stat = ({ board }: { board: TaskBoard }) => {
+  const stat = board.git.diffStat;
+  if (stat === null || stat.files === 0) return null;
+  const shares = [
+    { words: "added", count: stat.insertions, tone: "bg-done" },
+    { words: "removed", count: stat.deletions, tone: "bg-fail" },
+  ];
+  return (
+    <span className="tabular flex items-center gap-2.5 text-sm text-soft">
+      {count(stat.files, "file")}
+      <span className="text-done">+{stat.insertions}</span>
+      <span className="text-fail">−{stat.deletions}</span>
+      <span className="w-20">
+        <Progress label="Changed lines" shares={shares} />
+      </span>
+    </span>
+  );
+};
+
+const Outcome = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
+  const { task, git } = board;
+  const state = stateOf(task);
+  const { words, more } = outcomeOf(board);
+  return (
+    <div className="flex flex-col gap-3">
+      <div className="flex items-start gap-2.5">
+        <span className="mt-1">
+          <StateIcon state={state} size={18} />
+        </span>
+        <h2 className={`min-w-0 flex-1 text-md font-semibold ${tones[state].text}`} dir="auto">
+          <Inline text={words} />
+        </h2>
+      </div>
+      {more !== "" && (
+        <p className="max-h-60 overflow-y-auto text-sm whitespace-pre-wrap text-soft" dir="auto" tabIndex={0}>
+          <Inline text={more} />
+        </p>
+      )}
+      {(git.diffStat?.files ?? 0) > 0 && (
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+          <button type="button" className="button" onClick={() => onTab("changes")}>
+            <FileDiff size={15} aria-hidden="true" />
+            View changes
+          </button>
+          <Stat board={board} />
+        </div>
+      )}
+    </div>
+  );
+};
+
+const Failing = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => (
+  <>
+    {failingOf(board).map(({ id, name, exitCode, lines }) => (
+      <section key={id} aria-label={`Failing: ${name}`} className="card overflow-hidden border-fail/35">
+        <h3 className="flex items-center gap-3 px-4 py-2 text-sm">
+          <code className="min-w-0 flex-1 truncate font-mono text-xs" title={name}>
+            {name}
+          </code>
+          {exitCode !== null && <span className="tabular shrink-0 text-fail">exit {exitCode}</span>}
+          <button type="button" className="link shrink-0 text-sm" onClick={() => onTab("checks")}>
+            Full log
+          </button>
+        </h3>
+        {lines !== "" && (
+          <pre
+            className="code max-h-72 overflow-auto border-t border-line px-4 py-3"
+            tabIndex={0}
+            role="region"
+            aria-label={`First failing lines of ${name}`}
+          >
+            {lines}
+          </pre>
+        )}
+      </section>
+    ))}
+  </>
+);
+
+/** Those that the failing ones above do not show already. */
+const Checks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
+  const failing = new Set(failingOf(board).map(({ id }) => id));
+  const others = board.checks.filter(({ id }) => !failing.has(id));
+  return others.length === 0 ? null : (
+    <Part title={failing.size === 0 ? "Checks" : "Other checks"}>
+      <ul className="flex flex-wrap gap-2">
+        {others.map(({ id, name, state, required, gates, stale, baseline }) => (
+          <li key={id} className="max-w-full">
+            <button
+              type="button"
+              onClick={() => onTab("checks")}
+              className="inline-flex min-h-8 max-w-full items-center gap-1.5 rounded-full border border-line bg-card px-3 py-1 text-sm hover:border-edge"
+            >
+              <CheckIcon state={state} counts={required || gates} size={15} />
+              <span className="truncate" dir="auto">
+                {name}
+              </span>
+              <span className="shrink-0 text-soft">
+                {checkWord(state)}
+                {state === "passed" && baseline?.state === "failed" && ", failed before"}
+                {state === "failed" && !required && !gates && ", not required"}
+                {stale && ", stale"}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </Part>
+  );
+};
+
+/** Whether the tests of the change fail without it. */
+const Contrast = ({ goals }: { goals: readonly Goal[] }) => {
+  const found = new Map(
+    goals
+      .flatMap(({ evidence }) => evidence)
+      .flatMap((piece) => (piece.contrast === null || piece.stale ? [] : [[piece.id, piece] as const])),
+  );
+  if (found.size === 0) return null;
+  return (
+    <Part title="Proof by contrast">
+      {[...found.values()].map(({ id, summary, contrast }) => (
+        <p
+          key={id}
+          dir="auto"
+          className={`first-letter:uppercase ${contrast?.result === "proves" ? "text-done" : "text-soft"}`}
+        >
+          <Inline text={summary} />
+        </p>
+      ))}
+    </Part>
+  );
+};
+
+const Review = ({ goals }: { goals: readonly Goal[] }) => {
+  const judged = goals.filter(({ review }) => review.verdict !== null);
+  if (judged.length === 0) return null;
+  return (
+    <Part title="Review">
+      <ul className="flex flex-col gap-1.5">
+        {judged.map(({ sliceID, contract, review }) => (
+          <li key={sliceID}>
+            {goals.length > 1 && <span className="block text-sm text-faint">{contract.title}</span>}
+            <p dir="auto" className="line-clamp-4" title={review.notes ?? undefined}>
+              <span className={`font-medium capitalize ${review.verdict === "accepted" ? "text-done" : "text-need"}`}>
+                {review.verdict}
+              </span>{" "}
+              <span className="text-soft">by {review.reviewer}</span>
+              {review.notes !== null && review.notes !== "" && (
+                <>
+                  {": "}
+                  <Inline text={review.notes} />
+                </>
+              )}
+            </p>
+          </li>
+        ))}
+      </ul>
+    </Part>
+  );
+};
+
+const Commands = ({ board }: { board: TaskBoard }) => {
+  const commands = commandsOf(board.task);
+  if (commands.length === 0) return null;
+  return (
+    <Part title="Git">
+      <ul className="card divide-y divide-line">
+        {commands.map(({ words, command }) => (
+          <li key={words} className="flex items-center gap-3 py-1.5 pr-1.5 pl-4">
+            <span className="w-20 shrink-0 text-sm text-soft">{words}</span>
+            <code className="min-w-0 flex-1 truncate font-mono text-xs" title={command}>
+              {command}
+            </code>
+            <button
+              type="button"
+              className="button button-quiet px-2"
+              aria-label={`Copy the command: ${words.toLowerCase()}`}
+              onClick={() => void copy(command, "The command")}
+            >
+              <Copy size={15} aria-hidden="true" />
+            </button>
+          </li>
+        ))}
+      </ul>
+    </Part>
+  );
+};
+
+const Artifacts = ({ board }: { board: TaskBoard }) => {
+  const handed = board.artifacts.filter(({ by }) => by.kind === "call");
+  if (handed.length === 0) return null;
+  return (
+    <Part title="Artifacts">
+      <ul className="flex flex-col gap-1.5">
+        {handed.map(({ artifactID, filename, title, bytes: size }) => (
+          <li key={artifactID} className="flex min-w-0 items-baseline gap-2">
+            <FileText size={14} aria-hidden="true" className="shrink-0 self-center text-faint" />
+            <a className="link" href={`/task/${board.task.taskID}/artifacts/${artifactID}`} download={filename}>
+              {filename}
+            </a>
+            <span className="truncate text-soft" dir="auto">
+              {title}, {bytes(size)}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Part>
+  );
+};
+
+export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
+  const { summary, goals, error } = board.task;
+  const report = summary !== null && summary !== error ? summary : "";
+  return (
+    <section aria-label="Result" className="h-full overflow-y-auto" tabIndex={0}>
+      <div className="mx-auto flex max-w-3xl flex-col gap-6 px-4 py-5 sm:px-6">
+        <Outcome board={board} onTab={onTab} />
+        <Failing board={board} onTab={onTab} />
+        {report !== "" && (
+          <Part title="Report">
+            <Markdown text={report} />
+          </Part>
+        )}
+        <Checks board={board} onTab={onTab} />
+        <Contrast goals={goals} />
+        <Review goals={goals} />
+        <Commands board={board} />
+        <Artifacts board={board} />
+      </div>
+    </section>
+  );
+};

@@ -1,0 +1,119 @@
+import type { Frame } from "../../../../src/protocol/event/frame.ts";
+import { ofService } from "../../../../src/protocol/event/source.ts";
+import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
+
+/** The five stages that a Task passes through, folded from its log: where it is, and how long each has taken. */
+
+export const stages = ["queue", "work", "checks", "review", "land"] as const;
+export type Stage = (typeof stages)[number];
+
+export type Passage = {
+  /** Time spent in each stage that was entered, in milliseconds, without what is still running. */
+  spent: ReadonlyMap<Stage, number>;
+  at: Stage;
+  /** When it entered the stage that it is in; null: it has ended. */
+  since: string | null;
+};
+
+/** The stage that an event begins; undefined: it begins none. `reviewers`: sessions that only review. */
+const begins = (frame: Frame, at: Stage, reviewers: Set<string>): Stage | undefined => {
+  switch (frame.type) {
+    case "task.created":
+    case "task.deferred":
+    case "run.paused":
+      return "queue";
+    case "run.started":
+    case "run.resumed":
+      return at === "queue" ? "work" : undefined;
+    case "message.received":
+      if (frame.data.disposition === "restarted" && ofService(frame.data) === undefined) return "queue";
+      return ofService(frame.data) === undefined ? undefined : "work";
+    case "reply.finished":
+    case "tool.started":
+      return reviewers.has(frame.data.sessionID) ? "review" : "work";
+    case "check.started":
+      return frame.data.on === "work" ? "checks" : undefined;
+    case "session.started":
+      if (frame.data.purpose !== "review") return "work";
+      reviewers.add(frame.data.sessionID);
+      return "review";
+    case "landing.conflicted":
+    case "landing.withdrawn":
+      return "work";
+    case "landing.started":
+    case "landing.finished":
+      return "land";
+    default:
+      return undefined;
+  }
+};
+
+/** Of the newest attempt: a message to an ended Task begins a new passage. */
+export const passageOf = (frames: readonly Frame[]): Passage | undefined => {
+  const spent = new Map<Stage, number>();
+  const reviewers = new Set<string>();
+  let at: Stage = "queue";
+  let since: string | null = null;
+  const leave = (until: string): void => {
+    if (since !== null) spent.set(at, (spent.get(at) ?? 0) + Math.max(0, Date.parse(until) - Date.parse(since)));
+    since = null;
+  };
+  for (const frame of frames) {
+    if (frame.type === "task.settled") {
+      leave(frame.at);
+      continue;
+    }
+    const next = begins(frame, at, reviewers);
+    // What is recorded after the end, as the delivery of a message, begins nothing unless it starts a new attempt.
+    if (next === undefined || (since === null && spent.size > 0 && next !== "queue")) continue;
+    if (since === null) spent.clear();
+    else if (next === at) continue;
+    else leave(frame.at);
+    at = next;
+    since = frame.at;
+  }
+  return since === null && spent.size === 0 ? undefined : { spent, at, since };
+};
+
+/** By the phase alone, for as long as the whole log is not known. */
+const byPhase: Record<TaskStatus["phase"], Stage> = {
+  queued: "queue",
+  preparing: "work",
+  planning: "work",
+  working: "work",
+  waiting: "work",
+  checking: "checks",
+  reviewing: "review",
+  landing: "land",
+  settled: "land",
+};
+
+export type Step = {
+  stage: Stage;
+  state: "done" | "now" | "failed" | "stopped" | "ahead" | "skipped";
+  /** null: no time is known. */
+  spent: number | null;
+  since: string | null;
+};
+
+/** The stages as they are shown. `passage`: undefined while the log is incomplete. */
+export const stepsOf = (
+  { phase, lifecycleStatus }: Pick<TaskStatus, "phase" | "lifecycleStatus">,
+  passage: Passage | undefined,
+): Step[] => {
+  const active = lifecycleStatus === "active";
+  const at = passage?.at ?? byPhase[phase];
+  const ended = { failed: "failed", cancelled: "stopped", completed: "done", active: "now" } as const;
+  const stateOf = (stage: Stage, index: number): Step["state"] => {
+    if (stage === at && (active || passage !== undefined)) return ended[lifecycleStatus];
+    if (active && index > stages.indexOf(at)) return "ahead";
+    const entered = passage === undefined ? active : passage.spent.has(stage);
+    return entered ? "done" : "skipped";
+  };
+  return stages.map((stage, index) => ({
+    stage,
+    state: stateOf(stage, index),
+    spent: passage?.spent.get(stage) ?? null,
+    since: active && stage === at ? (passage?.since ?? null) : null,
+  }));
+};
