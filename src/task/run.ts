@@ -27,10 +27,10 @@ import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 
-/** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
 /** Those that run alone, because the service may have died of them; see `worker/suspects.ts`. */
 type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: StreamID) => void };
 
+/** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;
