@@ -654,18 +654,19 @@ describe("the file", () => {
     commit();
     const { state } = await make();
     const take = archiver();
-    const begin = performance.now();
-    await (await take(state, never))[Symbol.asyncDispose]();
-    const whole = performance.now() - begin;
+    let whole = Number.POSITIVE_INFINITY;
     let aborted = 0;
-    for (const part of [0, 0.1, 0.3, 0.5, 0.7, 0.9]) {
+    for (const part of [1, 0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0]) {
       const stop = new AbortController();
-      setTimeout(() => stop.abort(new Error("left")), whole * part);
+      const begin = performance.now();
+      // The whole one tells how long it takes; so does each that was through before it was told to stop.
+      if (whole < Number.POSITIVE_INFINITY) setTimeout(() => stop.abort(new Error("left")), whole * part);
       const result = await take(state, stop.signal).then(
         (file) => file[Symbol.asyncDispose](),
         (error: unknown) => error,
       );
       if (result instanceof Error) aborted += 1;
+      else whole = Math.min(whole, performance.now() - begin);
       expect(temps()).toEqual([]);
     }
     expect(aborted).toBeGreaterThanOrEqual(3);

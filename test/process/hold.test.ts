@@ -174,7 +174,11 @@ describe.concurrent.each(tiers)("tier $tier", (sandbox) => {
   test("its want of progress is none of its own; the service's own goes on, and is begun", async () => {
     await using here = scene(sandbox);
     const { processes, run, grows, stands } = here;
-    const own = run("while [ ! -e enough ]; do echo x >> own; sleep 0.02; done", { apart: "own", unheld: true });
+    const own = run("while [ ! -e enough ]; do echo x >> own; sleep 0.02; done", {
+      apart: "own",
+      unheld: true,
+      timeoutMs: 20_000,
+    });
     const watched = run("echo x > out; sleep 2; echo done", { idleMs: 5000 });
     await grows("own", 0);
     await grows("out", 0);
