@@ -55,7 +55,7 @@ export interface Processes {
   /** Closes the sandboxes of a Task whose run ends, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
 
-  /** Puts a process of the service's own, beside the commands, on record as one of the Task's. It has to lead a group. */
+  /** Starts programs of the service's own, beside the commands, that are on record as the Task's. */
   track(taskID: string): Tracker;
 
   /**
@@ -84,19 +84,42 @@ export interface Processes {
 }
 
 export type Tracker = {
-  /** Variables that identify the process, also to a later service. */
-  env: Readonly<Record<string, string>>;
   /**
-   * Dispose the result once the process is gone. `idleMs`: kills it when it makes no progress for so long. `undisturbed`:
-   * `interrupt` leaves it, because what it writes is not the service's.
+   * Starts a program in a process group of its own. `idleMs`: it is ended when it makes no progress for so long.
+   * `undisturbed`: `interrupt` leaves it, and the end of the service too, because what it writes is not the service's.
    */
-  begin(
-    pid: number,
+  start(
+    program: OwnProgram,
     options: { idleMs: number; undisturbed: boolean },
-  ): Disposable & {
-    /** Why it was killed by the service; undefined: it was not. */
-    killed: () => "idle" | "interrupted" | undefined;
-  };
+    listener: Pick<OwnListener, "output" | "failed"> & {
+      /** As `OwnListener.ended`; `killed`: why the service ended it; undefined: it did not. */
+      ended(code: number | null, signal: NodeJS.Signals | null, killed: "idle" | "interrupted" | undefined): void;
+    },
+  ): OwnProcess;
+};
+
+/** A program of the service's own; it has exactly this environment. */
+export type OwnProgram = {
+  file: string;
+  args: readonly string[];
+  cwd: string;
+  env: Record<string, string>;
+  /** Its standard input; a number: the descriptor of an open file. */
+  input?: string | Uint8Array | number | undefined;
+};
+
+export type OwnListener = {
+  started(pid: number): void;
+  output(from: "stdout" | "stderr", chunk: Buffer): void;
+  /** It could not be started; the last call. */
+  failed(message: string): void;
+  /** It is gone, and what held its pipes; the last call. `code` null: by `signal`, or unknown where both are null. */
+  ended(code: number | null, signal: NodeJS.Signals | null): void;
+};
+
+export type OwnProcess = {
+  /** Ends it with its group; its end is told as any other. */
+  kill(): void;
 };
 
 export type Command = {

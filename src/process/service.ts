@@ -6,15 +6,16 @@ import type { Log } from "../log.ts";
 import { isFull } from "../store/disk/full.ts";
 import { startInteractive } from "./command/interactive.ts";
 import { createHold } from "./command/hold.ts";
-import { killGroup, killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
+import { killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
-import { stalledMs, watchProgress } from "./command/progress.ts";
+import { createOwnPrograms } from "./command/own.ts";
+import { stalledMs } from "./command/progress.ts";
 import { type LiveCommand, runCommand } from "./command/run.ts";
-import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess, Tracker } from "./process.ts";
+import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
-import { type CommandLimits, limitsOf, memoryOf } from "./runner/ulimit.ts";
+import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { findProgram, processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
 
@@ -22,19 +23,6 @@ import { findProgram, processGroupSandbox, loopbackUp, type Sandbox } from "./sa
  * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
  * sandbox.
  */
-
-type Child = {
-  pid: number;
-  taskID: string;
-  undisturbed: boolean;
-  idleMs: () => number;
-  killed: "idle" | "interrupted" | undefined;
-};
-
-const kill = (child: Child, why: "idle" | "interrupted"): void => {
-  child.killed ??= why;
-  killGroup(child.pid);
-};
 
 /** A Task's own, or of those that work beside it (`task_x~`) or as its forks (`task_x-name`). */
 const isOf = (taskID: string, other: string): boolean =>
@@ -87,8 +75,9 @@ const markFiles = (folder: string, runID: string): MarkFiles | undefined => {
 export const createProcesses = (options: ProcessOptions): Processes => {
   const { folder, runID = folder, keepEnv, sandbox = processGroupSandbox, envNames = [], limits, log } = options;
   const record = createGroupRecord(folder, log);
-  const spawner = createRunnerClient(log, limits === undefined ? "" : limitsOf(limits));
-  const memory = memoryOf(limits?.commandMemoryBytes ?? 0);
+  const spawner = createRunnerClient(log);
+  const programs = createOwnPrograms(spawner, record);
+  const bounds = limits === undefined ? "" : limitsOf(limits);
   const baseEnv: Record<string, string> = {
     PATH: "/usr/local/bin:/usr/bin:/bin",
     HOME: "/tmp",
@@ -105,8 +94,6 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const bash = findBash(baseEnv["PATH"] ?? "");
 
   const live = new Set<LiveCommand>();
-  /** Processes of the service's own that work for Tasks. */
-  const children = new Set<Child>();
   /** Tasks that ran commands since their last `killAll`; no other Task can have left processes. */
   const used = new Set<string>();
   let serial = 0;
@@ -123,7 +110,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     spawner,
     folder: join(folder, "..", "sandbox"),
     env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
-    prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), memory].join("\n"),
+    prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
     closed: (pid) => record.remove(pid),
@@ -153,7 +140,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       ...(files === undefined ? {} : { markFile: markFileOf(files, mark) }),
     };
     if (sandbox.wrap === undefined)
-      return memory === "" ? start : { ...start, args: ["-c", `${memory}; exec "$0" -c "$1"`, bash, command.run] };
+      return bounds === "" ? start : { ...start, args: ["-c", `${bounds}\nexec "$0" -c "$1"`, bash, command.run] };
     if (place === undefined) return "Expected the folder of a Task to open its sandbox around, got none.";
     try {
       const real = realpathSync(command.cwd);
@@ -230,33 +217,12 @@ export const createProcesses = (options: ProcessOptions): Processes => {
 
   const interrupt = (taskID: string): void => {
     for (const entry of live) if (isOf(taskID, entry.taskID)) entry.stop();
-    for (const child of children) if (isOf(taskID, child.taskID) && !child.undisturbed) kill(child, "interrupted");
-  };
-
-  const track = (taskID: string): Tracker => {
-    return {
-      env: { SERVICE_RUN_ID: `${markOf(taskID)}${ownMark}` },
-      begin(pid, { idleMs, undisturbed }) {
-        used.add(taskID);
-        const watch = watchProgress({ group: () => pid }, idleMs, () => kill(child, "idle"));
-        const child: Child = { pid, taskID, undisturbed, idleMs: watch.idleMs, killed: undefined };
-        children.add(child);
-        record.add(pid, taskID);
-        return {
-          killed: () => child.killed,
-          [Symbol.dispose]() {
-            watch[Symbol.dispose]();
-            children.delete(child);
-            record.remove(pid);
-          },
-        };
-      },
-    };
+    programs.end((other) => isOf(taskID, other), false);
   };
 
   const killAll = async (taskID: string): Promise<number[]> => {
     if (!used.has(taskID)) return [];
-    for (const child of children) if (child.taskID === taskID) kill(child, "interrupted");
+    programs.end((other) => other === taskID, true);
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
     await Promise.all(groups.map(({ gone }) => gone));
@@ -288,11 +254,20 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     hold: held.set,
     homeOf,
     closeSandboxes: (taskID) => boxes.shut(taskID),
-    track,
+    track(taskID) {
+      const tracker = programs.tracker(taskID, { SERVICE_RUN_ID: `${markOf(taskID)}${ownMark}` });
+      return {
+        start(...what) {
+          used.add(taskID);
+          return tracker.start(...what);
+        },
+      };
+    },
     interrupt,
     isStalled(taskID) {
-      const own = [...live, ...children].filter((each) => each.taskID === taskID);
-      return own.length > 0 && own.every((each) => (each.idleMs?.() ?? 0) > stalledMs);
+      const commands = [...live].filter((entry) => entry.taskID === taskID).map(({ idleMs }) => idleMs?.() ?? 0);
+      const idle = [...commands, ...programs.idleMsOf(taskID)];
+      return idle.length > 0 && idle.every((ms) => ms > stalledMs);
     },
     killAll,
     async endLeftovers() {
@@ -308,10 +283,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     async stop() {
       const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
-      for (const child of children) if (!child.undisturbed) kill(child, "interrupted");
+      programs.end(() => true, false);
       // What writes the user's repository is let to its end, and takes milliseconds.
-      for (const until = Date.now() + 5000; children.size > 0 && Date.now() < until; ) await wait(5);
-      for (const child of children) kill(child, "interrupted");
+      for (const until = Date.now() + 5000; programs.count() > 0 && Date.now() < until; ) await wait(5);
+      programs.end(() => true, true);
       await boxes.shutAll();
       spawner.close();
       record.close();

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
+import type { Command } from "../../src/process/process.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { temporary } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
@@ -28,8 +29,12 @@ describe.each(sandboxes.map((sandbox) => ({ sandbox, tier: sandbox.tier })))("in
     const place = { tree, at: tree, under: () => [], over: () => [] };
     return {
       processes,
-      run: (text: string, timeoutMs: number, signal = new AbortController().signal) =>
-        processes.run("task_1", { run: text, cwd: tree, timeoutMs, keepBytes: 1000, signal }, place),
+      run: (text: string, timeoutMs: number, more: Partial<Command> = {}) =>
+        processes.run(
+          "task_1",
+          { run: text, cwd: tree, timeoutMs, keepBytes: 1000, signal: new AbortController().signal, ...more },
+          place,
+        ),
       async [Symbol.asyncDispose]() {
         await processes.stop();
         folder[Symbol.dispose]();
@@ -53,10 +58,12 @@ describe.each(sandboxes.map((sandbox) => ({ sandbox, tier: sandbox.tier })))("in
     await using at = scene();
     const abort = new AbortController();
     const running = [
-      at.run("kill -STOP $PPID; echo stopped; kill -STOP -1; sleep 60", 60_000, abort.signal),
+      at.run("kill -STOP $PPID; echo stopped; kill -STOP -1; sleep 60", 60_000, {
+        signal: abort.signal,
+        onOutput: () => setTimeout(() => abort.abort(), 400),
+      }),
       at.run("sleep 0.2; kill -STOP $PPID; echo stopped; sleep 60", 60_000),
     ] as const;
-    setTimeout(() => abort.abort(), 600);
     expect(await running[0]).toMatchObject({ ended: "aborted", stdout: "stopped\n" });
     await at.processes.killAll("task_1");
     expect(await running[1]).toMatchObject({ ended: "aborted" });

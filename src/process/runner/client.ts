@@ -2,16 +2,17 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Log } from "../../log.ts";
 import { entryPoint } from "../../package-root.ts";
+import { closeOthers } from "./init-script.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
-/** Starts commands through the runner, a small process of ours that is started with the first command. */
+/** Starts commands, and programs of the service's own, through the runner, a small process of ours that is started with the first command. */
 
 export type Listener = {
   /** undefined: it runs in a sandbox, where process ids mean nothing outside. */
   started(pid: number | undefined): void;
   output(from: "stdout" | "stderr", chunk: Buffer): void;
-  /** The shell has exited. null: by a signal, or unknown because the runner itself was ended. */
-  exit(code: number | null): void;
+  /** The shell has exited. `code` null: by `signal`, or unknown (both null) because the runner itself was ended. */
+  exit(code: number | null, signal: NodeJS.Signals | null): void;
   /** All processes that held the command's pipes are gone; the last call. */
   close(): void;
   /** It could not be started; the last call. */
@@ -21,8 +22,13 @@ export type Listener = {
 };
 
 export interface RunnerClient {
-  /** `drop` stops listening to a command whose pipes stay open; `kill` ends the group of a command in a sandbox. */
-  start(start: Start, listener: Listener): { drop(): void; kill(): void };
+  /**
+   * `drop` stops listening to a command whose pipes stay open; `kill` ends the group of a command in a sandbox; `input`
+   * is the whole standard input of a program of the service's own.
+   */
+  start(start: Start, listener: Listener): { drop(): void; kill(): void; input(bytes: Uint8Array): void };
+  /** Whether a start costs no start of the runner itself. */
+  isUp(): boolean;
   /** Opens a sandbox; commands may be started in it at once. */
   open(open: Open, hear: (news: SandboxNews) => void): void;
   /** Ends a sandbox with everything in it; its `hear` is called when it is gone. */
@@ -35,29 +41,35 @@ export interface RunnerClient {
 /** Without descriptors it does not start and has no streams; its error comes as an event, and the next command tries again. */
 type Runner = ChildProcess;
 
+/** Parts of an input let the frames of others between them. */
+const partBytes = 64 * 1024;
+
 const script = entryPoint("process/runner/main");
 
-/** `limits`: shell commands that set the resource limits of every command. */
-export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
+export const createRunnerClient = (log: Log): RunnerClient => {
   const boxes = new Map<string, (news: SandboxNews) => void>();
   const listeners = new Map<number, Listener>();
   let runner: Runner | undefined;
+  /** The runner that has said that it is there. */
+  let ready: Runner | undefined;
+  let isClosed = false;
   let serial = 0;
 
   const begin = (): Runner => {
     // In its own process group, so that Ctrl-C in the service's terminal does not end it before the service has
     // stopped.
     const node = [process.execPath, "--max-semi-space-size=1", script];
-    const [file = "", ...args] =
-      limits === "" ? node : ["bash", "--norc", "-c", `${limits}\nexec "$@"`, "runner", ...node];
-    const child = spawn(file, args, {
+    const child = spawn("bash", ["--norc", "-c", `${closeOthers}\nexec "$@"`, "runner", ...node], {
       detached: true,
       env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
       stdio: ["pipe", "pipe", "ignore"],
     });
     child.stdout?.on(
       "data",
-      createReader(({ type, id, payload }) => hear(type, id, payload)),
+      createReader(({ type, id, payload }) => {
+        if (type === frames.ready) ready = child;
+        else hear(type, id, payload);
+      }),
     );
     child.stdin?.on("error", () => {});
     child.once("error", (error) => lose(child, error.message));
@@ -79,8 +91,11 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
       listener.started(payload.length === 0 ? undefined : Number(payload.toString("latin1")));
     else if (type === frames.stdout) listener.output("stdout", payload);
     else if (type === frames.stderr) listener.output("stderr", payload);
-    else if (type === frames.exit) listener.exit(payload.length === 0 ? null : Number(payload.toString("latin1")));
-    else {
+    else if (type === frames.exit) {
+      const how = payload.toString("latin1");
+      if (/^\d+$/.test(how)) listener.exit(Number(how), null);
+      else listener.exit(null, how === "" ? null : (how as NodeJS.Signals));
+    } else {
       forget(id);
       if (type === frames.failed) listener.failed(payload.toString("utf8"));
       else if (type === frames.lost) listener.lost();
@@ -112,7 +127,7 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
     for (const listener of orphans) {
       if (lost.pid === undefined) listener.failed(`Nothing was run: ${why}`);
       else {
-        listener.exit(null);
+        listener.exit(null, null);
         listener.close();
       }
     }
@@ -126,8 +141,17 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
       hold(true);
       runner.stdin?.write(frameOf(frames.start, id, JSON.stringify(start)));
       const tell = (type: typeof frames.drop | typeof frames.kill) => void runner?.stdin?.write(frameOf(type, id, ""));
-      return { drop: () => tell(frames.drop), kill: () => tell(frames.kill) };
+      return {
+        drop: () => tell(frames.drop),
+        kill: () => tell(frames.kill),
+        input(bytes) {
+          for (let at = 0; at < bytes.length; at += partBytes)
+            runner?.stdin?.write(frameOf(frames.input, id, Buffer.from(bytes.subarray(at, at + partBytes))));
+          runner?.stdin?.write(frameOf(frames.input, id, ""));
+        },
+      };
     },
+    isUp: () => !isClosed && runner !== undefined && ready === runner,
     open(open, told) {
       runner ??= begin();
       boxes.set(open.box, told);
@@ -140,6 +164,7 @@ export const createRunnerClient = (log: Log, limits = ""): RunnerClient => {
       runner?.stdin?.write(frameOf(held ? frames.hold : frames.letGo, 0, box));
     },
     close() {
+      isClosed = true;
       runner?.stdin?.end();
       runner?.unref();
     },

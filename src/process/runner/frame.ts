@@ -11,7 +11,11 @@ export const frames = {
   /** To the runner: stop all processes of a sandbox where they are; let them go on (its name). */
   hold: 14,
   letGo: 15,
-  /** From the runner: process id, outputs, exit code ("" = by a signal), pipes closed, why it could not be started. */
+  /** To the runner: a part of the standard input of a program of the service's own; empty: its end. */
+  input: 16,
+  /** From the runner: it is there (id 0). */
+  ready: 17,
+  /** From the runner: process id, outputs, exit code or the name of the signal, pipes closed, why it could not be started. */
   started: 3,
   stdout: 4,
   stderr: 5,
@@ -35,6 +39,16 @@ export type Start = {
   box?: string;
   /** Without a sandbox: as for `spawnForTask`. */
   markFile?: string;
+  /** A program of the service's own, which is like the service in all that a program inherits. */
+  own?: Own;
+};
+
+export type Own = {
+  /** Whether frames with its standard input follow. */
+  input: boolean;
+  umask: number;
+  /** It goes on to its end when the service is gone. */
+  undisturbed: boolean;
 };
 
 export type Open = {

@@ -1,14 +1,23 @@
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { spawnForTask } from "../sandbox/spawn.ts";
 import { couldNotStart, type OpenSandbox, openSandbox } from "./sandbox.ts";
-import { type SandboxNews, createReader, type Frame, frameOf, frames, type Open, type Start } from "./frame.ts";
+import {
+  type SandboxNews,
+  createReader,
+  type Frame,
+  frameOf,
+  frames,
+  type Open,
+  type Own,
+  type Start,
+} from "./frame.ts";
 
 /**
  * The runner: the process that starts commands, because a spawn costs in proportion to its parent's memory
  * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames come on standard
  * input and leave on standard output. When the input ends, the service is gone: all process groups and sandboxes are
- * ended, then the runner itself.
+ * ended, then the runner itself; only what writes a user's repository comes to its end first.
  */
 
 const children = new Map<number, ChildProcess>();
@@ -18,8 +27,15 @@ const stillborn = new Map<string, string>();
 const maxStillborn = 64;
 /** The sandbox of each command that runs in one. */
 const boxed = new Map<number, OpenSandbox>();
+/** Programs of the service's own that go on to their end when the service is gone. */
+const undisturbed = new Set<number>();
 /** Outputs that are paused until the service has read what was sent. */
 const paused = new Set<Readable>();
+
+/** How long undisturbed programs may take when the service is gone, in milliseconds. */
+const patienceMs = 30_000;
+/** The service is gone. */
+let isAlone = false;
 
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>
   process.stdout.write(frameOf(type, id, payload));
@@ -73,13 +89,10 @@ const startIn = (name: string, id: number, request: Start): void => {
   });
 };
 
-const start = (id: number, { file, args, cwd, env, markFile }: Start): void => {
+const start = (id: number, request: Start): void => {
   let child: ChildProcess;
   try {
-    // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
-    // of its output and its group: a cheap way to know whether something was left behind.
-    const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
-    child = spawnForTask(file, args, { cwd, env, detached: true, stdio: [...stdio] }, { markFile });
+    child = request.own === undefined ? spawnCommand(request) : spawnOwn(request, request.own);
   } catch (error) {
     send(frames.failed, id, String(error));
     return;
@@ -90,22 +103,49 @@ const start = (id: number, { file, args, cwd, env, markFile }: Start): void => {
     return;
   }
   children.set(id, child);
+  if (request.own?.undisturbed === true) undisturbed.add(id);
+  // It may exit before it has read all of its input; its exit code decides.
+  child.stdin?.on("error", () => {});
   send(frames.started, id, String(pid));
   const pass = (stream: Readable | null, type: Frame["type"]) =>
     stream?.on("data", (chunk: Buffer) => {
-      if (send(type, id, chunk)) return;
+      if (send(type, id, chunk) || isAlone) return;
       stream.pause();
       paused.add(stream);
     });
   pass(child.stdout, frames.stdout);
   pass(child.stderr, frames.stderr);
-  (child.stdio[3] as Readable).resume();
+  (child.stdio[3] as Readable | undefined)?.resume();
   child.on("error", () => {});
-  child.once("exit", (code) => send(frames.exit, id, code === null ? "" : String(code)));
+  child.once("exit", (code, signal) => send(frames.exit, id, String(code ?? signal ?? "")));
   child.once("close", () => {
     children.delete(id);
+    undisturbed.delete(id);
     send(frames.closed, id);
+    if (isAlone && undisturbed.size === 0) process.exit(0);
   });
+};
+
+const spawnCommand = ({ file, args, cwd, env, markFile }: Start): ChildProcess => {
+  // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
+  // of its output and its group: a cheap way to know whether something was left behind.
+  const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
+  return spawnForTask(file, args, { cwd, env, detached: true, stdio: [...stdio] }, { markFile });
+};
+
+const spawnOwn = ({ file, args, cwd, env }: Start, { input, umask }: Own): ChildProcess => {
+  const before = process.umask(umask);
+  try {
+    return spawn(file, args, { cwd, env, detached: true, stdio: [input ? "pipe" : "ignore", "pipe", "pipe"] });
+  } finally {
+    process.umask(before);
+  }
+};
+
+const takeInput = (id: number, payload: Buffer): void => {
+  const stdin = children.get(id)?.stdin;
+  if (payload.length === 0) stdin?.end();
+  else stdin?.write(payload);
 };
 
 process.umask(0o022);
@@ -125,6 +165,7 @@ const read = createReader(({ type, id, payload }) => {
   else if (type === frames.shut) boxes.get(payload.toString("utf8"))?.end();
   else if (type === frames.hold) boxes.get(payload.toString("utf8"))?.hold(true);
   else if (type === frames.letGo) boxes.get(payload.toString("utf8"))?.hold(false);
+  else if (type === frames.input) takeInput(id, payload);
   else if (type === frames.kill) boxed.get(id)?.kill(id);
   else if (type === frames.drop) {
     boxed.get(id)?.drop(id);
@@ -133,10 +174,14 @@ const read = createReader(({ type, id, payload }) => {
 });
 process.stdin.on("data", read);
 process.stdin.once("close", () => {
+  isAlone = true;
   for (const box of boxes.values()) box.end();
-  for (const { pid } of children.values())
+  for (const [id, { pid }] of children)
     try {
-      if (pid !== undefined) process.kill(-pid, "SIGKILL");
+      if (pid !== undefined && !undisturbed.has(id)) process.kill(-pid, "SIGKILL");
     } catch {}
-  process.exit(0);
+  for (const stream of paused) stream.resume();
+  if (undisturbed.size === 0) process.exit(0);
+  setTimeout(() => process.exit(0), patienceMs);
 });
+send(frames.ready, 0);

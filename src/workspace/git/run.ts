@@ -1,7 +1,6 @@
-import { spawn } from "node:child_process";
 import { constants } from "node:os";
-import { killGroup } from "../../process/command/kill.ts";
-import type { Tracker } from "../../process/process.ts";
+import { startHere } from "../../process/command/own.ts";
+import type { OwnProgram, Tracker } from "../../process/process.ts";
 import { defaultIdleMs, defaultTimeoutMs, outputBound } from "./hardened.ts";
 
 /** One git process on this machine. */
@@ -112,56 +111,50 @@ export const runGit = (
       reject(new GitError(`${shown} was not started: aborted`, null, ""));
       return;
     }
-    const [file, argv] = commandOf(args, options.dataBytes);
-    const child = spawn(file, argv, {
-      cwd,
-      env: { ...env, ...tracker?.env },
-      detached: true,
-      stdio: [input === undefined ? "ignore" : typeof input === "number" ? input : "pipe", "pipe", "pipe"],
-    });
     const { idleMs = defaultIdleMs, undisturbed = false } = options;
-    const tracked = child.pid === undefined ? undefined : tracker?.begin(child.pid, { idleMs, undisturbed });
+    const [file, argv] = commandOf(args, options.dataBytes);
+    const program: OwnProgram = { file, args: argv, cwd, env, input };
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let bytes = 0;
     let stopped: string | undefined;
     const stop = (why: string) => {
       stopped ??= why;
-      // Kills the whole group: helpers that git started would keep the pipes open.
-      if (child.pid !== undefined) killGroup(child.pid);
+      git.kill();
     };
-    const collect = (into: Buffer[]) => (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > outputBound) stop(`wrote more than ${outputBound} bytes`);
-      else into.push(chunk);
-    };
-    child.stdout?.on("data", onOutput ?? collect(stdout));
-    child.stderr?.on("data", collect(stderr));
     const timer = setTimeout(() => stop(`took longer than ${timeoutMs} ms`), timeoutMs);
     const abort = () => stop("was aborted");
     signal?.addEventListener("abort", abort, { once: true });
-    const end = () => {
-      tracked?.[Symbol.dispose]();
+    const over = () => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };
-    child.once("error", (error) => {
-      end();
-      reject(new GitError(`${shown} was not started: ${error.message}`, null, ""));
-    });
-    child.once("close", (code, killed) => {
-      end();
-      const text = Buffer.concat(stderr).toString("utf8");
-      if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
-      else if (tracked?.killed() === "idle") reject(idleError(shown, idleMs, text));
-      else if (tracked?.killed() === "interrupted") reject(new GitError(`${shown} was aborted`, null, text));
-      else if (code === null)
-        reject(new GitDied(`${shown} was ended by ${killed} (${constants.signals[killed ?? "SIGKILL"]})`, null, text));
-      else if (ok.includes(code)) resolve({ exitCode: code, stdout: Buffer.concat(stdout), stderr: text });
-      else reject(exitError(shown, code, text));
-    });
-    if (input === undefined || typeof input === "number") return;
-    // git may exit before it has read all input; its exit code decides.
-    child.stdin?.on("error", () => undefined);
-    child.stdin?.end(input);
+    const listener = {
+      output(from: "stdout" | "stderr", chunk: Buffer) {
+        if (from === "stdout" && onOutput !== undefined) return void onOutput(chunk);
+        bytes += chunk.length;
+        if (bytes > outputBound) stop(`wrote more than ${outputBound} bytes`);
+        else (from === "stdout" ? stdout : stderr).push(chunk);
+      },
+      failed(message: string) {
+        over();
+        reject(new GitError(`${shown} was not started: ${message}`, null, ""));
+      },
+      ended(code: number | null, signal: NodeJS.Signals | null, killed?: "idle" | "interrupted") {
+        over();
+        const text = Buffer.concat(stderr).toString("utf8");
+        if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
+        else if (killed === "idle") reject(idleError(shown, idleMs, text));
+        else if (killed === "interrupted") reject(new GitError(`${shown} was aborted`, null, text));
+        else if (code === null) {
+          const number = signal === null ? "" : ` (${constants.signals[signal]})`;
+          reject(new GitDied(`${shown} was ended by ${signal ?? "an unknown signal"}${number}`, null, text));
+        } else if (ok.includes(code)) resolve({ exitCode: code, stdout: Buffer.concat(stdout), stderr: text });
+        else reject(exitError(shown, code, text));
+      },
+    };
+    const git =
+      tracker === undefined
+        ? startHere(program, { ...listener, started: () => {} })
+        : tracker.start(program, { idleMs, undisturbed }, listener);
   });
