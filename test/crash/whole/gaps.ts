@@ -29,7 +29,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   commit: "met",
   refuse: "met",
   check: "met",
-  contrast: never(tests, "test/service/check/contrast.test.ts"),
+  contrast: elsewhere(tests, "test/crash/contrast.test.ts"),
   "contrast-same": never(tests, "test/service/check/contrast.test.ts"),
   revert: never("the Task takes nothing back", "test/crash/revert.test.ts"),
   propose: never("the Task has checks of its own", "test/service/check/check.test.ts"),
@@ -58,7 +58,7 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
 };
 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
-  "contrast.finished": never(tests, "test/service/check/contrast.test.ts"),
+  "contrast.finished": elsewhere(tests, "test/crash/contrast.test.ts"),
   "landing.proposed": elsewhere(forge, "test/crash/pull-request.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),
   "run.stuck": never("a step that records nothing is a fault", "test/engine/stuck.test.ts"),
