@@ -19,8 +19,8 @@ export default defineConfig(({ mode }) => {
       isolate: false,
       // One more than two cores: much of the time a test waits for what it started (286 s with two, 252 s with three).
       maxWorkers: 3,
-      // Each git that a worker starts copies its page tables first: a small young generation keeps them short.
-      execArgv: ["--max-semi-space-size=2"],
+      // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts).
+      execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25"],
       maxConcurrency: 3,
       // Nothing runs again, in CI neither: a test that is now red and now green is a fault.
       retry: 0,
