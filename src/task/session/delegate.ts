@@ -49,7 +49,8 @@ export const delegate = async (run: Run, team: Team, parent: SessionContext, wor
 /** Runs the session to its end and records the end. */
 const carryOut = async (run: Run, team: Team, { sessionID, agent, fork, from }: Session): Promise<void> => {
   // Agents that may change the Task's own files take turns; an agent with a fork takes its turn only for the merge.
-  using _files = mayWrite(team, agent) && fork === null ? await inTurn(run) : nothing;
+  const holder = holderAbove(run, team, sessionID);
+  using _files = mayWrite(team, agent) && fork === null ? await inTurn(run, holder) : nothing;
   const ended = await team.runSession(sessionID).then(
     () => endOf(run, sessionID),
     (error: unknown) => cannot(run, error),
@@ -58,7 +59,7 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork, from }: 
   if (ended === undefined) throw new WaitsForAnswer();
   const changed = await changeOf(run, { fork, from });
   // Held until the merge is recorded, because the next one starts from what is committed.
-  using _joining = fork === null ? nothing : await inTurn(run);
+  using _joining = fork === null ? nothing : await inTurn(run, holder);
   const joined = fork === null ? undefined : await join(run, agent, fork);
   const told = joined && {
     joined: joined.ok
@@ -113,7 +114,7 @@ const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): 
   const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
   const alone = !forked && mayWrite(team, work.agent) && hasFilesAlone(run, team, parent.sessionID);
   // Commit the tree that it starts from before another agent changes it.
-  using _files = forked ? await inTurn(run) : nothing;
+  using _files = forked ? await inTurn(run, holderFrom(run, team, parent.sessionID)) : nothing;
   const from = forked || alone ? await treeNow(run, alone) : undefined;
   const agent = team.squad.agents.find(({ name }) => name === work.agent);
   const data = {
@@ -245,17 +246,37 @@ const writers = new Set(["write", "edit", "apply_patch", "shell", "git", "proces
 const mayWrite = (team: Team, agent: string): boolean =>
   team.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
 
-/** The last holder of the Task's own files, by run. */
-const last = new WeakMap<Run, Promise<void>>();
+/**
+ * The session that has the Task's own files while this one is at work: the nearest that waits for it, directly or through
+ * others, and took its turn. undefined: none but the Task's own agent, which waits likewise.
+ */
+const holderAbove = (run: Run, team: Team, sessionID: string): string | undefined => {
+  const { parentSessionID } = findSession(run.state(), sessionID);
+  return parentSessionID === null ? undefined : holderFrom(run, team, parentSessionID);
+};
 
-const inTurn = async (run: Run): Promise<Disposable> => {
+const holderFrom = (run: Run, team: Team, sessionID: string): string | undefined => {
+  const { callID, fork, agent } = findSession(run.state(), sessionID);
+  if (callID !== null && fork === null && mayWrite(team, agent)) return sessionID;
+  return holderAbove(run, team, sessionID);
+};
+
+/** By run and session that has the Task's own files ("": the Task's agent): the last of those that it gave work to. */
+const last = new WeakMap<Run, Map<string, Promise<void>>>();
+
+/** Waits for a turn among those that work under the same holder, which itself waits for all of them. */
+const inTurn = async (run: Run, holder = ""): Promise<Disposable> => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const before = last.get(run);
-  last.set(
-    run,
+  const turns = last.get(run) ?? new Map<string, Promise<void>>();
+  last.set(run, turns);
+  const before = turns.get(holder);
+  turns.set(
+    holder,
     Promise.resolve(before).then(() => promise),
   );
   await before;
+  // Who comes next must not wait for one that gave up.
+  if (run.signal.aborted) resolve();
   run.signal.throwIfAborted();
   return { [Symbol.dispose]: resolve };
 };

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
@@ -17,6 +17,16 @@ beforeAll(async () => {
   root = temporary("sortie-delegated-");
   const shell = (command: string) => ({ tool: "shell", input: { command } });
   provider = await startMockProvider(({ first, turn }): MockTurn => {
+    const write = (path: string) => ({ tool: "write", input: { path, content: `${path}\n` } });
+    const give = (agent: string, brief: string) => ({ tool: "delegate", input: { agent, brief } });
+    if (first.startsWith("You polish")) return turn === 0 ? { calls: [write("polished.txt")] } : { text: "Polished." };
+    if (first.startsWith("You lead")) {
+      const two = [give("polisher", "You polish it."), give("polisher", "You build it.")];
+      const calls = first.includes("twice") ? two : two.slice(0, 1);
+      return turn === 0 ? { calls: [write("led.txt")] } : turn === 1 ? { calls } : { text: "Led." };
+    }
+    if (/^Lead/.test(first))
+      return turn === 0 ? { calls: [give("leader", `You l${first.slice(1)}`)] } : { text: "Done." };
     if (first.startsWith("You build")) {
       const calls = [
         shell("printf 'x\\ny\\n' > made.txt; rm b.txt"),
@@ -35,6 +45,14 @@ beforeAll(async () => {
   writePackage(
     join(root.path, "data/squads"),
     teamOf("pair", { orchestrator: ["write, delegate", "delegates: [builder]\n"], builder: ["write, shell"] }),
+  );
+  writePackage(
+    join(root.path, "data/squads"),
+    teamOf("chain", {
+      orchestrator: ["write, delegate", "delegates: [leader]\n"],
+      leader: ["write, delegate", "delegates: [polisher]\n"],
+      polisher: ["write, shell"],
+    }),
   );
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
 });
@@ -76,3 +94,20 @@ test("control: in place, where no commit tells, those that its calls named", asy
     `Built.\n\n[What the service saw]\nFiles it changed with tools: own.txt.\n${commands}`,
   );
 });
+
+test.each([
+  ["one agent", "Lead it once", ["led.txt", "polished.txt"]],
+  ["two agents at once", "Lead it twice", ["led.txt", "made.txt", "own.txt", "polished.txt"]],
+])(
+  "an agent that has the files delegates to %s that change them: nobody waits for itself",
+  async (_who, request, made) => {
+    const directory = makeProject(join(root.path, request.replaceAll(" ", "-")), { "a.txt": "a\n", "b.txt": "b\n" });
+    const client = createServiceClient({ baseUrl: service.url, directory });
+    const body = { request, productPillar: "code" as const, promptProfile: "chain", model: "mock/large", checks: [] };
+    const { data: created } = await client.task.create({ body });
+    const { data: status } = await client.task.wait({ path: { taskID: created?.taskID ?? "" }, timeoutMs: 15_000 });
+    expect(status, status?.error).toMatchObject({ lifecycleStatus: "completed" });
+    const files = readdirSync(directory).filter((name) => name.endsWith(".txt"));
+    expect(files).toEqual(expect.arrayContaining(made));
+  },
+);
