@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EventData } from "../../src/protocol/event/event.ts";
 import { createTask, logOf, settledTask } from "../harness/double/hostile-text.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
@@ -91,15 +90,11 @@ describe("killed while tests run on the base", { timeout: 90_000 }, () => {
     await using service = await startProcess(env);
     expect(await settledTask(service.url, taskID, 40_000)).toMatchObject({ lifecycleStatus: "completed" });
     const events = await logOf(service.url, taskID);
-    const contrasts = events.flatMap(({ type, data }) =>
-      type === "contrast.finished" ? [(data as EventData["contrast.finished"]).result] : [],
-    );
+    const contrasts = events.flatMap(({ type, data }) => (type === "contrast.finished" ? [data.result] : []));
     expect(contrasts).toEqual(["proves"]);
     const types = events.map(({ type }) => type);
     expect(types.filter((type) => type === "landing.finished")).toHaveLength(1);
-    const before = events.filter(
-      ({ type, data }) => type === "check.finished" && (data as EventData["check.finished"]).on === "base",
-    );
+    const before = events.filter(({ type, data }) => type === "check.finished" && data.on === "base");
     expect(before).toHaveLength("checks" in body ? 0 : 1);
     await service.kill("SIGTERM");
     await nothingLeft(dataDir);

@@ -25,7 +25,7 @@ beforeAll(async () => {
       const calls = first.includes("twice") ? two : two.slice(0, 1);
       return turn === 0 ? { calls: [write("led.txt")] } : turn === 1 ? { calls } : { text: "Led." };
     }
-    if (/^Lead/.test(first))
+    if (first.startsWith("Lead"))
       return turn === 0 ? { calls: [give("leader", `You l${first.slice(1)}`)] } : { text: "Done." };
     if (first.startsWith("You build")) {
       const calls = [
