@@ -1,9 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { cpus, loadavg, platform, release } from "node:os";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { temporary } from "../test/harness/project.ts";
 import { archive } from "./archive.ts";
+import { beside } from "./beside.ts";
 import { dependencies } from "./dependencies.ts";
 import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
@@ -26,6 +28,7 @@ import { webhook } from "./webhook.ts";
  * run, in turns, on the same disk; of several rounds the median counts. Loopback only.
  *
  *   npm run bench -- [--only step,reads] [--quick]
+ *   npm run bench -- --beside ../another-checkout   (built; its service stands in the column of the floor)
  */
 
 const figures: Record<string, Figure> = {
@@ -50,7 +53,9 @@ const figures: Record<string, Figure> = {
   webhook,
 };
 
-const { values } = parseArgs({ options: { only: { type: "string" }, quick: { type: "boolean", default: false } } });
+const { values } = parseArgs({
+  options: { only: { type: "string" }, beside: { type: "string" }, quick: { type: "boolean", default: false } },
+});
 const chosen = values.only?.split(",") ?? Object.keys(figures);
 const unknown = chosen.filter((name) => !(name in figures));
 if (unknown.length > 0) {
@@ -67,7 +72,8 @@ const begun = performance.now();
 using folder = temporary("sortie-bench-");
 await using bench = await createBench(folder.path, values.quick);
 const rows: Row[] = [];
-for (const name of chosen) {
+if (values.beside !== undefined) rows.push(...(await beside(bench, resolve(values.beside))));
+for (const name of values.beside === undefined || values.only !== undefined ? chosen : []) {
   process.stderr.write(`${((performance.now() - begun) / 1000).toFixed(0).padStart(4)} s  ${name}\n`);
   rows.push(...((await figures[name]?.(bench)) ?? []));
 }

@@ -48,7 +48,7 @@ export const memory: Figure = async (bench) => {
 };
 
 /** What a process keeps once it has come to rest, which is after the worktrees were made. */
-const restingMB = async (pid: number | undefined): Promise<number> => {
+export const restingMB = async (pid: number | undefined): Promise<number> => {
   let last = residentMB(pid);
   for (let quiet = 0; quiet < 4; ) {
     await pause(250);

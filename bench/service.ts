@@ -20,8 +20,11 @@ export type ServiceOptions = {
   dataDir: string;
   baseURL: string;
   env?: Record<string, string>;
-  nodeArgs?: string[] /** More of config.jsonc. */;
+  nodeArgs?: string[];
+  /** More of config.jsonc. */
   config?: object;
+  /** The checkout whose service it is; this one by default. */
+  checkout?: string;
 };
 
 export const startService = ({
@@ -30,12 +33,13 @@ export const startService = ({
   env = {},
   nodeArgs = [],
   config: more = {},
+  checkout = root,
 }: ServiceOptions): Promise<Listener> => {
   mkdirSync(dataDir, { recursive: true });
   const config = join(dataDir, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL, apiKey: "none" } };
   writeFileSync(config, JSON.stringify({ model: "mock/large", providers, ...more }));
-  return startListener([...nodeArgs, join(root, "bin/sortie.js"), "serve"], `${dataDir}.log`, "/health", {
+  return startListener([...nodeArgs, join(checkout, "bin/sortie.js"), "serve"], `${dataDir}.log`, "/health", {
     HOME: dataDir,
     SERVICE_DATA_DIR: dataDir,
     SERVICE_CONFIG: config,

@@ -11,7 +11,7 @@ const steps = 5;
 const concurrency = 10;
 
 /** Tasks per second of a crowd whose members call one after another for the next. */
-const crowd = async (
+export const crowd = async (
   bench: Bench,
   url: string,
   count: number,
