@@ -81,6 +81,8 @@ const bundle = async (folder) => {
     comments: { legal: true, annotation: true, jsdoc: false },
     entryFileNames: "[name].js",
     chunkFileNames: "lib/[name]-[hash].js",
+    // What the parser needs for a script grows with its length, and some of it stays with the process.
+    codeSplitting: { groups: [{ name: "kysely", test: /\/node_modules\/kysely\// }] },
   });
   await made.close();
   const kept = new Set(output.map(({ fileName }) => join(folder, fileName)));

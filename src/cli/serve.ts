@@ -1,7 +1,7 @@
 import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
-import { boundHeap } from "./heap.ts";
+import { boundHeap, releaseAfterStart } from "./heap.ts";
 import { createServiceManager } from "./systemd.ts";
 import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
@@ -15,6 +15,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   const log = createLog(config.logLevel);
   const service = await createService(config, log);
   boundHeap();
+  releaseAfterStart();
   const manager = createServiceManager(config.env, log);
   // Installed before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;

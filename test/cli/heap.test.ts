@@ -22,3 +22,29 @@ test("the space for young objects stays as it is; without the bound it grows", a
   expect(await youngAfterWork(true)).toBeLessThan(20);
   expect(await youngAfterWork(false)).toBeGreaterThan(30);
 });
+
+/** Megabytes of memory, and of the space for young objects, some time after much was used and is used no more. */
+const atRest = async (released: boolean): Promise<{ resident: number; young: number }> => {
+  const script = `
+    import { getHeapSpaceStatistics } from "node:v8";
+    const { boundHeap, releaseAfterStart } = await import("${heap}");
+    globalThis.kept = Array.from({ length: 300_000 }, (_, at) => ({ at }));
+    globalThis.kept = undefined;
+    boundHeap();
+    ${released ? "releaseAfterStart();" : ""}
+    setTimeout(() => console.log(JSON.stringify({
+      resident: process.memoryUsage.rss() / 1e6,
+      young: getHeapSpaceStatistics().find((space) => space.space_name === "new_space").space_size / 1e6,
+    })), 1500);
+  `;
+  const args = ["--no-warnings", "--input-type=module", "-e", script];
+  return JSON.parse((await promisify(execFile)(process.execPath, args)).stdout);
+};
+
+test("what only the start needed goes back to the system; control: by itself it stays", async () => {
+  const [released, kept] = await Promise.all([atRest(true), atRest(false)]);
+  expect(released.resident).toBeLessThan(kept.resident - 8);
+  // Young objects have as much room as before.
+  expect(released.young).toBeGreaterThan(12);
+  expect(released.young).toBeLessThan(20);
+});
