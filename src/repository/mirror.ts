@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions, type Git } from "../workspace/git/git.ts";
+import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import { measureUsage } from "../workspace/usage/measure.ts";
 import type { Remote, RemoteGit } from "./remote-git.ts";
 import { type Fetched, RepositoryAway, type RepositoryPlace } from "./repository.ts";
@@ -16,6 +17,11 @@ export type MirrorLimits = {
 };
 
 const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
+
+/** Of one `.gitattributes`; honest ones have some kilobytes. */
+const attributesBytes = 1024 * 1024;
+
+const unending = new AbortController().signal;
 
 /** How often a running fetch is measured, in milliseconds. */
 const lookMs = 2000;
@@ -69,16 +75,35 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
       );
   };
 
+  /** One ref of the remote as it is now: its commit, and the ref that it stands for. */
+  const ask = async (
+    place: RepositoryPlace,
+    remote: Remote,
+    ref: string,
+    signal: AbortSignal,
+  ): Promise<{ commit: string | null; target: string | null }> => {
+    ensure(place);
+    const args = ["ls-remote", "--symref", place.url, ref];
+    const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
+    // A pattern of ls-remote fits other refs that end like this one, too.
+    const said = stdout
+      .toString("utf8")
+      .split("\n")
+      .flatMap((line) => (line.endsWith(`\t${ref}`) ? [line.slice(0, -ref.length - 1)] : []));
+    return {
+      commit: said.find((value) => !value.startsWith("ref: ")) ?? null,
+      target: said.find((value) => value.startsWith("ref: "))?.slice("ref: ".length) ?? null,
+    };
+  };
+
   /** The name of the remote's default branch; undefined: it has none. */
   const defaultBranch = async (
     place: RepositoryPlace,
     remote: Remote,
     signal: AbortSignal,
   ): Promise<string | undefined> => {
-    ensure(place);
-    const args = ["ls-remote", "--symref", place.url, "HEAD"];
-    const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
-    return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout.toString("utf8"))?.[1];
+    const { target } = await ask(place, remote, "HEAD", signal);
+    return /^refs\/heads\/(\S+)$/.exec(target ?? "")?.[1];
   };
 
   /** Whether the remote had a branch of this name at the last fetch. */
@@ -114,25 +139,19 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
 
   /** What is in the tree and would be missing or wrong in the files of a Task. */
   const expectSupported = async (place: RepositoryPlace, commit: string): Promise<void> => {
+    const refuse = (wanted: string, got: string) =>
+      new ServiceError("repository_unsupported", `Expected ${place.url} ${wanted}, got ${got}.`);
     const git = objectsOf(place);
-    const { stdout } = await git.run(["ls-tree", "-r", "-z", "--full-tree", commit]);
-    const listed = stdout.toString("latin1");
-    if (listed.startsWith("160000 ") || listed.includes("\x00160000 "))
-      throw new ServiceError(
-        "repository_unsupported",
-        `Expected ${place.url} without submodules, got a tree with at least one.`,
-      );
-    for (const line of listed
-      .split("\0")
-      .filter((line) => line.endsWith("/.gitattributes") || line.endsWith("\t.gitattributes"))) {
-      const id = /^\d+ blob ([0-9a-f]+)\t/.exec(line)?.[1];
-      if (id === undefined) continue;
-      const { stdout: text } = await git.run(["cat-file", "blob", id]);
-      if (/^[^#\n]*\bfilter=lfs\b/m.test(text.toString("utf8")))
-        throw new ServiceError(
-          "repository_unsupported",
-          `Expected ${place.url} without files in large file storage, got .gitattributes with filter=lfs.`,
-        );
+    const files = await listCommitFiles(git, commit, "", unending);
+    if (files.some(({ mode }) => mode === "160000")) throw refuse("without submodules", "a tree with at least one");
+    const attributes = files.filter(({ path }) => path === ".gitattributes" || path.endsWith("/.gitattributes"));
+    using reader = createCommitReader(git, attributes, unending);
+    for (const file of attributes) {
+      const content = await reader.read(file, attributesBytes);
+      if (content.kind !== "bytes")
+        throw refuse(`with .gitattributes of at most ${attributesBytes} bytes`, `${file.path} of ${file.bytes}`);
+      if (/^[^#\n]*\bfilter=lfs\b/m.test(content.bytes.toString("utf8")))
+        throw refuse("without files in large file storage", `${file.path} with filter=lfs`);
     }
   };
 
@@ -171,17 +190,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     resolve,
     checkOut,
     checkedOut,
-    /** The commit that the remote has at one of its refs. */
-    async ask(place: RepositoryPlace, remote: Remote, ref: string, signal: AbortSignal): Promise<string | null> {
-      ensure(place);
-      const args = ["ls-remote", place.url, ref];
-      const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
-      const line = stdout
-        .toString("latin1")
-        .split("\n")
-        .find((each) => each.endsWith(`\t${ref}`));
-      return line?.slice(0, line.indexOf("\t")) ?? null;
-    },
+    ask,
     /** `commit`: null removes the ref. Words of the remote where it refuses. */
     async push(
       place: RepositoryPlace,

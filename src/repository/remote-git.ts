@@ -18,7 +18,8 @@ import { RepositoryAway } from "./repository.ts";
 
 export type Remote = {
   address: Address;
-  credential: Credential | undefined /** The operator named the host. */;
+  credential: Credential | undefined;
+  /** The operator named the host: its addresses may be inside. */
   vouched: boolean;
 };
 
@@ -54,6 +55,7 @@ export const createRemoteGit = (options: {
         "-c",
         `protocol.${address.scheme}.allow=always`,
         ...(address.scheme === "http" || address.scheme === "https" ? httpSettings(address, addresses, timeoutMs) : []),
+        ...(address.scheme === "git" ? daemonSettings(address, addresses) : []),
         ...(file === undefined
           ? []
           : ["-c", `credential.helper=!f() { test "$1" = get && cat ${shellQuote(file.path)}; }; f`]),
@@ -84,7 +86,7 @@ export const createRemoteGit = (options: {
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof GitError)) throw error;
-        throw new RepositoryAway(why(error), { cause: error, lasting: lasting.test(error.stderr) });
+        throw awayFor(error);
       }
     },
   };
@@ -99,7 +101,7 @@ const judged = async (
   vouched: boolean,
   resolve: (host: string) => Promise<readonly string[]>,
 ): Promise<readonly string[]> => {
-  const bare = host.replace(/^\[|\]$/g, "");
+  const bare = bareHost(host);
   let found: readonly string[];
   try {
     found = isIP(bare) > 0 ? [bare] : await resolve(bare);
@@ -115,9 +117,13 @@ const judged = async (
   return open.slice(0, 4);
 };
 
+const bareHost = (host: string): string => host.replace(/^\[|\]$/g, "");
+
+const inAddress = (ip: string): string => (ip.includes(":") ? `[${ip}]` : ip);
+
 const httpSettings = ({ scheme, host, port }: Address, addresses: readonly string[], timeoutMs: number): string[] => {
-  const bare = host.replace(/^\[|\]$/g, "");
-  const pinned = addresses.map((address) => (address.includes(":") ? `[${address}]` : address)).join(",");
+  const bare = bareHost(host);
+  const pinned = addresses.map(inAddress).join(",");
   const at = `${bare}:${port === "" ? (scheme === "https" ? 443 : 80) : port}:${pinned}`;
   return [
     // The judged address and no other: no second lookup, no redirect, no proxy.
@@ -130,38 +136,54 @@ const httpSettings = ({ scheme, host, port }: Address, addresses: readonly strin
   ].flatMap((setting) => ["-c", setting]);
 };
 
+/** Of this scheme git looks up names itself; it is given the judged address instead. */
+const daemonSettings = ({ host, port }: Address, [address = ""]: readonly string[]): string[] => {
+  if (isIP(bareHost(host)) > 0) return [];
+  const at = port === "" ? "" : `:${port}`;
+  return ["-c", `url.git://${inAddress(address)}${at}/.insteadOf=git://${host}${at}/`];
+};
+
 const sshCommand = (
-  { host }: Address,
+  { host, port }: Address,
   [address = ""]: readonly string[],
   credential: Credential | undefined,
 ): string => {
   const key = credential?.kind === "ssh" ? credential : undefined;
+  // As known_hosts writes it, so that the port stays part of what is known.
+  const known = port === "" ? bareHost(host) : `[${bareHost(host)}]:${port}`;
   return [
     "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o IdentityAgent=none",
     "-o ProxyCommand=none -o PermitLocalCommand=no -o ForwardAgent=no -o ConnectTimeout=20 -o UpdateHostKeys=no",
-    `-o HostName=${address} -o HostKeyAlias=${host.replace(/^\[|\]$/g, "")} -o GlobalKnownHostsFile=/dev/null`,
+    `-o HostName=${address} -o HostKeyAlias=${known} -o GlobalKnownHostsFile=/dev/null`,
     `-o UserKnownHostsFile=${key?.knownHosts ?? "/dev/null"} -o IdentityFile=${key?.key ?? "none"}`,
   ].join(" ");
 };
 
-/** Answers of a remote that is there: it says the same in a minute. */
-const lasting =
-  /could not read (Username|Password)|Authentication failed|Access denied|returned error: (30\d|40[134])|url base from redirection|Permission denied \(|Host key verification failed|not found|does not appear to be a git repository/i;
+/** Answers of a remote that is there, and says the same in a minute. Without words its own line says it best. */
+const lasting: readonly { pattern: RegExp; words?: string }[] = [
+  {
+    pattern:
+      /could not read (Username|Password)|Authentication failed|HTTP Basic: Access denied|returned error: 40[13]/i,
+    words: "it wants other credentials than repositories.credentials has for it",
+  },
+  {
+    pattern: /unable to update url base from redirection|returned error: 30\d/i,
+    words: "it answers with a redirect, which is not followed: use the address that it names",
+  },
+  { pattern: /Permission denied \(|Host key verification failed/i },
+  { pattern: /fsck error in packed object/i, words: "it sends objects that git holds to be unsound" },
+  {
+    pattern: /not found|does not appear to be a git repository|repository not exported|returned error: 404/i,
+    words: "there is no such repository, or the credentials do not show it",
+  },
+];
 
 /** In one line, without what only git's developers need. */
-const why = ({ message, stderr }: GitError): string => {
-  if (
-    /could not read (Username|Password)|Authentication failed|HTTP Basic: Access denied|returned error: 40[13]/i.test(
-      stderr,
-    )
-  )
-    return "it wants other credentials than repositories.credentials has for it";
-  if (/unable to update url base from redirection|returned error: 30\d/i.test(stderr))
-    return "it answers with a redirect, which is not followed: use the address that it names";
-  if (/Permission denied \(|Host key verification failed/i.test(stderr)) return `ssh was refused: ${lastLine(stderr)}`;
-  if (/not found|does not appear to be a git repository|returned error: 404/i.test(stderr))
-    return "there is no such repository, or the credentials do not show it";
-  return lastLine(stderr) || message;
+const awayFor = (error: GitError): RepositoryAway => {
+  const known = lasting.find(({ pattern }) => pattern.test(error.stderr));
+  const own = known && error.stderr.split("\n").find((line) => known.pattern.test(line));
+  const words = (known?.words ?? own?.trim().slice(0, 400) ?? lastLine(error.stderr)) || error.message;
+  return new RepositoryAway(words, { cause: error, lasting: known !== undefined });
 };
 
 const lastLine = (stderr: string): string => {

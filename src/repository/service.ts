@@ -176,7 +176,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       log.debug({ repository: place.url, commit: fetched.commit }, "fetched");
       return fetched;
     },
-    ask: (place, ref, signal) => mirror.ask(place, remoteOf(place), ref, signal),
+    ask: async (place, ref, signal) => (await mirror.ask(place, remoteOf(place), ref, signal)).commit,
     async push(place, { commit, ref, from }, signal) {
       const remote = remoteOf(place);
       const done = async () => {
@@ -186,7 +186,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       };
       const pushed = await mirror.push(place, remote, { commit, ref, from }, signal);
       if (pushed.ok) return done();
-      const head = await mirror.ask(place, remote, ref, signal);
+      const { commit: head } = await mirror.ask(place, remote, ref, signal);
       if (head === commit) return done();
       if (pushed.stale || head !== from) return { ok: false, reason: "moved", head };
       return { ok: false, reason: "refused", words: pushed.words };
@@ -204,7 +204,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     },
     async removeBranch(place, { ref, commit }, signal) {
       const remote = remoteOf(place);
-      if ((await mirror.ask(place, remote, ref, signal)) !== commit) return false;
+      if ((await mirror.ask(place, remote, ref, signal)).commit !== commit) return false;
       const { ok } = await mirror.push(place, remote, { commit: null, ref, from: commit }, signal);
       return ok;
     },

@@ -1,33 +1,19 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addForge, type ForgeDouble, type Kind } from "../harness/double/forge/double.ts";
-import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { canServe } from "../harness/double/git-host.ts";
 import { logOf, send, settledTask } from "../harness/double/hostile-text.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
-import { temporary } from "../harness/project.ts";
+import { makeRemoteLab, type RemoteLab } from "../harness/remote-lab.ts";
 import { nothingLeft, type ServiceProcess, startProcess } from "./process.ts";
 
 /** A pull request around whose opening the service dies: neither forgotten nor opened twice. */
 
 describe.runIf(canServe)("killed around the opening of a pull request", { timeout: 90_000 }, () => {
-  const root = temporary("sortie-propose-");
-  let provider: MockProvider;
-  let host: GitHost;
+  let lab: RemoteLab;
   let count = 0;
   beforeAll(async () => {
-    provider = await startMockProvider(({ turn }) =>
-      turn === 0
-        ? { calls: [{ tool: "shell", input: { command: "echo new > new.txt" } }] }
-        : { text: "Done.\n\nCommit: Add new.txt" },
-    );
-    host = await startGitHost(root.path);
+    lab = await makeRemoteLab("sortie-propose-");
   });
-  afterAll(async () => {
-    await host[Symbol.asyncDispose]();
-    await provider.close();
-    root[Symbol.dispose]();
-  });
+  afterAll(() => lab[Symbol.asyncDispose]());
 
   const kinds: readonly Kind[] = ["github", "gitea", "gitlab"];
   const cases = [
@@ -42,20 +28,10 @@ describe.runIf(canServe)("killed around the opening of a pull request", { timeou
     async (kind, _when, kill) => {
       count += 1;
       const name = `acme/r${count}`;
+      const { host } = lab;
       host.make(name, { "a.txt": "a\n" });
       const forge: ForgeDouble = addForge(host, kind);
-      const folder = join(root.path, `data-${count}`);
-      const config = `${folder}.jsonc`;
-      const match = `http://127.0.0.1:${host.port}/*`;
-      writeFileSync(
-        config,
-        JSON.stringify({
-          model: "mock/large",
-          providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
-          repositories: { allow: [match], credentials: [{ match, token: "env:HOST_TOKEN", forge: kind }] },
-        }),
-      );
-      const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };
+      const { folder, env } = lab.prepare(`data-${count}`, kind);
       let taskID = "";
       {
         let first: ServiceProcess | undefined;

@@ -1,36 +1,25 @@
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { canServe } from "../harness/double/git-host.ts";
 import { logOf, send, settledTask } from "../harness/double/hostile-text.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
-import { temporary, until } from "../harness/project.ts";
+import { until } from "../harness/project.ts";
+import { makeRemoteLab, type RemoteLab } from "../harness/remote-lab.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
 /** A push to a repository's remote around which the service dies: neither lost nor done twice. */
 
 describe.runIf(canServe)("killed around a push", { timeout: 90_000 }, () => {
-  const root = temporary("sortie-push-");
-  let provider: MockProvider;
-  let host: GitHost;
+  let lab: RemoteLab;
   let count = 0;
   beforeAll(async () => {
-    provider = await startMockProvider(({ turn }) =>
-      turn === 0
-        ? { calls: [{ tool: "shell", input: { command: "echo new > new.txt" } }] }
-        : { text: "Done.\n\nCommit: Add new.txt" },
-    );
-    host = await startGitHost(root.path);
+    lab = await makeRemoteLab("sortie-push-");
   });
-  afterAll(async () => {
-    await host[Symbol.asyncDispose]();
-    await provider.close();
-    root[Symbol.dispose]();
-  });
+  afterAll(() => lab[Symbol.asyncDispose]());
 
   /** A hook of the remote that kills the service's process, once. */
   const killer = (bare: string, hook: string): string => {
-    const pid = join(root.path, `pid-${count}`);
+    const pid = join(lab.root, `pid-${count}`);
     const script = `#!/bin/sh\ntest -e ${pid} && { kill -9 $(cat ${pid}); rm ${pid}; sleep 0.3; }\nexit 0\n`;
     writeFileSync(join(bare, "hooks", hook), script, { mode: 0o755 });
     return pid;
@@ -48,23 +37,10 @@ describe.runIf(canServe)("killed around a push", { timeout: 90_000 }, () => {
   test.each(cases)("%s (%s), landing as %s", async (_when, hook, landing) => {
     count += 1;
     const name = `r${count}`;
+    const { host } = lab;
     const bare = host.make(name, { "a.txt": "a\n" });
     const base = host.git(name, "rev-parse", "main");
-    const folder = join(root.path, name);
-    const config = `${folder}.jsonc`;
-    writeFileSync(
-      config,
-      JSON.stringify({
-        model: "mock/large",
-        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
-        repositories: {
-          allow: [`http://127.0.0.1:${host.port}/*`],
-          credentials: [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }],
-          fetchSeconds: 20,
-        },
-      }),
-    );
-    const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };
+    const { folder, env } = lab.prepare(name);
     const pid = hook === "none" ? "" : killer(bare, hook);
     let taskID = "";
     {
@@ -107,21 +83,9 @@ describe.runIf(canServe)("killed around a push", { timeout: 90_000 }, () => {
   test("the remote is away at the restart: the Task says what it waits for, and goes on", async () => {
     count += 1;
     const name = `r${count}`;
+    const { host } = lab;
     host.make(name, { "a.txt": "a\n" });
-    const folder = join(root.path, name);
-    const config = `${folder}.jsonc`;
-    writeFileSync(
-      config,
-      JSON.stringify({
-        model: "mock/large",
-        providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
-        repositories: {
-          allow: [`http://127.0.0.1:${host.port}/*`],
-          credentials: [{ match: `http://127.0.0.1:${host.port}/*`, token: "env:HOST_TOKEN" }],
-        },
-      }),
-    );
-    const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };
+    const { env } = lab.prepare(name, undefined, { fetchSeconds: 120 });
     let taskID = "";
     {
       await using service = await startProcess({ ...env, TEST_KILL_ON: "landing.started" });

@@ -125,6 +125,19 @@ describe.runIf(canServe)("the remote profile of git", () => {
     await expect(named.fetch(named.place(host.url("odd"), undefined), signal)).rejects.toMatchObject({
       code: "repository_unsupported",
     });
+    host.make("far", { "a.txt": "one\n", "b/c/.gitattributes": `# filter=lfs\n${"x text\n".repeat(160_000)}` });
+    await expect(named.fetch(named.place(host.url("far"), undefined), signal)).rejects.toThrow(/b\/c\/\.gitattributes/);
+    host.make("said", {
+      "a.txt": "one\n",
+      ".gitattributes": "# filter=lfs\n*.txt text\n",
+      "b/.gitattributes": "x y\n",
+    });
+    await named.fetch(named.place(host.url("said"), undefined), signal);
+    host.make("unsound", { "a.txt": "one\n", ".gitattributes": `${"x".repeat(3000)} text\n` });
+    await expect(named.fetch(named.place(host.url("unsound"), undefined), signal)).rejects.toMatchObject({
+      message: "it sends objects that git holds to be unsound",
+      lasting: true,
+    });
     const small = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials, mirrorBytes: 1000 });
     await expect(small.fetch(small.place(host.url("app"), undefined), signal)).rejects.toMatchObject({
       code: "repository_unsupported",
