@@ -61,7 +61,7 @@ const orders: Record<string, string> = {
   "repository/forge": "forge call place propose github gitlab gitea open",
   task: "tasks run wake-mission directory query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
-  mission: "missions run wake service tool worker",
+  mission: "missions run repository wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file config caller",

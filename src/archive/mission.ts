@@ -11,14 +11,17 @@ import type { MissionState } from "../domain/state/mission.ts";
 import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
+import { ServiceError } from "../error.ts";
 import { mapStrings } from "../redact.ts";
 import { allMessagesIn } from "../task/query/message.ts";
+import { createGit } from "../workspace/git/git.ts";
+import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
 import { addFiles, addFlow, eachOf, eventsOf, flowFolder } from "./execution-flow.ts";
 import { addLogs } from "./log.ts";
-import { addProject, onDisk } from "./project.ts";
+import { addProject, onDisk, type Source } from "./project.ts";
 import type { Zip } from "./zip.ts";
 
 /**
@@ -34,16 +37,7 @@ export const addMission = async (
 ): Promise<MissionManifest> => {
   const { store, workspaces } = deps;
   const { missionID, sessionID, directory } = state;
-  const opened = await workspaces.open(sessionID, {
-    kind: "directory",
-    root: directory,
-    worktree: null,
-    branch: null,
-    baseCommit: null,
-    baseTree: null,
-    targetRef: null,
-  });
-  const source = await onDisk(opened.root, opened.git, directory, signal);
+  const source = await (state.repository === null ? inDirectory(state, workspaces, signal) : ofBranch(state, signal));
   using _reader = source.reader;
   const own = await flowOf(state, status, deps);
   const files = await addFiles(zip, flowFolder, own.flow);
@@ -77,13 +71,43 @@ export const addMission = async (
     sessionID,
     project: directory,
     commit: source.commit,
-    source: "directory",
+    source: state.repository === null ? "directory" : "commit",
     complete: project.complete,
     ledgers,
     files: [...files, ...project.files],
     omitted: [...omitted, ...project.omitted],
     warnings: project.warnings,
   };
+};
+
+const inDirectory = async (
+  { sessionID, directory }: MissionState,
+  workspaces: ArchiveDeps["workspaces"],
+  signal: AbortSignal,
+): Promise<Source> => {
+  const opened = await workspaces.open(sessionID, {
+    kind: "directory",
+    root: directory,
+    worktree: null,
+    branch: null,
+    baseCommit: null,
+    baseTree: null,
+    targetRef: null,
+  });
+  return onDisk(opened.root, opened.git, directory, signal);
+};
+
+/** The newest commit that landed on the Mission's branch, from the mirror. */
+const ofBranch = async ({ project, tasks, repository }: MissionState, signal: AbortSignal): Promise<Source> => {
+  const landed = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
+  if (landed.length === 0)
+    throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${repository?.branch} yet.`);
+  const git = createGit(project, { toplevel: project, gitDir: project });
+  // They stand on one line.
+  const newest = await git.run(["rev-list", "--topo-order", "--max-count=1", ...new Set(landed)], { signal });
+  const commit = newest.stdout.toString("latin1").trim();
+  const listed = await listCommitFiles(git, commit, "", signal);
+  return { commit, listed, untracked: new Set(), fresh: [], reader: createCommitReader(git, listed, signal) };
 };
 
 const flowOf = async (

@@ -6,16 +6,22 @@ import { clean } from "./terminal/format.ts";
 
 /** Connects to a running service, and turns refusals into messages with exit codes. */
 
-export type Target = { url: string; directory: string; username: string; password: string | undefined };
+export type Target = {
+  url: string;
+  directory: string;
+  repository?: string | undefined;
+  username: string;
+  password: string | undefined;
+};
 
 export type Service = ReturnType<typeof createServiceClient>;
 
-export const connect = ({ url, directory, username, password }: Target): Service => {
+export const connect = ({ url, directory, repository, username, password }: Target): Service => {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
     throw new Exit(exit.usage, `Expected --url to be an http address such as http://127.0.0.1:7878, got "${url}".`);
   return createServiceClient({
     baseUrl: url,
-    directory: resolve(directory),
+    ...(repository === undefined ? { directory: resolve(directory) } : { repository }),
     username,
     ...(password === undefined ? {} : { password }),
   });

@@ -39,7 +39,7 @@ const wholeNumber = (min: number, max: number) => (text: string) => {
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 type Settings = { dataDir?: string; config?: string; json?: true };
-type Shared = { url?: string; directory: string; json?: true };
+type Shared = { url?: string; directory: string; repo?: string; json?: true };
 
 /** Loaded by actions only, so that help and usage errors come at once. */
 const loadCaller = async () => (await import("../config/caller.ts")).loadCaller();
@@ -139,9 +139,9 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--url <address>", "the service (default: http://127.0.0.1:7878, with the port of SERVICE_PORT)")
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "JSON on stdout, words for people on stderr");
-  const context = async ({ url, directory, json }: Shared) => {
+  const context = async ({ url, directory, repo, json }: Shared) => {
     const { username, password, plain, display, url: own } = await loadCaller();
-    const target: Target = { url: url ?? own, directory, username, password };
+    const target: Target = { url: url ?? own, directory, repository: repo, username, password };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);
     return { target, screen, emit: json ? emit : undefined, display };
   };

@@ -25,6 +25,8 @@ export type ClientOptions = {
   baseUrl: string;
   /** Absolute path of the project on the service's machine. A call's `query.directory` takes precedence. */
   directory?: string;
+  /** Instead of a directory: the address of a repository. A call that names a project takes precedence. */
+  repository?: string;
   /** Default: `service`. */
   username?: string;
   password?: string;
@@ -53,7 +55,8 @@ export type WaitCall = OfTask & {
 const pollMs = 2_000;
 
 export const createServiceClient = (options: ClientOptions) => {
-  const { directory, password, username = "service" } = options;
+  const { directory, repository, password, username = "service" } = options;
+  const place = repository === undefined ? (directory === undefined ? {} : { directory }) : { repository };
   const baseUrl = options.baseUrl.replace(/(?<!\/)\/+$/, "");
   const headers: Record<string, string> =
     password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` };
@@ -71,13 +74,15 @@ export const createServiceClient = (options: ClientOptions) => {
   const service = new Service({ client });
   const webhook = new Webhook({ client });
 
-  /** The operation with the client's directory, unless the call names one, or a repository. */
+  /** The operation with the client's project, unless the call names one. */
   const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
     ((call: { query?: object; body?: object } = {}) => {
-      const named = [call.body, call.query].some((part) => part !== undefined && "repository" in part);
+      const named = [call.body, call.query].some(
+        (part) => part !== undefined && ("repository" in part || "directory" in part),
+      );
       return operation({
         ...call,
-        query: { ...(directory === undefined || named ? {} : { directory }), ...call.query },
+        query: { ...(named ? {} : place), ...call.query },
       } as never);
     }) as never;
 
@@ -131,7 +136,7 @@ export const createServiceClient = (options: ClientOptions) => {
   }: Own & Pick<MissionEventsCall, "path"> & { query?: PageQuery & { directory?: string } }): Promise<Page> =>
     pageAt(
       `/mission/${encodeURIComponent(path.missionID)}/events`,
-      { ...(directory === undefined ? {} : { directory }), ...query },
+      { ...(query.directory === undefined ? place : {}), ...query },
       own,
     );
 
@@ -141,10 +146,10 @@ export const createServiceClient = (options: ClientOptions) => {
     signal,
     throwOnError = throwing,
   }: MissionEventsCall): Promise<Result<AsyncIterable<StreamFrame>>> => {
-    const project = query.directory ?? directory;
+    const named = new URLSearchParams(query.directory === undefined ? place : { directory: query.directory });
     const opened = await openEvents({
       fetch: once,
-      url: `${baseUrl}/mission/${encodeURIComponent(path.missionID)}/events${project === undefined ? "" : `?directory=${encodeURIComponent(project)}`}`,
+      url: `${baseUrl}/mission/${encodeURIComponent(path.missionID)}/events${named.size === 0 ? "" : `?${named.toString()}`}`,
       headers,
       after: query.after === undefined ? undefined : Number(query.after),
       signal,

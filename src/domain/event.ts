@@ -37,6 +37,7 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "mission.updated": true,
   "mission.aborted": true,
   "mission.finished": true,
+  "mission.proposed": true,
   "mission.reminded": true,
   "mission.paused": true,
   "plan.written": true,

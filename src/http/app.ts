@@ -141,6 +141,7 @@ export const createApp = (deps: AppDeps): App => {
   const rates = deps.loopback ? undefined : createRates(limits, now);
   const logins = createLogins(now);
   const mcp = createMcpEndpoint({
+    repositoryAt: deps.repository,
     ...deps,
     user: deps.auth.username,
     bodies,

@@ -13,6 +13,7 @@ import type {
 } from "../protocol/mission/status.ts";
 import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";
+import type { Repositories } from "../repository/repository.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
@@ -35,7 +36,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 export interface Missions {
   /**
    * Starts a Mission, or gives an existing one more direction; either way its agent becomes due. Concurrent wakes of a
-   * new id create one Mission. Refuses with `invalid_request` for a new Mission without a text, `squad_not_available`,
+   * new id create one Mission. `body.repository` is what `directory` was made from. Refuses with `invalid_request` for a new Mission without a text, `squad_not_available`,
    * `model_not_found`, `model_not_configured`, `disk_low`.
    */
   wake(directory: string, body: MissionWake, once?: IdempotencyKey): Promise<Accepted<MissionWoken>>;
@@ -46,7 +47,7 @@ export interface Missions {
     signal?: AbortSignal,
   ): Promise<MissionSummary[]>;
   /** What the Mission and its Tasks are doing; queued Tasks have their place. */
-  status(directory: string, missionID: string): Promise<MissionStatus>;
+  status(directory: string | undefined, missionID: string): Promise<MissionStatus>;
   /** The id of the Mission's stream, for readers of its events. */
   find(directory: string | undefined, missionID: string): Promise<StreamID>;
   /**
@@ -102,6 +103,7 @@ export type MissionsDeps = {
   engine: Engine;
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect">;
+  repositories: Pick<Repositories, "at" | "branchFor">;
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;

@@ -9,6 +9,7 @@ import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
+import type { Repositories } from "../repository/repository.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
@@ -23,6 +24,7 @@ export type MissionDeps = {
   /** The same port that HTTP calls. */
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect">;
+  repositories: Repositories;
   catalog: Pick<Catalog, "scan">;
   models: {
     /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */

@@ -21,11 +21,7 @@ export const createWake =
   async (directory, body, once) => {
     const { store, engine, workspaces, now } = deps;
     const place = await workspaces.inspect(directory);
-    if (place.mirrored === true)
-      throw new ServiceError(
-        "repository_unsupported",
-        "Expected a directory: Missions of a repository by its address are not built yet. Its Tasks are.",
-      );
+    const kept = deps.repositories.at(place.directory);
     const missionID = body.missionID ?? randomBytes(8).toString("hex");
     const model = body.model === undefined ? undefined : deps.resolveModel(body.model);
     await checkSquads(deps, body.squads ?? [], place.directory);
@@ -75,14 +71,25 @@ export const createWake =
           project: place.project,
           productPillar: body.productPillar ?? "code",
           model: model ?? deps.resolveModel(undefined),
+          ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf(sessionID) } }),
         },
       };
     };
+
+    /** Its session's id makes the branch one that nobody else has. */
+    const branchOf = (sessionID: string): string =>
+      deps.repositories.branchFor({ taskID: sessionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
 
     for (;;) {
       const [known] = await store.missionsNamed(missionID, place.project);
       const state = known === undefined ? undefined : await stateOf(place.directory, missionID).catch(gone);
       if (known !== undefined && state === undefined) continue;
+      const ref = body.repository?.ref;
+      if (state?.repository != null && ref !== undefined && kept?.ref !== state.repository.ref) {
+        const message = `Expected the ref that the Mission began with (${state.repository.ref ?? "none"}), got ${ref}`;
+        const issues = [{ path: "body.repository.ref", message, code: "custom" }];
+        throw new ServiceError("invalid_request", `body.repository.ref: ${message}`, { issues });
+      }
       const stream = state?.sessionID ?? newID("ses");
       const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };

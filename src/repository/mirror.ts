@@ -178,7 +178,9 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     });
     const env = { GIT_INDEX_FILE: `${place.directory}.index` };
     await git.run(["-c", "core.bare=false", "read-tree", "--reset", "-u", commit], { env });
-    await git.run(["-c", "core.bare=false", "clean", "-q", "-d", "-x", "-f", "-f"], { env });
+    // Squads that were made for the project stay, as they do in a directory.
+    const kept = "--exclude=/.sortie/squads/";
+    await git.run(["-c", "core.bare=false", "clean", "-q", "-d", "-x", "-f", "-f", kept], { env });
     writeFileSync(`${place.directory}.commit`, `${commit}\n`, { mode: 0o600 });
   };
 

@@ -2,17 +2,25 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Kind } from "./double/forge/double.ts";
 import { startGitHost, token } from "./double/git-host.ts";
-import { startMockProvider } from "./double/mock-provider.ts";
+import { type MockRequest, type MockTurn, startMockProvider } from "./double/mock-provider.ts";
 import { temporary } from "./project.ts";
 
-/** A Git host, and a model whose every Task adds a file: for services that are started as processes of their own. */
-export const makeRemoteLab = async (prefix: string) => {
+/**
+ * A Git host, and a model whose every Task adds a file, unless `reply` says otherwise: for services that are started as
+ * processes of their own.
+ */
+export const makeRemoteLab = async (
+  prefix: string,
+  reply: (request: MockRequest) => MockTurn | undefined = () => undefined,
+) => {
   const root = temporary(prefix);
-  const provider = await startMockProvider(({ turn }) =>
-    turn === 0
+  const provider = await startMockProvider((request) => {
+    const said = reply(request);
+    if (said !== undefined) return said;
+    return request.turn === 0
       ? { calls: [{ tool: "shell", input: { command: "echo new > new.txt" } }] }
-      : { text: "Done.\n\nCommit: Add new.txt" },
-  );
+      : { text: "Done.\n\nCommit: Add new.txt" };
+  });
   const host = await startGitHost(root.path);
   const match = `http://127.0.0.1:${host.port}/*`;
   return {

@@ -147,7 +147,17 @@ export const playMonth = async (
       log: silent,
       now,
     });
-    const shared = { store, tasks, workspaces, catalog, engine, disk: endlessDisk, log: silent, now };
+    const shared = {
+      store,
+      tasks,
+      workspaces,
+      repositories: noRepositories,
+      catalog,
+      engine,
+      disk: endlessDisk,
+      log: silent,
+      now,
+    };
     const missions = createMissions({
       ...shared,
       resolveModel: () => model,

@@ -58,7 +58,7 @@ const judged = async ({ directory, dataDir }: Place, { id = "api", phase = "paym
     stream: "ses_m",
     store: { state: () => Promise.resolve({ installed: { squad } }) },
     catalog,
-    state: () => ({ directory, plan: [{ id: "p", phase }] }),
+    state: () => ({ directory, repository: null, tasks: [], plan: [{ id: "p", phase }] }),
   } as unknown as MissionRun;
   const task = { taskID: "task_1", phase: "p", production: { identity: "squad-sdk", squad: id } } as Dispatched;
   const { type, data } = await verifyProducedSquad(run, task);

@@ -17,6 +17,8 @@ import { during, type Screen } from "../terminal/screen.ts";
  */
 
 export type WakeOptions = {
+  repo?: string;
+  ref?: string;
   id?: string;
   title?: string;
   squad?: string[];
@@ -38,6 +40,8 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
   const { id, title, squad, anySquad, produce, model, pillar, attach } = options;
   const { maxCost, maxTokens, maxSteps, maxMinutes } = options;
   if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
+  if (options.ref !== undefined && options.repo === undefined)
+    throw new Exit(exit.usage, "Expected --repo with --ref: a directory has its branch checked out.");
   const budget = {
     ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
     ...(maxTokens === undefined ? {} : { maxTokens }),
@@ -47,6 +51,9 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
   const woken = expectData(
     await service.mission.wake({
       body: {
+        ...(options.repo === undefined
+          ? {}
+          : { repository: { url: options.repo, ...(options.ref && { ref: options.ref }) } }),
         ...(id === undefined ? {} : { missionID: id }),
         ...(title === undefined ? {} : { title }),
         ...(text === undefined ? {} : { text }),

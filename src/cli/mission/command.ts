@@ -9,12 +9,15 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
     .command("mission")
     .description("goals that take many Tasks; <id> is an id, its beginning, or @last");
   const load = () => import("./action.ts");
+  const placed = (command: Command) =>
+    speaking(command).option("--repo <url>", "a repository by its address, instead of the folder");
 
-  speaking(
+  placed(
     mission
       .command("wake [text]")
       .description("begin a Mission, or give one more direction; - reads the text from standard input")
       .option("--id <id>", "the Mission; absent or unknown: a new one")
+      .option("--ref <name>", "of a new Mission's repository: a branch, a tag or a commit")
       .option("--title <text>", "of a new Mission")
       .option("--squad <id>", "only this squad may be dispatched to; repeatable", collect)
       .option("--any-squad", "no squad is ruled out any more")
@@ -30,7 +33,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),
   );
-  speaking(
+  placed(
     mission
       .command("ls")
       .alias("list")
@@ -41,10 +44,10 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (options: Shared & { search?: string; all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );
-  speaking(mission.command("show <id>").description("the plan, the Tasks, the use, what waits for an answer")).action(
+  placed(mission.command("show <id>").description("the plan, the Tasks, the use, what waits for an answer")).action(
     async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
   );
-  speaking(
+  placed(
     mission
       .command("logs <id>")
       .description("what happened in it and its Tasks, as lines; with --json the events")
@@ -52,7 +55,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).logs(id, options, await context(options))),
   );
-  speaking(
+  placed(
     mission
       .command("answer <id> <answer>")
       .description("answer what its agent asks")
@@ -60,11 +63,11 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, text: string, options: Shared & { ask?: string }) =>
     finish(await (await load()).answer(id, text, options, await context(options))),
   );
-  speaking(mission.command("rename <id> <title>").alias("title").description("give it another title")).action(
+  placed(mission.command("rename <id> <title>").alias("title").description("give it another title")).action(
     async (id: string, title: string, options: Shared) =>
       finish(await (await load()).rename(id, title, await context(options))),
   );
-  speaking(
+  placed(
     mission
       .command("hide <id>")
       .description("archive it: out of the list until it is woken")
@@ -72,7 +75,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, options: Shared & { undo?: true }) =>
     finish(await (await load()).hide(id, options, await context(options))),
   );
-  speaking(
+  placed(
     mission
       .command("abort <id>")
       .description("stop its agent; nothing but a wake wakes it again")
@@ -81,10 +84,10 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (id: string, options: Shared & { cascade?: true; reason?: string }) =>
     finish(await (await load()).abort(id, options, await context(options))),
   );
-  speaking(
+  placed(
     mission.command("rm <id>").alias("delete").description("delete it with its conversation; its Tasks stay"),
   ).action(async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))));
-  speaking(
+  placed(
     mission
       .command("archive <id>")
       .description("download the project's files, the Mission's flow and its Tasks' as a ZIP")

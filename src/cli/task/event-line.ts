@@ -223,6 +223,11 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const again = wakeAt === null ? "" : dim(` (looks again at ${wakeAt.slice(0, 16)} UTC)`);
         return `${colour(bold(outcome === "done" ? "Done" : outcome === "blocked" ? "Blocked" : "Waits"))}: ${line(summary, 600)}${again}`;
       }
+      case "mission.proposed": {
+        const { pullRequest, reason } = event.data;
+        if (pullRequest === null) return yellow(`No pull request: ${line(reason ?? "", 400)}`);
+        return green(`Pull request ${pullRequest.number} ${pullRequest.state}: ${line(pullRequest.url, 400)}`);
+      }
       case "mission.reminded":
       case "task.reopened":
         return undefined;

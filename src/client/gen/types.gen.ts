@@ -267,6 +267,19 @@ export type MissionWake = {
      */
     missionID?: string;
     /**
+     * Instead of a directory. Its Tasks land on a branch of the Mission's own
+     */
+    repository?: {
+        /**
+         * Without credentials
+         */
+        url: string;
+        /**
+         * Branch, tag or commit; default: the remote's
+         */
+        ref?: string;
+    };
+    /**
      * Of a new Mission; default: the text's first line
      */
     title?: string;
@@ -3086,6 +3099,20 @@ export type TaskEvent = {
          * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
          */
         model: string;
+        /**
+         * Where the project was named by address
+         */
+        repository?: {
+            url: string;
+            /**
+             * A branch, tag or commit; null: the remote's default branch
+             */
+            ref: string | null;
+            /**
+             * Of the remote, on which its Tasks land
+             */
+            branch: string;
+        };
     };
 } | {
     id: number;
@@ -3173,6 +3200,28 @@ export type TaskEvent = {
         outcome: 'done' | 'blocked' | 'waiting';
         summary: string;
         wakeAt: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.proposed';
+    data: {
+        sessionID: string;
+        /**
+         * Of its branch
+         */
+        commit: string | null;
+        pullRequest: PullRequest | null;
+        reason?: string;
     };
 } | {
     id: number;
@@ -3515,6 +3564,16 @@ export type MissionStatus = {
     title: string;
     directory: string;
     /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    } | null;
+    /**
      * Of its Tasks alone
      */
     status: 'running' | 'inactive';
@@ -3546,6 +3605,14 @@ export type MissionStatus = {
         state: 'running' | 'idle';
     };
     lastEventID: number;
+    /**
+     * Of a repository: the branch on which its Tasks land
+     */
+    landingBranch: string | null;
+    /**
+     * Of that branch as a whole, once the Mission said that it is done
+     */
+    pullRequest: PullRequest | null;
     /**
      * Why its agent does not go on: it could not, or was aborted; a wake tries again
      */
@@ -3945,6 +4012,16 @@ export type MissionSummary = {
     sessionID: string;
     title: string;
     directory: string;
+    /**
+     * null: the project is a directory
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    } | null;
     /**
      * Of its Tasks alone
      */

@@ -11,7 +11,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 10;
+export const missionRevision = 11;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -70,7 +70,16 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         quotaSince: null,
       };
     case "mission.finished":
-      return { ...state, finished: event.data };
+      return { ...state, finished: event.data, proposes: event.data.outcome === "done" && hasLanded(state) };
+    case "mission.proposed": {
+      const { pullRequest, commit } = event.data;
+      return {
+        ...state,
+        pullRequest: pullRequest ?? state.pullRequest,
+        proposed: commit ?? state.proposed,
+        proposes: false,
+      };
+    }
     case "mission.reminded":
       return { ...heard(state, event), reminded: true };
     case "mission.paused":
@@ -155,11 +164,16 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
   }
 };
 
+/** Whether there is something on its branch that could be proposed. */
+const hasLanded = ({ repository, tasks }: MissionState): boolean =>
+  repository !== null && tasks.some(({ ends }) => ends.some(({ landedCommit }) => landedCommit !== null));
+
 /** A message for its agent, which resumes work even if the Mission was finished. */
 const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   ...state,
   input: version,
   finished: null,
+  proposes: false,
   messages: state.messages + 1,
 });
 
@@ -195,6 +209,10 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     titleBy: data.titleBy,
     directory: data.directory,
     project: data.project,
+    repository: data.repository ?? null,
+    pullRequest: null,
+    proposed: null,
+    proposes: false,
     productPillar: data.productPillar,
     budget: null,
     named: null,

@@ -25,6 +25,8 @@ export type MissionStep =
   | { kind: "repetition"; times: number }
   /** A cap in USD, with a model whose price is unknown. */
   | { kind: "unpriced" }
+  /** The work of its repository is done: the branch is proposed as a whole. */
+  | { kind: "propose" }
   | { kind: "turn" }
   /** Nothing to do until a wake, a Task's end, or `until`. */
   | { kind: "sleep"; until: string | null };
@@ -43,6 +45,7 @@ export const nextStep = (state: MissionState): MissionStep => {
   const unread = !isRead(state);
   const midway = isMidway(state.reply);
   if (!unread && (!midway || state.finished !== null)) {
+    if (state.proposes) return { kind: "propose" };
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;
   }

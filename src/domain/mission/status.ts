@@ -17,6 +17,7 @@ export const rowOf = (state: MissionState): MissionRow => ({
   sessionID: state.sessionID,
   title: state.title,
   directory: state.directory,
+  repository: state.repository && { url: state.repository.url, ref: state.repository.ref },
   agentStatus: agentStatus(state),
   archived: state.archived,
   createdAt: state.createdAt,
@@ -48,6 +49,8 @@ export const missionStatusOf = (
     session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
+    landingBranch: state.repository?.branch ?? null,
+    pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,
     finished:

@@ -81,6 +81,12 @@ export const missionSentence = (
       return `Aborted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}${event.data.cascade ? ", with its Tasks" : ""}`;
     case "mission.finished":
       return `${{ done: "Done", blocked: "Blocked", waiting: "Waits" }[event.data.outcome]}: ${event.data.summary}`;
+    case "mission.proposed": {
+      const { pullRequest, reason } = event.data;
+      return pullRequest === null
+        ? `No pull request: ${reason}`
+        : `Pull request ${pullRequest.number} ${pullRequest.state}: ${pullRequest.url}`;
+    }
     case "mission.reminded":
       return "Its agent was told that it has not said how the Mission ends";
     case "mission.paused":

@@ -20,6 +20,8 @@ export type Dispatched = Omit<EventData["task.dispatched"], "sessionID"> & {
   reconciled: SquadRef | { refused: string } | null;
 };
 
+export type MissionRepository = NonNullable<EventData["mission.created"]["repository"]>;
+
 export type MissionState = StreamState & {
   missionID: string;
   /** Also the stream's id. */
@@ -28,6 +30,14 @@ export type MissionState = StreamState & {
   titleBy: "caller" | "service";
   directory: string;
   project: string;
+  /** null: the project is a directory. */
+  repository: MissionRepository | null;
+  /** Of its branch as a whole. */
+  pullRequest: EventData["mission.proposed"]["pullRequest"];
+  /** The commit of its branch that was proposed last. */
+  proposed: string | null;
+  /** It said that it is done, and what landed was not proposed since. */
+  proposes: boolean;
   productPillar: "code" | "work";
   /** The only squads it may use; empty: any. */
   squads: string[];

@@ -37,7 +37,7 @@ export const pullRequestBody = ({ taskID, report, checks, contrast }: Told): str
  * Words of an agent call nobody and order nothing: names behind an at sign notify people, and a line that begins with a
  * slash is a command to GitLab. An invisible space behind or before the sign leaves the words as they read. Code stays.
  */
-const inert = (text: string): string =>
+export const inert = (text: string): string =>
   text.replaceAll(
     /(```[\s\S]*?(?:```|$)|~~~[\s\S]*?(?:~~~|$)|`[^`\n]*`)|(?<![\w/])@(?=\w)|^([ \t>]*)\/(?=\w)/gm,
     (found: string, code: string | undefined, before: string | undefined) =>

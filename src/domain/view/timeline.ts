@@ -143,6 +143,7 @@ export const describeEvent = (event: Recorded): string => {
     case "mission.updated":
     case "mission.aborted":
     case "mission.finished":
+    case "mission.proposed":
     case "mission.reminded":
     case "mission.paused":
     case "plan.written":

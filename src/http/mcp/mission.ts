@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ServiceError } from "../../error.ts";
 import { missionID } from "../../protocol/mission/status.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import { mcpMissionStatus, mcpMissionStatusOf } from "./status.ts";
@@ -8,6 +9,7 @@ import {
   next,
   onceOf,
   placeOf,
+  shownRepository,
   type Tool,
   tool,
   type ToolDeps,
@@ -18,7 +20,15 @@ import {
 
 /** The MCP tools for Missions: start or steer one, see its status. */
 
-export const createMissionTools = ({ missions, routes, limits, runOnce, user, realPath }: ToolDeps): Tool[] => {
+export const createMissionTools = ({
+  missions,
+  repositoryAt,
+  routes,
+  limits,
+  runOnce,
+  user,
+  realPath,
+}: ToolDeps): Tool[] => {
   const wake = describeFields(routes["mission.wake"].body, {
     missionID: "Of a Mission that goes on, or the name of a new one. Absent: a new Mission",
     text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or more direction",
@@ -34,6 +44,7 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user, re
         "Answers a missionID; follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
+      shown: wake.extend({ repository: shownRepository }),
       output: z.object({
         missionID: z.string(),
         created: z.boolean().describe("false: it was there already and has heard you"),
@@ -41,7 +52,8 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user, re
         next,
       }),
       async run({ directory: given, idempotencyKey: key, ...body }, caller) {
-        const place = placeOf(given, caller);
+        const named = body.repository;
+        const place = named === undefined ? placeOf(given, caller) : repositoryAt(named.url, named.ref);
         await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, "mission_wake", key, place, body);
         const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once));
@@ -65,8 +77,17 @@ export const createMissionTools = ({ missions, routes, limits, runOnce, user, re
       output: mcpMissionStatus,
       async run({ missionID: id, directory: given, waitSeconds: seconds }, caller) {
         const place = placeOf(given, caller);
+        const known = await missions.find(place, id).then(
+          () => place,
+          // Of another project than this connection's, as of a repository: found by its id, where that is one Mission's.
+          (error: unknown) => {
+            if (given === undefined && error instanceof ServiceError && error.code === "directory_mismatch")
+              return undefined;
+            throw error;
+          },
+        );
         const status = await waitUntilIdle(
-          () => missions.status(place, id),
+          () => missions.status(known, id),
           (mission) => mcpMissionStatusOf(mission).state !== "working",
           seconds,
           caller.signal,

@@ -12,6 +12,7 @@ import {
   next,
   onceOf,
   placeOf,
+  shownRepository,
   source,
   type Tool,
   tool,
@@ -50,7 +51,6 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
     model: "provider/model, if your user named one",
     effort: "How hard its models reason, if your user said so",
     budget: "Caps; the Task ends when one is reached",
-    repository: "By its address, instead of `directory`",
     isolation: "worktree (default in Git): apart from the user's files. directory: in them",
     landing: "commit: onto the project's branch. branch: left on one of its own",
   }).extend({ directory, idempotencyKey });
@@ -74,7 +74,10 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         "Answers a taskID; follow it with task_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: create,
-      shown: create.extend({ metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own") }),
+      shown: create.extend({
+        repository: shownRepository,
+        metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own"),
+      }),
       output: z.object({
         taskID: z.string(),
         directory: z.string(),

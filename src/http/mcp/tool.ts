@@ -5,7 +5,7 @@ import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tasks, IdempotencyKey } from "../../task/tasks.ts";
-import { directoryOf } from "../request/directory.ts";
+import { directoryOf, type PlaceOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RealPath, type RunOnce } from "../request/idempotency.ts";
 
 /**
@@ -21,6 +21,8 @@ export type ToolDeps = {
   limits: Limits;
   runOnce: RunOnce;
   realPath: RealPath;
+  /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+  repositoryAt: PlaceOf;
   user: string;
 };
 
@@ -70,6 +72,11 @@ export const directory = z
   .max(4096)
   .optional()
   .describe("The project's absolute path on the service's machine. Default: this connection's");
+/** As models see it; parsed as the routes do. */
+export const shownRepository = z
+  .object({ url: z.string(), ref: z.string().optional() })
+  .optional()
+  .describe("Instead of `directory`: a repository by its address, and a branch");
 export const idempotencyKey = z
   .string()
   .regex(keyForm, { error: "Expected 1 to 255 visible ASCII characters" })

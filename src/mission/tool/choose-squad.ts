@@ -9,6 +9,7 @@ import type { CatalogEntry } from "../../squad/catalog/scope.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
+import { workDirectory } from "../repository.ts";
 
 /**
  * Chooses the squad for a phase, from a healthy and complete catalog only: a squad that owns the phase; otherwise,
@@ -24,9 +25,9 @@ export const recommendedSquads = async (
   run: MissionRun,
   phase: string,
 ): Promise<{ scan: Scan; found: Recommendation } | { why: string }> => {
-  const { directory, productPillar } = run.state();
+  const { productPillar } = run.state();
   try {
-    const scan = await run.catalog.scan(directory);
+    const scan = await run.catalog.scan(workDirectory(run));
     return { scan, found: recommend(scan, phase, productPillar) };
   } catch (error) {
     if (error instanceof ServiceError && !error.retryable) return { why: messageOf(error) };

@@ -16,6 +16,7 @@ import { markForeign, failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
+import { branchOut } from "../repository.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -235,7 +236,7 @@ const create = async (
   { general, ...squad }: Chosen,
   budget: MissionBudget | null,
 ): Promise<string | ToolResult> => {
-  const { directory, productPillar, missionID, version } = state;
+  const { productPillar, missionID, version } = state;
   const origin: MissionDispatch = {
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
@@ -271,7 +272,10 @@ const create = async (
     }),
   };
   try {
-    const { git } = await run.workspaces.inspect(directory);
+    const place = await branchOut(run);
+    if ("why" in place) return failed(`${place.why} Nothing was dispatched.`);
+    const { directory } = place;
+    const { git, mirrored } = await run.workspaces.inspect(directory);
     const made = await run.tasks.create(
       directory,
       {
@@ -280,8 +284,8 @@ const create = async (
         promptProfile: squad.id,
         source: "mission",
         ...(budget === null ? {} : { budget }),
-        // A later phase starts from the project's branch, so the result has to land there.
-        ...(git === undefined || git.head === null ? {} : { landing: "commit" as const }),
+        // A later phase starts from the project's branch, so the result has to land there; of a repository on the Mission's.
+        ...(mirrored !== true && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,
       origin,

@@ -3,6 +3,7 @@ import type { Dispatched } from "../../domain/state/mission.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
 import { productionProblems } from "../../squad/production.ts";
 import type { MissionRun } from "../run.ts";
+import { workDirectory } from "../repository.ts";
 
 /**
  * Verifies a produced squad: the catalog is read again, and the squad is used only when it is there as it was staged
@@ -13,8 +14,8 @@ export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Pr
   const at = { sessionID: run.stream, taskID: task.taskID, phase: task.phase };
   if (made === null || task.production === null)
     return refusal({ ...at, squad: null, reason: "the Task ended without an installed squad." });
-  const { directory, plan } = run.state();
-  const scan = await run.catalog.scan(directory);
+  const { plan } = run.state();
+  const scan = await run.catalog.scan(workDirectory(run));
   const phase = plan.find(({ id }) => id === task.phase)?.phase;
   const reason = problemOf(scan, made, { id: task.production.squad, phase });
   return reason === undefined

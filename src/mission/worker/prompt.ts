@@ -30,9 +30,14 @@ export const missionSystemOf = (run: MissionRun): string =>
   `${handbook}\n\nThis Mission\n${factsOf(run.state(), run.production)}`;
 
 const factsOf = (state: MissionState, production: boolean | undefined): string => {
-  const { directory, productPillar, squads, cap } = state;
+  const { directory, repository, productPillar, squads, cap } = state;
   const lines = [
-    `- The project is ${directory}.`,
+    ...(repository === null
+      ? [`- The project is ${directory}.`]
+      : [
+          `- The project is ${repository.url}, ${repository.ref ?? "its default branch"}.`,
+          `- Its Tasks land on the branch ${repository.branch} there. When you say done, the service proposes that branch as a pull request where it can.`,
+        ]),
     productPillar === "code" ? "- Its work is on a repository." : "- Its work is documents and knowledge.",
     squads.length === 0
       ? "- Any squad of the catalog may be dispatched to."

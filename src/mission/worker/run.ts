@@ -3,7 +3,7 @@ import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { AgentSession } from "../../agent/session.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
-import type { DomainEvent, StreamID } from "../../domain/event.ts";
+import type { StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
@@ -11,10 +11,7 @@ import { isDeferred, openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import { newID } from "../../id.ts";
-import { noUsage } from "../../model/model.ts";
 import type { LiveFrame } from "../../protocol/event/frame.ts";
-import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { createBackground } from "../../tool/command/background.ts";
@@ -23,7 +20,9 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
+import { failTurn } from "./fail-turn.ts";
 import { missionSystemOf } from "./prompt.ts";
+import { proposeWhole, refresh } from "../repository.ts";
 import { createMissionTools } from "../tool/registry.ts";
 
 /**
@@ -78,6 +77,7 @@ const move = async (run: MissionRun): Promise<void> => {
       if (step.kind === "recover") await holdBack(run);
       const { worker, sandbox, fence } = run;
       await run.record([{ type: "run.started", data: { worker, epoch: fence.epoch, sandbox, killed: [] } }]);
+      await freshen(run, step.kind === "turn");
       continue;
     }
     if (!ending.has(step.kind)) await notStuck(step.kind);
@@ -122,6 +122,9 @@ const move = async (run: MissionRun): Promise<void> => {
           remedy: "Wake the Mission with another budget, e.g. maxTokens.",
         });
         break;
+      case "propose":
+        await proposeWhole(run);
+        break;
       case "turn":
         await takeTurn(run);
         break;
@@ -155,6 +158,18 @@ const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   if (!(await run.record([], { decidedAt: version, due }))) return false;
   await recordTaskEnds(run);
   return run.state().version === version;
+};
+
+/** The project's files as they are now. Where they cannot be had, a turn would judge by old ones. */
+const freshen = async (run: MissionRun, takesTurn: boolean): Promise<void> => {
+  const away = await refresh(run);
+  if (away === undefined || !takesTurn) return;
+  await failTurn(run, {
+    code: "repository_unavailable",
+    message: `${run.state().repository?.url} could not be fetched: ${away.replace(/\.$/, "")}.`,
+    retryable: true,
+    remedy: "Wake the Mission when it can be reached.",
+  });
 };
 
 const takeTurn = async (run: MissionRun): Promise<void> => {
@@ -264,28 +279,6 @@ const sleep: AgentSession["sleep"] = (ms, signal) =>
     }, ms);
     signal?.addEventListener("abort", end, { once: true });
   });
-
-/** The agent cannot continue: it sleeps, and a wake tries again. */
-const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> => {
-  const { version, model } = run.state();
-  const event: DomainEvent = {
-    type: "reply.finished",
-    data: {
-      messageID: newID("msg"),
-      sessionID: run.stream,
-      agent: missionAgent,
-      model,
-      read: version,
-      text: "",
-      calls: [],
-      finish: "failed",
-      failure,
-      usage: noUsage,
-      durationMs: 0,
-    },
-  };
-  await run.record([event], { decidedAt: version });
-};
 
 /**
  * An unforeseen error fails this Mission's turn only. Errors that are worth a retry are thrown, and the engine tries

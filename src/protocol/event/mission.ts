@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { modelRef, productPillar, time } from "../field.ts";
+import { modelRef, productPillar, pullRequest, repository, time } from "../field.ts";
 import { budgetShare, planned, squadIDs } from "../mission/status.ts";
 import { squadRef, usage } from "../task/status.ts";
 
@@ -17,6 +17,10 @@ export const missionEvents = {
     project: z.string().describe("The Git common directory's real path, else the directory's"),
     productPillar,
     model: modelRef,
+    repository: repository
+      .extend({ branch: z.string().describe("Of the remote, on which its Tasks land") })
+      .exactOptional()
+      .describe("Where the project was named by address"),
   }),
   /**
    * A caller woke it, or its time came. The fields that are present replace earlier values. The text follows as a
@@ -44,6 +48,13 @@ export const missionEvents = {
     outcome: z.enum(["done", "blocked", "waiting"]),
     summary: z.string(),
     wakeAt: time.nullable(),
+  }),
+  /** The Mission's branch as a whole was proposed, or what became of that; `reason`: why there is no pull request. */
+  "mission.proposed": z.object({
+    sessionID,
+    commit: z.string().nullable().describe("Of its branch"),
+    pullRequest: pullRequest.nullable(),
+    reason: z.string().exactOptional(),
   }),
   /** Its agent stopped in the middle of the plan and is reminded of that, once per wake. */
   "mission.reminded": z.object({ sessionID }),

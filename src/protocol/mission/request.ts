@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { attachmentRequest, modelRef, productPillar, text, wordsWithin } from "../field.ts";
+import { attachmentRequest, modelRef, productPillar, repositoryRequest, text, wordsWithin } from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
 import { missionBudget, missionID, squadIDs } from "./status.ts";
 
@@ -13,6 +13,9 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
     missionWake: z
       .strictObject({
         missionID: missionID.optional().describe("Absent: a new Mission, with an id of the service's"),
+        repository: repositoryRequest
+          .optional()
+          .describe("Instead of a directory. Its Tasks land on a branch of the Mission's own"),
         title: title.optional().describe("Of a new Mission; default: the text's first line"),
         text: text(limits.requestBytes).optional().describe("Direction; required for a new Mission"),
         attachments: z.array(attachmentRequest).max(limits.attachments).optional(),

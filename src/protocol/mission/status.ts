@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { activity, now, productPillar, time } from "../field.ts";
+import { activity, now, productPillar, pullRequest, repository, time } from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
 import { attachmentRef } from "../text.ts";
 
@@ -40,6 +40,7 @@ const head = {
   sessionID: z.string(),
   title: z.string(),
   directory: z.string(),
+  repository: repository.nullable().describe("null: the project is a directory"),
   status: activity.describe("Of its Tasks alone"),
   agentStatus: activity.describe("Whether the Mission's own agent works"),
   archived: z.boolean(),
@@ -103,6 +104,8 @@ export const missionStatus = z
     ...head,
     session: missionSession,
     lastEventID: z.number().int(),
+    landingBranch: z.string().nullable().describe("Of a repository: the branch on which its Tasks land"),
+    pullRequest: pullRequest.nullable().describe("Of that branch as a whole, once the Mission said that it is done"),
     error: z
       .string()
       .optional()

@@ -32,7 +32,7 @@ export const createTask =
     const place =
       kept === undefined
         ? placeOf(project, body, deps.defaults.landing)
-        : remotePlace(body, deps.repositories.landing(kept));
+        : remotePlace(body, deps.repositories.landing(kept), origin !== undefined);
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
@@ -193,10 +193,12 @@ const placeOf = (
 const remotePlace = (
   { isolation, landing }: TaskCreate,
   { allowed, default: usual, proposes }: ReturnType<Repositories["landing"]>,
+  /** It lands on a branch that is its Mission's own. */
+  ofMission: boolean,
 ): { isolation: "worktree"; landing: RemoteLanding } => {
   if (isolation === "directory")
     throw invalidField("isolation", 'Expected "worktree" with a repository, which has no directory of yours');
-  if (landing !== undefined && !allowed.includes(landing))
+  if (landing !== undefined && !ofMission && !allowed.includes(landing))
     throw invalidField(
       "landing",
       `Expected one of ${allowed.join(", ")} (repositories.landing of config.jsonc), got "${landing}"`,

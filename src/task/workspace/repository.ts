@@ -22,8 +22,15 @@ const longestPauseMs = 30_000;
  * Tries again while the remote cannot be asked, for as long as one fetch may take; then rejects with the last error. The
  * Task says what it waits for, and takes nobody's place meanwhile.
  */
-export const throughAbsence = async <T>(run: Run, attempt: () => Promise<T>): Promise<T> => {
-  const { url } = repositoryPlace(run);
+export const throughAbsence = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
+  waitThrough(run, repositoryPlace(run).url, attempt);
+
+/** The same for whatever runs under a claim, of a repository by its address. */
+export const waitThrough = async <T>(
+  run: Pick<Run, "repositories" | "record" | "engine" | "stream" | "signal" | "log" | "now">,
+  url: string,
+  attempt: () => Promise<T>,
+): Promise<T> => {
   let since: Date | undefined;
   for (let pauseMs = 1000; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs))
     try {
@@ -44,7 +51,7 @@ export const throughAbsence = async <T>(run: Run, attempt: () => Promise<T>): Pr
       const { retryAfterMs = 0 } = error;
       const left = since.getTime() + run.repositories.patienceSeconds * 1000 - now.getTime();
       if (left < 0 || retryAfterMs > left) throw error;
-      run.log.warn({ task: run.stream, repository: url, error: messageOf(error) }, "a repository is away");
+      run.log.warn({ stream: run.stream, repository: url, error: messageOf(error) }, "a repository is away");
       using _aside = run.engine.standAside(run.stream);
       await wait(Math.max(pauseMs, retryAfterMs), undefined, { signal: run.signal });
     }

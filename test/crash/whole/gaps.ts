@@ -53,11 +53,13 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
   remind: never("the rules do not stop in the middle", "test/service/mission/mission.test.ts"),
   repetition: never("the rules do not repeat themselves", "test/service/mission/mission.test.ts"),
   unpriced: never("has no budget", "test/service/mission/budget.test.ts"),
+  propose: elsewhere(forge, "test/crash/mission-branch.test.ts"),
   turn: "met",
   sleep: "met",
 };
 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
+  "mission.proposed": elsewhere(forge, "test/crash/mission-branch.test.ts"),
   "contrast.finished": elsewhere(tests, "test/crash/contrast.test.ts"),
   "landing.proposed": elsewhere(forge, "test/crash/pull-request.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),

@@ -237,6 +237,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "task.capture": { url: "http://127.0.0.1:3000/", viewport: { width: 800, height: 600 } },
   "task.delete": { surface: "api", reason: "because" },
   "mission.wake": {
+    repository: { url: "https://nowhere.invalid/x.git", ref: "main" },
     missionID: "m-1",
     title: "A title",
     text: "run the checks",
@@ -290,7 +291,7 @@ const wrongTargets = [
 const goodBody = (id: string) => {
   if (id === "task.answer" || id === "mission.answer") return { decision: "allow" };
   // The requests name a directory.
-  if (id === "task.create") return { ...(goodBodies[id] as object), repository: undefined };
+  if (id === "task.create" || id === "mission.wake") return { ...(goodBodies[id] as object), repository: undefined };
   return id.startsWith("squad.") ? { path: "/nowhere", scope: "user" } : goodBodies[id];
 };
 

@@ -140,13 +140,6 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
     expect(host.requests.length).toBe(asked);
   });
 
-  test("a Mission of a repository is refused as long as it is not built", async () => {
-    const wake = { text: "Do it", productPillar: "code", model: "mock/large" };
-    const path = `/mission/wake?repository=${encodeURIComponent(host.url("own"))}`;
-    const answer = await send(service.url, path, { method: "POST", body: wake });
-    expect(answer).toMatchObject({ status: 422, body: { code: "repository_unsupported" } });
-  });
-
   test("a repository, ref or credential that is not there fails the Task with words; a message tries again", async () => {
     const gone = await create({ ...lab.request([{ text: "x" }]), repository: { url: host.url("nowhere") } });
     expect(await settledTask(service.url, gone)).toMatchObject({

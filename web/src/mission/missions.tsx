@@ -10,9 +10,9 @@ import { Screen } from "../component/layout/screen.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { Ago, useLate } from "../component/text/time.tsx";
 import { useRows } from "../component/row-keys.ts";
-import { useProject } from "../project.ts";
+import { useNamedProject } from "../project.ts";
 import { count } from "../format.ts";
-import { nameOf } from "../place.ts";
+import { isAddress, nameOf, splitAddress, whereOf } from "../place.ts";
 import { missionState } from "./state.ts";
 
 /** The Missions of a project, and the form for new ones. */
@@ -28,8 +28,12 @@ const Wake = ({ project }: { project: string }) => {
     mutationFn: () =>
       ask(
         client.mission.wake({
-          query: { directory: project },
-          body: { text, ...(produce ? { allowSquadProduction: true } : {}) },
+          query: isAddress(project) ? {} : { directory: project },
+          body: {
+            text,
+            ...(isAddress(project) ? { repository: splitAddress(project) } : {}),
+            ...(produce ? { allowSquadProduction: true } : {}),
+          },
         }),
       ),
     onSuccess: ({ missionID }) =>
@@ -117,7 +121,7 @@ const Row = ({ mission }: { mission: MissionSummary }) => {
 };
 
 export const Missions = () => {
-  const project = useProject();
+  const project = useNamedProject();
   const queries = useQueryClient();
   const [text, setText] = useState("");
   const [archived, setArchived] = useState(false);
@@ -130,7 +134,7 @@ export const Missions = () => {
       ask(
         client.mission.list({
           query: {
-            directory: project ?? "",
+            ...whereOf(project ?? ""),
             limit: pageSize,
             ...(search === "" ? {} : { search }),
             ...(archived ? { archived } : {}),
@@ -153,7 +157,7 @@ export const Missions = () => {
   };
   useEffect(() => () => clearTimeout(due.current), []);
   useFollow({
-    url: `/events?directory=${encodeURIComponent(project ?? "")}`,
+    url: `/events?${new URLSearchParams(whereOf(project ?? "")).toString()}`,
     ready: project !== undefined,
     after: undefined,
     onFrames: refresh,

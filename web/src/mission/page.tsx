@@ -9,14 +9,14 @@ import { Gone, Waiting } from "../component/layout/empty.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
 import { useKeys } from "../component/keyboard.ts";
-import { useProject } from "../project.ts";
+import { useNamedProject } from "../project.ts";
 import { setTitle } from "../title.ts";
 import { Asks } from "../task/asks.tsx";
 import { Conversation } from "../task/conversation/tab.tsx";
 import { MessageBox } from "../task/message-box.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
 import { cost, count, tokens } from "../format.ts";
-import { nameOf } from "../place.ts";
+import { nameOf, projectOf, whereOf } from "../place.ts";
 import { AbortDialog, RemoveDialog, RenameDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
 import { missionState } from "./state.ts";
@@ -26,7 +26,7 @@ import { missionState } from "./state.ts";
 export const MissionPage = () => {
   const { missionID } = useParams({ from: "/ui/mission/$missionID" });
   const { project } = useSearch({ from: "__root__" });
-  const known = useProject();
+  const known = useNamedProject();
   const directory = project ?? known ?? "";
   return <MissionScreen key={`${directory} ${missionID}`} missionID={missionID} directory={directory} />;
 };
@@ -54,11 +54,11 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
       <div className="mb-1 flex items-center gap-2">
         <Link
           to="/ui/missions"
-          search={{ project: directory }}
+          search={{ project: projectOf(mission) }}
           className="mr-auto inline-flex min-w-0 items-center gap-1 rounded text-sm text-faint hover:text-ink"
         >
           <ChevronLeft size={15} aria-hidden="true" className="shrink-0" />
-          <span className="truncate">Missions in {nameOf(directory)}</span>
+          <span className="truncate">Missions in {nameOf(projectOf(mission))}</span>
         </Link>
         {awake && (
           <button type="button" className="button button-danger" onClick={() => setDialog("abort")}>
@@ -127,6 +127,15 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
               ${budgetUsed.maxCostUSD.toFixed(2)} of ${budget.maxCostUSD.toFixed(2)}
             </Fact>
           )}
+          {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
+          {mission.pullRequest !== null && (
+            <Fact label="Pull request">
+              <a className="link" href={mission.pullRequest.url} target="_blank" rel="noreferrer">
+                #{mission.pullRequest.number}
+              </a>{" "}
+              {mission.pullRequest.state}
+            </Fact>
+          )}
           {mission.squads.length > 0 && <Fact label="Squads">{mission.squads.join(", ")}</Fact>}
           {mission.squadProduction === "authorised" && <Fact label="New squads">allowed</Fact>}
         </dl>
@@ -149,6 +158,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
 
 const MissionScreen = ({ missionID, directory }: { missionID: string; directory: string }) => {
   const queries = useQueryClient();
+  const where = whereOf(directory);
   const key = ["mission", directory, missionID];
   const {
     data: mission,
@@ -156,12 +166,12 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     refetch,
   } = useQuery({
     queryKey: key,
-    queryFn: ({ signal }) => ask(client.mission.status({ path: { missionID }, query: { directory }, signal })),
+    queryFn: ({ signal }) => ask(client.mission.status({ path: { missionID }, query: where, signal })),
   });
   const refresh = () => void queries.invalidateQueries({ queryKey: key });
   const log = useLog({
-    page: (after, limit) => ask(client.mission.eventPage({ path: { missionID }, query: { directory, after, limit } })),
-    url: `/mission/${missionID}/events?directory=${encodeURIComponent(directory)}`,
+    page: (after, limit) => ask(client.mission.eventPage({ path: { missionID }, query: { ...where, after, limit } })),
+    url: `/mission/${missionID}/events?${new URLSearchParams(where).toString()}`,
     last: mission?.lastEventID,
     onFacts: refresh,
     // The events of its Tasks are on the Tasks' own pages.
@@ -169,7 +179,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
   });
   const read = useCallback(
     async (eventID: number) => {
-      const query = { directory, after: eventID - 1, limit: 1 };
+      const query = { ...where, after: eventID - 1, limit: 1 };
       const { messages } = await ask(client.mission.messages({ path: { missionID }, query }));
       if (messages[0] === undefined) throw new Error("gone");
       return messages[0];
@@ -212,7 +222,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
                 await ask(
                   client.mission.answer({
                     path: { missionID, askID },
-                    query: { directory },
+                    query: where,
                     body: { ...body, source: "web" },
                   }),
                 );
@@ -229,7 +239,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
               items={log.items()}
               active={mission.agentStatus === "running"}
               onSend={async (message) => {
-                await ask(client.mission.wake({ query: { directory }, body: { missionID, ...message } }));
+                await ask(client.mission.wake({ query: where, body: { missionID, ...message } }));
                 refresh();
                 return "The Mission is awake";
               }}

@@ -97,6 +97,8 @@ const toneOf = (frame: Frame): Tone | undefined => {
       return frame.data.outcome === "completed" ? "good" : "bad";
     case "mission.finished":
       return frame.data.outcome === "blocked" ? "warn" : "good";
+    case "mission.proposed":
+      return frame.data.pullRequest === null ? "warn" : "good";
     case "landing.finished":
     case "landing.proposed":
     case "slice.settled":

@@ -1,0 +1,29 @@
+import { inert } from "../task/pull-request.ts";
+import { outcomeOf, type MissionState } from "../state/mission.ts";
+
+/** What a pull request says of a Mission's change as a whole. */
+export const pullRequestOf = ({
+  title,
+  finished,
+  tasks,
+  missionID,
+}: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">): { title: string; body: string } => {
+  const landed = tasks.filter((task) => outcomeOf(task) === "completed" && task.production === null);
+  const rows = landed.slice(0, mostTasks).map(({ title: what, taskID, ends }) => {
+    const commit = ends.at(-1)?.landedCommit;
+    return `- ${inert(what.replaceAll(/\s+/g, " "))} (${taskID}${commit == null ? "" : `, ${commit.slice(0, 10)}`})`;
+  });
+  const more = landed.length - rows.length;
+  return {
+    title: title.split("\n")[0]?.slice(0, 200) ?? missionID,
+    body: [
+      inert(finished?.summary.trim() ?? ""),
+      rows.length === 0 ? "" : ["### Tasks", "", ...rows, ...(more > 0 ? [`- and ${more} more`] : [])].join("\n"),
+      `Mission: ${missionID}`,
+    ]
+      .filter((part) => part !== "")
+      .join("\n\n"),
+  };
+};
+
+const mostTasks = 100;

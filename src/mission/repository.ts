@@ -1,0 +1,117 @@
+import { messageOf, ServiceError } from "../error.ts";
+import { pullRequestOf } from "../domain/mission/pull-request.ts";
+import type { MissionRepository } from "../domain/state/mission.ts";
+import { ForgeRefused, RepositoryAway, type RepositoryPlace } from "../repository/repository.ts";
+import { waitThrough } from "../task/workspace/repository.ts";
+import type { MissionRun } from "./run.ts";
+
+/**
+ * A Mission of a repository by address. Its Tasks land on one branch of the Mission's own, so that a later phase begins
+ * from what an earlier one left and nothing reaches the branch of others; at the end that branch is proposed as a whole.
+ */
+
+const refOf = ({ branch }: MissionRepository): string => `refs/heads/${branch}`;
+
+/** Where its branch's files are: the directory of its Tasks. */
+const branchPlace = (run: MissionRun, { url, branch }: MissionRepository): RepositoryPlace =>
+  run.repositories.place(url, branch);
+
+/** Where its catalog is read and its Tasks work: of a repository the Mission's branch, once something was dispatched. */
+export const workDirectory = (run: MissionRun): string => {
+  const { directory, repository, tasks } = run.state();
+  return repository === null || tasks.length === 0 ? directory : branchPlace(run, repository).directory;
+};
+
+/** Brings the files up to date before the agent goes on. A text says why that could not be done. */
+export const refresh = async (run: MissionRun): Promise<string | undefined> => {
+  const { directory, repository, tasks } = run.state();
+  if (repository === null) return undefined;
+  try {
+    if (tasks.length > 0) {
+      await seeMerge(run, repository);
+      const place = branchPlace(run, repository);
+      // Without it the next dispatch makes it anew.
+      const head = await waitThrough(run, place.url, () => run.repositories.ask(place, refOf(repository), run.signal));
+      if (head !== null) await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
+    } else {
+      const place = run.repositories.at(directory);
+      if (place !== undefined) await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
+    }
+    return undefined;
+  } catch (error) {
+    return saidOf(run, error);
+  }
+};
+
+/** The directory for a Task to be dispatched: the branch is made from what the base has now, if it is not there. */
+export const branchOut = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
+  const { directory, repository } = run.state();
+  if (repository === null) return { directory };
+  try {
+    const base = run.repositories.at(directory);
+    if (base === undefined) throw new Error(`Expected the files of a repository in ${directory}, got nothing.`);
+    const place = branchPlace(run, repository);
+    const ref = refOf(repository);
+    await waitThrough(run, base.url, async () => {
+      if ((await run.repositories.ask(base, ref, run.signal)) === null) {
+        const { commit } = await run.repositories.fetch(base, run.signal);
+        const made = await run.repositories.push(base, { commit, ref, from: null }, run.signal);
+        if (!made.ok && made.reason === "refused")
+          throw new ServiceError(
+            "repository_unavailable",
+            `${base.url} refused the branch ${repository.branch}: ${made.words}`,
+          );
+      }
+      await run.repositories.fetch(place, run.signal);
+    });
+    return { directory: place.directory };
+  } catch (error) {
+    return { why: saidOf(run, error) };
+  }
+};
+
+/** Opens the pull request of the whole, or says on record why there is none. Asked again with each `done`. */
+export const proposeWhole = async (run: MissionRun): Promise<void> => {
+  const { directory, repository, pullRequest } = run.state();
+  const base = run.repositories.at(directory);
+  if (repository === null || base === undefined) throw new Error("Expected a Mission of a repository.");
+  const ref = refOf(repository);
+  const done = await (async () => {
+    const { allowed, proposes } = run.repositories.landing(base);
+    if (proposes !== undefined) throw new ForgeRefused(0, proposes);
+    if (!allowed.includes("pull-request")) throw new ForgeRefused(0, "the operator allows none (repositories.landing)");
+    const commit = await run.repositories.ask(base, ref, run.signal);
+    if (commit === null) throw new ForgeRefused(0, `the branch ${repository.branch} is gone`);
+    const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;
+    const proposal = { ref, commit, ended, ...pullRequestOf(run.state()) };
+    const opened = await waitThrough(run, base.url, () => run.repositories.propose(base, proposal, run.signal));
+    return { commit, pullRequest: opened };
+  })().catch((error: unknown) => ({ commit: null, pullRequest: null, reason: saidOf(run, error).slice(0, 1000) }));
+  await run.record([{ type: "mission.proposed", data: { sessionID: run.stream, ...done } }]);
+};
+
+/** Once the pull request is merged its branch goes, where it is as it was proposed: what comes then is a change of its own. */
+const seeMerge = async (run: MissionRun, repository: MissionRepository): Promise<void> => {
+  const { pullRequest, proposed, directory } = run.state();
+  const base = run.repositories.at(directory);
+  if (pullRequest?.state !== "open" || proposed === null || base === undefined) return;
+  try {
+    const found = await run.repositories.proposed(base, pullRequest.number, run.signal);
+    if (found === undefined || found.state === "open") return;
+    const at = { ref: refOf(repository), commit: proposed };
+    if (found.state === "merged") await run.repositories.removeBranch(base, at, run.signal);
+    await run.record([
+      { type: "mission.proposed", data: { sessionID: run.stream, commit: proposed, pullRequest: found } },
+    ]);
+  } catch (error) {
+    run.log.warn({ mission: run.stream, error: saidOf(run, error) }, "what became of a pull request is not known");
+  }
+};
+
+/** The words of a remote or forge that cannot or will not; anything else is thrown. */
+const saidOf = (run: MissionRun, error: unknown): string => {
+  run.signal.throwIfAborted();
+  if (error instanceof RepositoryAway || error instanceof ForgeRefused) return messageOf(error);
+  if (error instanceof ServiceError && !error.retryable) return messageOf(error);
+  throw error;
+};
