@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace repository model tool squad agent check task archive mission webhook http".split(
+  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace repository model tool squad agent check task archive mission webhook forge http".split(
     " ",
   );
 
@@ -63,9 +63,10 @@ const orders: Record<string, string> = {
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run repository wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
+  forge: "event signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file config caller",
-  service: "machine secret thread service",
+  service: "machine secret thread forge service",
   cli: "terminal connection resolve-id context verify task mission webhook squad model heap systemd serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project home shell task mission squad webhook service router main",

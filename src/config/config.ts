@@ -4,7 +4,13 @@ import { isAbsolute, join, resolve } from "node:path";
 import { StartError } from "../error.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
-import { type AgentSettings, type ProviderConfig, readFile, type RepositoryCredential } from "./file.ts";
+import {
+  type AgentSettings,
+  type ProviderConfig,
+  readFile,
+  type RepositoryCredential,
+  type RepositoryEvents,
+} from "./file.ts";
 
 /**
  * The service's configuration, and the only reader of `process.env`. Flags take precedence over the environment, the
@@ -81,7 +87,14 @@ export type Config = {
     credentials: RepositoryCredential[];
     fetchSeconds: number;
     mirrorBytes: number;
+    /** Whose events make Tasks; validated in forge/settings.ts. */
+    events: ({ [K in Exclude<keyof RepositoryEvents, "page">]-?: NonNullable<RepositoryEvents[K]> } & Pick<
+      RepositoryEvents,
+      "page"
+    >)[];
   };
+  /** Of the listener for events of forges; undefined: there is none. */
+  forgePort: number | undefined;
   browser: string | undefined;
   codemods: Record<string, string>;
   limits: Limits;
@@ -260,7 +273,17 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       credentials: file.repositories?.credentials ?? [],
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,
+      events: (file.repositories?.events ?? []).map((entry) => ({
+        ...entry,
+        label: entry.label ?? "sortie",
+        mention: entry.mention ?? "@sortie",
+        tasksPerHour: entry.tasksPerHour ?? 10,
+        checkRounds: entry.checkRounds ?? 3,
+        network: entry.network ?? false,
+        secrets: entry.secrets ?? false,
+      })),
     },
+    forgePort: wholeNumber("SERVICE_FORGE_PORT", env["SERVICE_FORGE_PORT"], 0, 65_535),
     browser: file.browser,
     codemods: file.rules?.codemods ?? {},
     limits: {

@@ -70,6 +70,24 @@ const repositoryCredential = z.union([
   z.strictObject({ match: z.string().min(1).max(500), sshKey: z.string().min(1), knownHosts: z.string().min(1) }),
 ]);
 
+/** An entry of `repositories.events`; what it names is validated in forge/settings.ts. */
+const repositoryEvents = z.strictObject({
+  match: z.string().min(1).max(500),
+  forge: z.enum(["github", "gitlab", "gitea"]),
+  secret: z.string().min(1).max(4096).describe("env:NAME or file:/PATH"),
+  authors: z.array(z.string().min(1).max(255)).max(1000),
+  label: z.string().min(1).max(100).optional(),
+  mention: z
+    .string()
+    .regex(/^@[\w-]{1,50}$/, "expected @name")
+    .optional(),
+  tasksPerHour: z.number().int().min(1).max(100).optional(),
+  checkRounds: z.number().int().min(0).max(20).optional(),
+  page: z.url({ protocol: /^https?$/ }).optional(),
+  network: z.boolean().optional(),
+  secrets: z.boolean().optional(),
+});
+
 export const configFile = z.strictObject({
   $schema: z.string().optional(),
   model: z.string().min(3).or(z.literal("none")).optional(),
@@ -124,6 +142,7 @@ export const configFile = z.strictObject({
         .regex(/^(?![-/.])[\w./{}-]{1,100}$/, "expected the name of a branch with {task} in it")
         .optional(),
       credentials: z.array(repositoryCredential).max(100).optional(),
+      events: z.array(repositoryEvents).max(100).optional(),
       fetchSeconds: z.number().int().min(1).max(86_400).optional(),
       mirrorBytes: z.number().int().min(1).optional(),
     })
@@ -144,6 +163,7 @@ export const configFile = z.strictObject({
 
 export type ProviderConfig = z.infer<typeof providerConfig>;
 export type RepositoryCredential = z.infer<typeof repositoryCredential>;
+export type RepositoryEvents = z.infer<typeof repositoryEvents>;
 export type AgentSettings = z.infer<typeof agentConfig>;
 
 export const readFile = (path: string): z.infer<typeof configFile> => {

@@ -41,11 +41,10 @@ export const parseCredentials = (
       entries.push({ pattern, credential: { kind: "ssh", key: entry.sshKey, knownHosts: entry.knownHosts } });
       continue;
     }
-    const [, kind, name = ""] = /^(env|file):(.+)$/.exec(entry.token) ?? [];
-    if (kind === undefined || (kind === "file" && !isAbsolute(name)))
-      return `credentials.${at}.token: expected env:NAME or file:/PATH, got another text`;
-    if (kind === "env" && (env[name] ?? "") === "") return `credentials.${at}.token: the variable ${name} is not set`;
-    const read = kind === "env" ? () => (env[name] ?? "").trim() : () => readFileSync(name, "utf8").trim();
+    const read = secretAt(entry.token, env);
+    if (read === undefined) return `credentials.${at}.token: expected env:NAME or file:/PATH, got another text`;
+    if (entry.token.startsWith("env:") && read() === "")
+      return `credentials.${at}.token: the variable ${entry.token.slice("env:".length)} is not set`;
     const { username = "x-access-token", forge, api } = entry;
     const address = api === undefined ? undefined : URL.parse(api);
     if (address !== undefined && !isInterface(address))
@@ -53,6 +52,16 @@ export const parseCredentials = (
     entries.push({ pattern, credential: { kind: "token", username, read, forge, api: address?.href } });
   }
   return entries;
+};
+
+/** Reads a secret where the operator says that it is, `env:NAME` or `file:/PATH`; undefined: it is neither. */
+export const secretAt = (
+  where: string,
+  env: Readonly<Record<string, string | undefined>>,
+): (() => string) | undefined => {
+  const [, kind, name = ""] = /^(env|file):(.+)$/.exec(where) ?? [];
+  if (kind === "env") return () => (env[name] ?? "").trim();
+  return kind === "file" && isAbsolute(name) ? () => readFileSync(name, "utf8").trim() : undefined;
 };
 
 const isInterface = (url: URL | null): boolean =>

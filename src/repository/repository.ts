@@ -43,6 +43,10 @@ export interface Repositories {
   propose(place: RepositoryPlace, proposal: Proposal, signal: AbortSignal): Promise<PullRequest>;
   /** What became of a pull request. Rejects as `propose`; undefined: it is gone. */
   proposed(place: RepositoryPlace, number: number, signal: AbortSignal): Promise<PullRequest | undefined>;
+  /**
+   * Writes below an issue, unless something with this mark was written there `since`. Rejects as `propose`.
+   */
+  comment(place: RepositoryPlace, comment: Comment, signal: AbortSignal): Promise<void>;
   /** Removes a branch from the remote, if it is still at this commit. Resolves to whether it was. */
   removeBranch(place: RepositoryPlace, at: { ref: string; commit: string }, signal: AbortSignal): Promise<boolean>;
 }
@@ -54,6 +58,9 @@ export type RemoteLanding = "commit" | "branch" | "pull-request";
  * be over; null: none is.
  */
 export type Proposal = { ref: string; commit: string; ended: number | null; title: string; body: string };
+
+/** `mark`: part of `text` that no other comment has. */
+export type Comment = { number: number; mark: string; text: string; since: Date };
 
 /** Programs that a repository's host runs for pull requests; Forgejo is "gitea". */
 export type ForgeKind = "github" | "gitlab" | "gitea";

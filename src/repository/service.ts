@@ -202,6 +202,10 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const found = await (await forgeAt(place)).forge.read(number, signal);
       return found && { url: found.url, number: found.number, state: found.state };
     },
+    async comment(place, comment, signal) {
+      const { forge } = await forgeAt(place);
+      if (!(await forge.isSaid(comment, signal))) await forge.say(comment, signal);
+    },
     async removeBranch(place, { ref, commit }, signal) {
       const remote = remoteOf(place);
       if ((await mirror.ask(place, remote, ref, signal)).commit !== commit) return false;

@@ -41,6 +41,10 @@ import { findSuspects } from "../task/worker/suspects.ts";
 import { createTasks } from "../task/service.ts";
 import type { Tasks } from "../task/tasks.ts";
 import { parseAllowed } from "../webhook/target.ts";
+import { createIntake } from "../forge/intake.ts";
+import { listenForForges } from "../forge/listen.ts";
+import { createReplies } from "../forge/reply.ts";
+import { eventsOf, pageOf } from "./forge.ts";
 import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
 import { createWorkspaces } from "../workspace/service.ts";
 import type { Project } from "../workspace/workspace.ts";
@@ -115,6 +119,11 @@ export const createService = async (
     const reaped = await processes.endLeftovers();
     for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
 
+    const events = eventsOf(config, sandbox);
+    secrets.learn(
+      "forge-secret",
+      events.map(({ secret }) => secret()),
+    );
     const repositories = createRepositories({
       dataDir,
       settings: config.repositories,
@@ -144,6 +153,7 @@ export const createService = async (
         project: (directory) => workspaces.inspect(directory),
         learn: (values) => secrets.learn("webhook-secret", values),
         redact: secrets.all,
+        own: createReplies({ repositories, page: (url) => pageOf(events, url) }),
         instance: `${data.instance}/`,
         worker,
         log,
@@ -333,6 +343,15 @@ export const createService = async (
       version,
       log,
     });
+    if (config.forgePort !== undefined) {
+      const take = createIntake({ tasks, store, repositories, log, now });
+      const forges = await listenForForges(
+        { entries: events, take, log },
+        { host: config.host, port: config.forgePort },
+      );
+      scope.defer(() => forges.close());
+      log.info({ port: forges.port }, "events of forges are heard");
+    }
     const server = await listen(app, {
       host: config.host,
       port: config.port,

@@ -54,13 +54,15 @@ export interface Tasks {
    * `model_not_found`, `model_not_configured`, `disk_low`, or `queue_full` when `limits.waiting` Tasks wait.
    *
    * `origin`: a Mission dispatches the Task; both logs are written in the same commit. Rejects with `MissionMovedOn`
-   * when the Mission's log changed or its claim was lost.
+   * when the Mission's log changed or its claim was lost. `replyTo`: an address of the service's own that is told of it, in
+   * the place of a callback.
    */
   create(
     directory: string,
     body: TaskCreate,
     once?: IdempotencyKey,
     origin?: MissionDispatch,
+    replyTo?: string,
   ): Promise<Accepted<TaskCreated>>;
   /**
    * Tasks of the whole project, whichever of its worktrees or subfolders `directory` is. Queued Tasks have their place

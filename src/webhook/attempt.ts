@@ -18,19 +18,37 @@ export type AttemptDeps = {
   allowed: AllowedTargets;
   way?: TargetOptions;
   redact: (text: string) => string;
+  /** Takes what is for an address of the service's own. */
+  own?: ((url: string, message: string, body: string, signal: AbortSignal) => Promise<OwnAnswer>) | undefined;
   /** The machine's clock, with which receivers compare theirs. */
   wall: () => number;
 };
+
+export type OwnAnswer = {
+  delivered: boolean;
+  status: number | null;
+  reason: string | null;
+  retryAfter: string | undefined;
+};
+
+/** Not addresses of anybody's: no caller can name one, because webhooks go to http alone. */
+const isOwn = (url: string): boolean => url.startsWith("forge:");
 
 const longestReason = 1024;
 
 export const attempt = async (
   { url, message, body, secrets }: Post,
-  { allowed, way, redact, wall }: AttemptDeps,
+  { allowed, way, redact, own, wall }: AttemptDeps,
   signal: AbortSignal,
 ): Promise<Attempted> => {
   const begun = performance.now();
   const after = (): number => Math.round(performance.now() - begun);
+  if (isOwn(url)) {
+    const said = await (own?.(url, message, body, signal) ?? nobody);
+    const answer = { status: said.status ?? 0, retryAfter: said.retryAfter, body: Buffer.alloc(0) };
+    const reason = said.reason === null ? null : bounded(redact(said.reason));
+    return { delivered: said.delivered, status: said.status, reason, duration: after(), answer };
+  }
   const options = optionsFor(url, allowed, way);
   try {
     const answer = await postOutbound(url, headersFor(message, body, secrets, wall()), body, options, signal);
@@ -42,6 +60,13 @@ export const attempt = async (
     const reason = bounded(redact(whyNot(error, options.timeoutMs)));
     return { delivered: false, status: null, reason, duration: after(), answer: undefined };
   }
+};
+
+const nobody: OwnAnswer = {
+  delivered: false,
+  status: null,
+  reason: "This service hears no events of forges (SERVICE_FORGE_PORT)",
+  retryAfter: undefined,
 };
 
 const wordsFor = ({ status, body }: PostResult): string => {

@@ -21,7 +21,7 @@ import {
 } from "../store/webhook-queue.ts";
 import { attempt } from "./attempt.ts";
 import { createFollower } from "./follower.ts";
-import { createSender } from "./sender.ts";
+import { createSender, type SenderDeps } from "./sender.ts";
 import { validSecrets, keyOf, newSecret, rotateSecrets } from "./signature.ts";
 import { type AllowedTargets, checkTarget, shownURL, type TargetOptions } from "./target.ts";
 
@@ -39,6 +39,7 @@ export type WebhooksDeps = {
   /** Called with the current signing keys, so that they are redacted from everything that is written. */
   learn: (secrets: readonly string[]) => void;
   redact: (text: string) => string;
+  own?: SenderDeps["own"];
   /** The prefix of `worker` that this process shares with the earlier processes of its data folder. */
   instance: string;
   worker: string;

@@ -16,5 +16,6 @@ export const noRepositories: Repositories = {
   push: none,
   propose: none,
   proposed: none,
+  comment: none,
   removeBranch: none,
 };

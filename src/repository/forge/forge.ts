@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PullRequest } from "../repository.ts";
+import type { Comment, PullRequest } from "../repository.ts";
 
 /**
  * The port to the program that a repository's host runs beside Git, for pull requests between branches of that one
@@ -11,6 +11,10 @@ export interface Forge {
   /** "exists": the branch has an open one, which somebody else opened meanwhile. */
   open(wanted: Wanted, signal: AbortSignal): Promise<Found | "exists">;
   update(number: number, text: Text, signal: AbortSignal): Promise<Found>;
+  /** Whether an issue has a comment with this mark, of those that were written or changed `since`. */
+  isSaid(comment: Comment, signal: AbortSignal): Promise<boolean>;
+  /** Writes below an issue. */
+  say(comment: Comment, signal: AbortSignal): Promise<void>;
   /** undefined: there is none of this number. */
   read(number: number, signal: AbortSignal): Promise<Found | undefined>;
 }

@@ -23,12 +23,16 @@ const foundOf = ({ number, html_url: url, state, merged, head }: Pull): Found =>
   head: head.sha,
 });
 
+const comments = z.array(z.object({ body: z.string() }));
+
 /** Pages of open pull requests that are looked through for a branch that has a closed one, too. */
 const mostPages = 20;
 const perPage = 50;
 
 export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge => {
-  const root = `${api}/repos/${path.split("/").map(encodeURIComponent).join("/")}/pulls`;
+  const own = `${api}/repos/${path.split("/").map(encodeURIComponent).join("/")}`;
+  const root = `${own}/pulls`;
+  const issues = `${own}/issues`;
   const { host } = new URL(api);
   const ask = async (
     method: "GET" | "POST" | "PATCH",
@@ -80,6 +84,14 @@ export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge
     },
     update: async (number, { title, body }, signal) =>
       foundOf(one(await ask("PATCH", `${root}/${number}`, { title, body }, signal))),
+    async isSaid({ number, mark, since }, signal) {
+      const url = `${issues}/${number}/comments?${new URLSearchParams({ since: since.toISOString() }).toString()}`;
+      const data = await ask("GET", url, undefined, signal);
+      return comments.parse(data).some(({ body }) => body.includes(mark));
+    },
+    async say({ number, text: body }, signal) {
+      await ask("POST", `${issues}/${number}/comments`, { body }, signal);
+    },
     async read(number, signal) {
       const found = await maybe(`${root}/${number}`, signal);
       return found && foundOf(found);

@@ -14,6 +14,9 @@ const pull = z.object({
   head: z.object({ sha: z.string() }),
 });
 
+/** Of comments since a Task began. */
+const mostPages = 20;
+
 const foundOf = (data: unknown): Found => {
   const parsed = pull.safeParse(data);
   if (!parsed.success) throw new ForgeRefused(200, "GitHub answers with what is no pull request");
@@ -79,6 +82,20 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     async update(number, { title, body }, signal) {
       const wanted = { owner, repo, pull_number: number, title, body };
       return foundOf((await told(of(signal)("PATCH /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+    },
+    async isSaid({ number: issue_number, mark, since }, signal) {
+      for (let page = 1; page <= mostPages; page += 1) {
+        const asked = { owner, repo, issue_number, since: since.toISOString(), per_page: 100, page };
+        const { data } = await told(of(signal)("GET /repos/{owner}/{repo}/issues/{issue_number}/comments", asked));
+        const some = Array.isArray(data) ? data : [];
+        if (some.some(({ body }) => body?.includes(mark) === true)) return true;
+        if (some.length < 100) return false;
+      }
+      throw new ForgeRefused(0, "the issue has more comments than are looked through");
+    },
+    async say({ number: issue_number, text: body }, signal) {
+      const wanted = { owner, repo, issue_number, body };
+      await told(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/comments", wanted));
     },
     async read(number, signal) {
       try {

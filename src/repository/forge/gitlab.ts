@@ -1,4 +1,4 @@
-import { MergeRequests } from "@gitbeaker/core";
+import { IssueNotes, MergeRequests } from "@gitbeaker/core";
 import { createRequesterFn } from "@gitbeaker/requester-utils";
 import { z } from "zod";
 import { ForgeRefused } from "../repository.ts";
@@ -15,6 +15,10 @@ const merge = z.object({
   source_project_id: z.number().nullable(),
   target_project_id: z.number(),
 });
+
+const notes = z.array(z.object({ body: z.string(), created_at: z.string() }));
+/** Of comments since a Task began. */
+const mostPages = 20;
 
 type Merge = z.infer<typeof merge>;
 
@@ -35,29 +39,30 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
     if (!parsed.success) throw new ForgeRefused(200, `${host} answers with what is no merge request`);
     return parsed.data;
   };
-  const of = (signal: AbortSignal) =>
-    new MergeRequests({
-      host: new URL(api).origin,
-      token,
-      requesterFn: createRequesterFn(
-        (_service, request) => Promise.resolve(request),
-        async (endpoint, options = {}) => {
-          const { method, headers, body, searchParams } = options as {
-            method: "GET";
-            headers: Record<string, string>;
-            body?: string;
-            searchParams?: string;
-          };
-          const url = `${api}/${endpoint}${searchParams === undefined ? "" : `?${searchParams}`}`;
-          const answer = await call({ method, url, headers, body }, signal);
-          return {
-            body: jsonOf(answer, host) as Record<string, unknown>,
-            headers: answer.headers,
-            status: answer.status,
-          };
-        },
-      ),
-    });
+  /** `below`: what this resource of the client leaves out of its addresses. */
+  const by = (signal: AbortSignal, below: "" | "projects/" = "") => ({
+    host: new URL(api).origin,
+    token,
+    requesterFn: createRequesterFn(
+      (_service, request) => Promise.resolve(request),
+      async (endpoint, options = {}) => {
+        const { method, headers, body, searchParams } = options as {
+          method: "GET";
+          headers: Record<string, string>;
+          body?: string;
+          searchParams?: string;
+        };
+        const url = `${api}/${below}${endpoint}${searchParams === undefined ? "" : `?${searchParams}`}`;
+        const answer = await call({ method, url, headers, body }, signal);
+        return {
+          body: jsonOf(answer, host) as Record<string, unknown>,
+          headers: answer.headers,
+          status: answer.status,
+        };
+      },
+    ),
+  });
+  const of = (signal: AbortSignal) => new MergeRequests(by(signal));
 
   return {
     async find(branch, _base, signal) {
@@ -86,6 +91,19 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
     },
     update: async (number, { title, body }, signal) =>
       foundOf(one(await of(signal).edit(path, number, { title, description: body }))),
+    async isSaid({ number, mark, since }, signal) {
+      for (let page = 1; page <= mostPages; page += 1) {
+        const asked = { orderBy: "created_at", sort: "desc", perPage: 100, page, maxPages: 1 } as const;
+        const data: unknown = await new IssueNotes(by(signal, "projects/")).all(path, number, asked);
+        const some = notes.parse(data);
+        if (some.some(({ body }) => body.includes(mark))) return true;
+        if (some.length < 100 || some.some(({ created_at: at }) => Date.parse(at) < since.getTime())) return false;
+      }
+      throw new ForgeRefused(0, "the issue has more comments than are looked through");
+    },
+    async say({ number, text }, signal) {
+      await new IssueNotes(by(signal, "projects/")).create(path, number, text);
+    },
     async read(number, signal) {
       try {
         return foundOf(one(await of(signal).show(path, number)));

@@ -20,9 +20,10 @@ import { withBaselines } from "./visual-baseline.ts";
  */
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
-  async (directory, body, once, origin) => {
+  async (directory, body, once, origin, replyTo) => {
     const { store, engine, workspaces, limits } = deps;
-    const callback = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
+    const told = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
+    const callback = replyTo === undefined ? told : { url: replyTo, shown: replyTo };
     const named = body.repository;
     const project = await workspaces.inspect(
       named === undefined ? directory : deps.repositories.place(named.url, named.ref).directory,

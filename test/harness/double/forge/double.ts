@@ -32,6 +32,8 @@ export type Trouble = {
 
 export type ForgeDouble = {
   pulls: Kept[];
+  /** Below issues. */
+  comments: { repo: string; number: number; body: string; at: string }[];
   /** Operations that were asked for, by name. */
   calls: string[];
   /** What was sent and is not in the description. */
@@ -46,7 +48,13 @@ type Operation = { operationId: string; query: Record<string, Schema>; body: (Sc
 type Description = { operations: Record<string, Operation>; example: Record<string, unknown> };
 
 const roots: Record<Kind, string> = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
-const operationsOf: Record<string, "find" | "open" | "update" | "read" | "branch"> = {
+const operationsOf: Record<string, "find" | "open" | "update" | "read" | "branch" | "comments" | "say"> = {
+  "issues/list-comments": "comments",
+  "issues/create-comment": "say",
+  issueGetComments: "comments",
+  issueCreateComment: "say",
+  getProjectsIssuesNotes: "comments",
+  postProjectsIssuesNotes: "say",
   "pulls/list": "find",
   "pulls/create": "open",
   "pulls/get": "read",
@@ -74,6 +82,7 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
   const ajv = new Ajv2020({ strict: false, coerceTypes: false, validateFormats: false });
   const forge: ForgeDouble = {
     pulls: [],
+    comments: [],
     calls: [],
     violations: [],
     troubles: [],
@@ -154,7 +163,20 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
     };
     const one = own.find((pull) => pull.number === number);
     const missing: Answer = { status: 404, body: { message: "Not Found" } };
+    const issue = Number(params["issue_number"] ?? params["index"] ?? params["iid"]);
+    const note = ({ body: text, at }: ForgeDouble["comments"][number]) => ({ id: 1, body: text, created_at: at });
     switch (operationsOf[name]) {
+      case "comments": {
+        const own = forge.comments.filter((each) => each.repo === repo && each.number === issue);
+        const since = query.get("since") ?? "";
+        const some = own.filter(({ at }) => at >= since).map(note);
+        return { status: 200, body: query.get("sort") === "desc" ? some.toReversed() : some };
+      }
+      case "say": {
+        const made = { repo, number: issue, body: body["body"] ?? "", at: new Date().toISOString() };
+        forge.comments.push(made);
+        return { status: 201, body: note(made) };
+      }
       case "find": {
         const branch = query.get("head")?.split(":")[1] ?? query.get("source_branch");
         const page = Number(query.get("page") ?? 1);

@@ -1,0 +1,70 @@
+import type { WebhookMessage } from "../protocol/webhook.ts";
+import { ForgeRefused, RepositoryAway, type Repositories } from "../repository/repository.ts";
+
+/**
+ * Answers as comments where a Task was asked for. They go through the queue of webhooks, in the commit of what they tell:
+ * tried again over restarts, and each posted once, because the thread is searched for its mark before.
+ */
+
+export type ReplyPlace = { repository: string; number: number; on: "issue" };
+
+const scheme = "forge:";
+
+/** In the place of a callback's URL. */
+export const replyAddress = ({ repository, number, on }: ReplyPlace): string =>
+  `${scheme}${on}/${number}?${new URLSearchParams({ repository }).toString()}`;
+
+export const replyPlace = (address: string): ReplyPlace | undefined => {
+  const [, number, query = ""] = /^forge:issue\/(\d+)\?(.*)$/.exec(address) ?? [];
+  const repository = new URLSearchParams(query).get("repository");
+  return number === undefined || repository === null ? undefined : { repository, number: Number(number), on: "issue" };
+};
+
+export type Said = { status: number | null; reason: string | null; delivered: boolean; retryAfter: string | undefined };
+
+/** `page`: address of the page for a repository's events, for links. */
+export const createReplies =
+  (deps: { repositories: Pick<Repositories, "place" | "comment">; page: (url: string) => string | undefined }) =>
+  async (address: string, message: string, body: string, signal: AbortSignal): Promise<Said> => {
+    const to = replyPlace(address);
+    const told = JSON.parse(body) as WebhookMessage;
+    const text = to && wordsOf(told, deps.page(to.repository));
+    if (to === undefined || text === undefined)
+      return { status: 204, reason: null, delivered: true, retryAfter: undefined };
+    const mark = `<!-- sortie ${message} -->`;
+    try {
+      const place = deps.repositories.place(to.repository, undefined);
+      const since = new Date(Date.parse(told.timestamp) - 3_600_000);
+      await deps.repositories.comment(place, { number: to.number, mark, since, text: `${text}\n\n${mark}` }, signal);
+      return { status: 201, reason: null, delivered: true, retryAfter: undefined };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ForgeRefused)
+        // Asked again it would say the same, except of a token that is mended.
+        return { status: error.status || null, reason: error.message, delivered: false, retryAfter: undefined };
+      if (!(error instanceof RepositoryAway)) throw error;
+      const after = error.retryAfterMs === undefined ? undefined : String(Math.ceil(error.retryAfterMs / 1000));
+      return { status: null, reason: error.message, delivered: false, retryAfter: after };
+    }
+  };
+
+/** undefined: nothing is said of it. What agents wrote calls nobody and is short: the page has the whole. */
+const wordsOf = ({ type, data }: WebhookMessage, page: string | undefined): string | undefined => {
+  if (!("taskID" in data)) return undefined;
+  const { taskID, summary = "", error } = data;
+  const link = page === undefined ? taskID : `[${taskID}](${page.replace(/\/$/, "")}/ui/task/${taskID})`;
+  switch (type) {
+    case "task.asked":
+      return `${link} waits for an answer.`;
+    case "task.completed":
+      return `Done: ${link}.${said(summary)}`;
+    case "task.failed":
+      return `Failed: ${link}.${said(error ?? summary)}`;
+    case "task.cancelled":
+      return `Cancelled: ${link}.`;
+    default:
+      return undefined;
+  }
+};
+
+const said = (text: string): string => (text.trim() === "" ? "" : `\n\n${text.trim().replaceAll(/^/gm, "> ")}`);

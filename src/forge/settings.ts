@@ -1,0 +1,52 @@
+import { type Pattern, parsePattern } from "../repository/address.ts";
+import { secretAt } from "../repository/credential.ts";
+import type { ForgeKind } from "../repository/repository.ts";
+
+/** `repositories.events` of config.jsonc: from which repositories events are heard, and of whom. */
+
+export type EventSettings = {
+  match: string;
+  forge: ForgeKind;
+  /** `env:NAME` or `file:/PATH`. */
+  secret: string;
+  /** Whose texts and labels count. */
+  authors: readonly string[];
+  label: string;
+  /** What a comment that asks for a Task begins with. */
+  mention: string;
+  tasksPerHour: number;
+  /** How often failed checks of the forge go back to a Task. */
+  checkRounds: number;
+  /** Address of the page, for links. */
+  page?: string | undefined;
+  /** Its Tasks may have what all commands of this service have. */
+  network: boolean;
+  secrets: boolean;
+};
+
+export type EventEntry = Omit<EventSettings, "match" | "secret"> & { pattern: Pattern; secret: () => string };
+
+const shortestSecret = 16;
+
+/** A text is the problem with an entry, in words for the operator. `given`: what commands get on this service. */
+export const parseEvents = (
+  settings: readonly EventSettings[],
+  env: Readonly<Record<string, string | undefined>>,
+  given: { network: boolean; env: readonly string[]; web: boolean },
+): EventEntry[] | string => {
+  const entries: EventEntry[] = [];
+  for (const [at, { match, secret: where, ...entry }] of settings.entries()) {
+    const pattern = parsePattern(match);
+    if (pattern === undefined) return `events.${at}.match: expected scheme://host/path, got "${match}"`;
+    const secret = secretAt(where, env);
+    if (secret === undefined) return `events.${at}.secret: expected env:NAME or file:/PATH, got another text`;
+    if (where.startsWith("env:") && secret().length < shortestSecret)
+      return `events.${at}.secret: expected at least ${shortestSecret} characters in ${where}`;
+    if ((given.network || given.web) && !entry.network)
+      return `events.${at}: its Tasks would have a network (sandbox.network, web.fetch), which texts of others may use: turn it off, or say "network": true here`;
+    if (given.env.length > 0 && !entry.secrets)
+      return `events.${at}: its Tasks would have ${given.env.join(", ")} (sandbox.env), which texts of others may ask for: take it out, or say "secrets": true here`;
+    entries.push({ ...entry, pattern, secret });
+  }
+  return entries;
+};

@@ -1,0 +1,19 @@
+import type { Config } from "../config/config.ts";
+import { StartError } from "../error.ts";
+import { type EventEntry, parseEvents } from "../forge/settings.ts";
+import { parseAddress } from "../repository/address.ts";
+
+/** The entries for events of forges, where they are heard. */
+export const eventsOf = (config: Config, { network }: { network: boolean }): EventEntry[] => {
+  const { configPath, repositories, forgePort, env, web, sandbox } = config;
+  if (forgePort === undefined) return [];
+  if (repositories.events.length === 0)
+    throw new StartError(78, `${configPath}: SERVICE_FORGE_PORT is set: expected repositories.events, got none.`);
+  const entries = parseEvents(repositories.events, env, { network, env: sandbox.env, web: web.fetch });
+  if (typeof entries === "string") throw new StartError(78, `${configPath}: repositories.${entries}.`);
+  return entries;
+};
+
+/** The page's address in the first entry for a repository. */
+export const pageOf = (entries: readonly EventEntry[], url: string): string | undefined =>
+  entries.find(({ pattern }) => pattern.matches(parseAddress(url)))?.page;
