@@ -85,6 +85,7 @@ export type Config = {
     landing: ("pull-request" | "branch" | "commit")[];
     branch: string;
     credentials: RepositoryCredential[];
+    pullRequest: { labels: string[]; draft: boolean };
     fetchSeconds: number;
     mirrorBytes: number;
     /** Whose events make Tasks; validated in forge/settings.ts. */
@@ -271,6 +272,10 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       landing: file.repositories?.landing ?? ["pull-request", "branch", "commit"],
       branch: file.repositories?.branch ?? "sortie/{task}",
       credentials: file.repositories?.credentials ?? [],
+      pullRequest: {
+        labels: file.repositories?.pullRequest?.labels ?? [],
+        draft: file.repositories?.pullRequest?.draft ?? false,
+      },
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,
       events: (file.repositories?.events ?? []).map((entry) => ({

@@ -142,6 +142,15 @@ export const configFile = z.strictObject({
         .regex(/^(?![-/.])[\w./{}-]{1,100}$/, "expected the name of a branch with {task} in it")
         .optional(),
       credentials: z.array(repositoryCredential).max(100).optional(),
+      pullRequest: z
+        .strictObject({
+          labels: z
+            .array(z.string().regex(/^[^,\p{Cc}]{1,50}$/u))
+            .max(20)
+            .optional(),
+          draft: z.boolean().optional(),
+        })
+        .optional(),
       events: z.array(repositoryEvents).max(100).optional(),
       fetchSeconds: z.number().int().min(1).max(86_400).optional(),
       mirrorBytes: z.number().int().min(1).optional(),

@@ -10,6 +10,8 @@ export type ForgeEvent = {
   | { kind: "comment"; by: string; text: string; issue: Issue }
   /** On the pull request of `branch`; `review`: of its lines or of the whole, not of the talk below it. */
   | { kind: "remark"; review: boolean; by: string; text: string; number: number; branch: string; url: string }
+  /** The pull request of `branch` was merged or closed. */
+  | { kind: "ended"; branch: string }
   /** The forge's own checks of a commit have failed. */
   | { kind: "failed"; name: string; branch: string; commit: string; url: string }
 );

@@ -43,6 +43,8 @@ const reviewed = z.object({
   repository,
 });
 
+const closed = z.object({ action: z.literal("closed"), pull_request: pull, repository });
+
 export const readGitea: Read = (name, body) => {
   switch (name) {
     // Under both names, by version.
@@ -75,6 +77,12 @@ export const readGitea: Read = (name, body) => {
         text: comment.body,
         issue: issueOf(data.issue),
       };
+    }
+    case "pull_request": {
+      const { data } = closed.safeParse(body);
+      if (data === undefined) break;
+      const { head, updated_at: at } = data.pull_request;
+      return { kind: "ended", repository: data.repository.clone_url, at, branch: head.ref };
     }
     case "pull_request_review_approved":
     case "pull_request_review_rejected":

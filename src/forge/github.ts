@@ -48,6 +48,11 @@ const shapes = {
     pull_request: pull,
     repository,
   }),
+  pull_request: z.object({
+    action: z.literal("closed"),
+    pull_request: pull.extend({ updated_at: time }),
+    repository,
+  }),
   check_suite: z.object({
     action: z.literal("completed"),
     check_suite: z.object({
@@ -96,6 +101,12 @@ export const readGitHub: Read = (name, body) => {
       const { path, line, created_at: at } = data.comment;
       const place = line == null ? path : `${path}, line ${line}`;
       return remarkOf(data.repository, data.pull_request, data.comment, at, `On ${place}:\n${data.comment.body}`);
+    }
+    case "pull_request": {
+      const { data } = shapes.pull_request.safeParse(body);
+      if (data === undefined) break;
+      const { head, updated_at: at } = data.pull_request;
+      return { kind: "ended", repository: data.repository.clone_url, at, branch: head.ref };
     }
     case "check_suite": {
       const { data } = shapes.check_suite.safeParse(body);

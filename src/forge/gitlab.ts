@@ -51,6 +51,10 @@ const noted = z.object({
     })
     .optional(),
 });
+const merge = z.object({
+  project,
+  object_attributes: z.object({ source_branch: z.string(), action: z.string().optional(), updated_at: time }),
+});
 const pipeline = z.object({
   project: project.extend({ web_url: z.string() }),
   object_attributes: z.object({
@@ -102,6 +106,12 @@ export const readGitLab: Read = (name, body) => {
       if (from !== to) return "a merge request of another project";
       const place = position?.new_path == null ? "" : `On ${position.new_path}, line ${position.new_line ?? "?"}:\n`;
       return { kind: "remark", review: type === "DiffNote", ...said, text: `${place}${note}`, number, branch, url };
+    }
+    case "Merge Request Hook": {
+      const { data } = merge.safeParse(body);
+      if (data === undefined || !/^(merge|close)$/.test(data.object_attributes.action ?? "")) break;
+      const { source_branch: branch, updated_at: at } = data.object_attributes;
+      return { kind: "ended", repository: data.project.git_http_url, at, branch };
     }
     case "Pipeline Hook": {
       const { data } = pipeline.safeParse(body);

@@ -20,7 +20,7 @@ import type { EventEntry } from "./settings.ts";
  */
 
 export type IntakeDeps = {
-  tasks: Pick<Tasks, "create" | "message">;
+  tasks: Pick<Tasks, "create" | "message" | "see">;
   store: Pick<Store, "state" | "list" | "read">;
   repositories: Pick<Repositories, "place" | "at">;
   log: Log;
@@ -31,6 +31,7 @@ export type IntakeDeps = {
 export type Taken = { taskID: string; repeated: boolean } | { ignored: string };
 
 const source = "forge";
+const longestAskMs = 20_000;
 const hourMs = 3_600_000;
 /** Idempotency keys are kept for longer. */
 const oldestMs = 12 * hourMs;
@@ -128,6 +129,13 @@ export const createIntake = (deps: IntakeDeps) => {
         if (!may(by)) return stranger(by);
         const said = markForeign(`review of pull request ${number} by ${by}`, text);
         return tell(state, `A review of your pull request says what to change:\n\n${said}`, once);
+      }
+      case "ended": {
+        // What became of it the forge is asked, with the token.
+        const state = await taskOf(event.repository, event.branch);
+        if (state === undefined) return { ignored: "no pull request of a Task" };
+        await tasks.see(state.taskID, AbortSignal.timeout(longestAskMs));
+        return { taskID: state.taskID, repeated: false };
       }
       case "failed": {
         const state = await taskOf(event.repository, event.branch);

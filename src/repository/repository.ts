@@ -54,10 +54,17 @@ export interface Repositories {
 export type RemoteLanding = "commit" | "branch" | "pull-request";
 
 /**
- * `ref`: the branch (`refs/heads/…`) that was pushed, at `commit`. `ended`: an earlier pull request of it that is known to
+ * `fresh`: nothing is known of a pull request for it yet, so that it gets the operator's labels. `ref`: the branch (`refs/heads/…`) that was pushed, at `commit`. `ended`: an earlier pull request of it that is known to
  * be over; null: none is.
  */
-export type Proposal = { ref: string; commit: string; ended: number | null; title: string; body: string };
+export type Proposal = {
+  ref: string;
+  commit: string;
+  ended: number | null;
+  fresh: boolean;
+  title: string;
+  body: string;
+};
 
 /** `mark`: part of `text` that no other comment has. */
 export type Comment = { number: number; mark: string; text: string; since: Date };

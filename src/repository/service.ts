@@ -25,6 +25,8 @@ export type RepositorySettings = {
   /** With `{task}`, `{slug}`, `{date}`. */
   branch: string;
   credentials: readonly CredentialSettings[];
+  /** What new pull requests are opened with. */
+  pullRequest: { labels: readonly string[]; draft: boolean };
   fetchSeconds: number;
   mirrorBytes: number;
 };
@@ -196,7 +198,13 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const known = place.ref !== null && (await mirror.hasBranch(place, place.ref)) ? place.ref : undefined;
       const base = known ?? (await mirror.defaultBranch(place, remote, signal));
       if (base === undefined) throw new ForgeRefused(0, `${place.url} has no branch to propose the change for`);
-      return propose(forge, base, proposal, signal);
+      const { draft, labels } = settings.pullRequest;
+      const whole = { ...proposal, draft, labels: proposal.fresh ? labels : [] };
+      const unlabelled = (error: unknown): void => {
+        if (!(error instanceof ForgeRefused)) throw error;
+        log.warn({ repository: place.url, error: error.message }, "a pull request has no labels");
+      };
+      return propose(forge, base, whole, unlabelled, signal);
     },
     async proposed(place, number, signal) {
       const found = await (await forgeAt(place)).forge.read(number, signal);

@@ -34,6 +34,7 @@ import { createSquads } from "../squad/revision.ts";
 import { createCheckResults } from "../store/check-result.ts";
 import { openData } from "../store/open.ts";
 import { redactStore } from "../store/redacted-store.ts";
+import { createRequestSweep } from "../task/operation/ended/see-request.ts";
 import { createRetention } from "../task/workspace/retention.ts";
 import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
@@ -363,6 +364,7 @@ export const createService = async (
       using _pass = await suspects.pass(stream, signal);
       await (isMission(stream) ? runMission : runTask)(stream, signal);
     });
+    scope.use(createRequestSweep({ tasks, store, repositories, log, now }));
     retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     return {
       url: server.url,

@@ -6,6 +6,7 @@ import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";
 import { createRemove } from "./operation/remove.ts";
+import { createSeeRequest } from "./operation/ended/see-request.ts";
 import { createRetry } from "./operation/ended/retry.ts";
 import { createRevert } from "./operation/ended/revert.ts";
 import { createUpdate } from "./operation/update.ts";
@@ -24,6 +25,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     message: createMessage(deps, accept, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),
     interrupt: createInterrupt(deps, accept),
+    see: createSeeRequest(deps, accept),
     retry: createRetry(deps, accept, (taskID) => captures.stop(taskID)),
     revert: createRevert(deps, accept),
     cancel: createCancel(deps, accept, reads.state),

@@ -120,6 +120,8 @@ export interface Tasks {
     body: TaskMessage,
     once?: IdempotencyKey,
   ): Promise<Accepted<MessageAccepted>>;
+  /** Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error. */
+  see(taskID: string, signal: AbortSignal): Promise<void>;
   /**
    * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step and
    * give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is

@@ -30,6 +30,7 @@ const open = (settings: Partial<RepositorySettings>, address: string) => {
       landing: ["branch", "commit"],
       branch: "sortie/{task}",
       credentials: [],
+      pullRequest: { labels: [], draft: false },
       fetchSeconds: 20,
       mirrorBytes: 1e9,
       ...settings,

@@ -25,6 +25,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
         landing: ["branch", "commit"],
         branch: "sortie/{task}",
         credentials: [],
+        pullRequest: { labels: [], draft: false },
         fetchSeconds: 20,
         mirrorBytes: 1e9,
         ...settings,

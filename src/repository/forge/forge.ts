@@ -10,7 +10,10 @@ export interface Forge {
   find(branch: string, base: string, signal: AbortSignal): Promise<Found | undefined>;
   /** "exists": the branch has an open one, which somebody else opened meanwhile. */
   open(wanted: Wanted, signal: AbortSignal): Promise<Found | "exists">;
+  /** `draft`: as it is; a person may have made it ready. */
   update(number: number, text: Text, signal: AbortSignal): Promise<Found>;
+  /** Adds labels to a pull request; those that it has stay. */
+  label(number: number, labels: readonly string[], signal: AbortSignal): Promise<void>;
   /** Whether an issue has a comment with this mark, of those that were written or changed `since`. */
   isSaid(comment: Comment, signal: AbortSignal): Promise<boolean>;
   /** Writes below an issue. */
@@ -19,13 +22,13 @@ export interface Forge {
   read(number: number, signal: AbortSignal): Promise<Found | undefined>;
 }
 
-export type Text = { title: string; body: string };
+export type Text = { title: string; body: string; draft: boolean };
 
 /** `branch`, `base`: short names. */
 export type Wanted = Text & { branch: string; base: string };
 
 /** `head`: the commit of its branch. */
-export type Found = PullRequest & { head: string };
+export type Found = PullRequest & { head: string; draft: boolean };
 
 /** Where a repository is for its forge. `api` has no slash at its end, `path` none at its beginning, and no `.git`. */
 export type ForgePlace = { api: string; path: string; token: string };

@@ -7,6 +7,7 @@ import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
 
 const pull = z.object({
   number: z.number().int().positive(),
+  title: z.string(),
   html_url: webURL,
   state: z.enum(["open", "closed"]),
   merged: z.boolean(),
@@ -16,7 +17,12 @@ const pull = z.object({
 
 type Pull = z.infer<typeof pull>;
 
-const foundOf = ({ number, html_url: url, state, merged, head }: Pull): Found => ({
+/** A draft is one by its title. */
+const draftPrefix = "WIP: ";
+const isDraft = (title: string): boolean => /^(wip:|\[wip\])/i.test(title);
+
+const foundOf = ({ number, title, html_url: url, state, merged, head }: Pull): Found => ({
+  draft: isDraft(title),
   number,
   url,
   state: merged ? "merged" : state,
@@ -24,6 +30,8 @@ const foundOf = ({ number, html_url: url, state, merged, head }: Pull): Found =>
 });
 
 const comments = z.array(z.object({ body: z.string() }));
+
+const titled = (title: string, draft: boolean): string => (draft ? `${draftPrefix}${title}` : title);
 
 /** Pages of open pull requests that are looked through for a branch that has a closed one, too. */
 const mostPages = 20;
@@ -74,16 +82,19 @@ export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge
       }
       return foundOf(any);
     },
-    async open({ title, body, branch, base }, signal) {
+    async open({ title, body, draft, branch, base }, signal) {
       try {
-        return foundOf(one(await ask("POST", root, { title, body, head: branch, base }, signal)));
+        return foundOf(one(await ask("POST", root, { title: titled(title, draft), body, head: branch, base }, signal)));
       } catch (error) {
         if (isExisting(error)) return "exists";
         throw error;
       }
     },
-    update: async (number, { title, body }, signal) =>
-      foundOf(one(await ask("PATCH", `${root}/${number}`, { title, body }, signal))),
+    update: async (number, { title, body, draft }, signal) =>
+      foundOf(one(await ask("PATCH", `${root}/${number}`, { title: titled(title, draft), body }, signal))),
+    async label(number, labels, signal) {
+      await ask("POST", `${issues}/${number}/labels`, { labels }, signal);
+    },
     async isSaid({ number, mark, since }, signal) {
       const url = `${issues}/${number}/comments?${new URLSearchParams({ since: since.toISOString() }).toString()}`;
       const data = await ask("GET", url, undefined, signal);

@@ -12,6 +12,7 @@ const pull = z.object({
   state: z.enum(["open", "closed"]),
   merged_at: z.string().nullable(),
   head: z.object({ sha: z.string() }),
+  draft: z.boolean().optional(),
 });
 
 /** Of comments since a Task began. */
@@ -20,8 +21,8 @@ const mostPages = 20;
 const foundOf = (data: unknown): Found => {
   const parsed = pull.safeParse(data);
   if (!parsed.success) throw new ForgeRefused(200, "GitHub answers with what is no pull request");
-  const { number, html_url: url, state, merged_at: merged, head } = parsed.data;
-  return { number, url, state: merged === null ? state : "merged", head: head.sha };
+  const { number, html_url: url, state, merged_at: merged, head, draft = false } = parsed.data;
+  return { number, url, state: merged === null ? state : "merged", head: head.sha, draft };
 };
 
 export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forge => {
@@ -70,9 +71,9 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
       const all = Array.isArray(data) ? data.map(foundOf) : [];
       return all.find(({ state }) => state === "open") ?? all[0];
     },
-    async open({ title, body, branch, base }, signal) {
+    async open({ title, body, draft, branch, base }, signal) {
       try {
-        const wanted = { owner, repo, title, body, head: branch, base };
+        const wanted = { owner, repo, title, body, head: branch, base, ...(draft ? { draft } : {}) };
         return foundOf((await told(of(signal)("POST /repos/{owner}/{repo}/pulls", wanted))).data);
       } catch (error) {
         if (isExisting(error)) return "exists";
@@ -82,6 +83,10 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     async update(number, { title, body }, signal) {
       const wanted = { owner, repo, pull_number: number, title, body };
       return foundOf((await told(of(signal)("PATCH /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+    },
+    async label(issue_number, labels, signal) {
+      const wanted = { owner, repo, issue_number, labels: [...labels] };
+      await told(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/labels", wanted));
     },
     async isSaid({ number: issue_number, mark, since }, signal) {
       for (let page = 1; page <= mostPages; page += 1) {

@@ -9,6 +9,7 @@ import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
 
 const merge = z.object({
   iid: z.number().int().positive(),
+  title: z.string(),
   web_url: webURL,
   state: z.enum(["opened", "closed", "locked", "merged"]),
   sha: z.string().nullable(),
@@ -25,7 +26,12 @@ type Merge = z.infer<typeof merge>;
 /** `locked`: it is being merged just now. */
 const states = { opened: "open", locked: "open", closed: "closed", merged: "merged" } as const;
 
-const foundOf = ({ iid, web_url: url, state, sha }: Merge): Found => ({
+/** A draft is one by its title. */
+const isDraft = (title: string): boolean => /^(draft:|\[draft\]|\(draft\))/i.test(title);
+const titled = (title: string, draft: boolean): string => (draft ? `Draft: ${title}` : title);
+
+const foundOf = ({ iid, title, web_url: url, state, sha }: Merge): Found => ({
+  draft: isDraft(title),
   number: iid,
   url,
   state: states[state],
@@ -81,16 +87,19 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
       const found = own.find(({ state }) => states[state] === "open") ?? own[0];
       return found && foundOf(found);
     },
-    async open({ title, body, branch, base }, signal) {
+    async open({ title, body, draft, branch, base }, signal) {
       try {
-        return foundOf(one(await of(signal).create(path, branch, base, title, { description: body })));
+        return foundOf(one(await of(signal).create(path, branch, base, titled(title, draft), { description: body })));
       } catch (error) {
         if (isExisting(error)) return "exists";
         throw error;
       }
     },
-    update: async (number, { title, body }, signal) =>
-      foundOf(one(await of(signal).edit(path, number, { title, description: body }))),
+    update: async (number, { title, body, draft }, signal) =>
+      foundOf(one(await of(signal).edit(path, number, { title: titled(title, draft), description: body }))),
+    async label(number, labels, signal) {
+      await of(signal).edit(path, number, { addLabels: labels.join(",") });
+    },
     async isSaid({ number, mark, since }, signal) {
       for (let page = 1; page <= mostPages; page += 1) {
         const asked = { orderBy: "created_at", sort: "desc", perPage: 100, page, maxPages: 1 } as const;

@@ -1,5 +1,5 @@
 import { ForgeRefused, type Proposal, type PullRequest } from "../repository.ts";
-import type { Forge } from "./forge.ts";
+import type { Forge, Found } from "./forge.ts";
 
 /**
  * Opens the pull request of a branch, or brings the one that is there up to date. The branch is asked for first and again
@@ -8,18 +8,25 @@ import type { Forge } from "./forge.ts";
 export const propose = async (
   forge: Forge,
   base: string,
-  { ref, commit, ended, title, body }: Proposal,
+  { ref, commit, ended, title, body, draft, labels }: Proposal & { draft: boolean; labels: readonly string[] },
+  /** Labels that the forge does not have, or will not set: the pull request is there without them. */
+  unlabelled: (error: unknown) => void,
   signal: AbortSignal,
 ): Promise<PullRequest> => {
   const branch = ref.replace(/^refs\/heads\//, "");
   const shown = ({ url, number, state }: PullRequest): PullRequest => ({ url, number, state });
+  const labelled = async (opened: Found): Promise<PullRequest> => {
+    if (labels.length > 0) await forge.label(opened.number, labels, signal).catch(unlabelled);
+    return shown(opened);
+  };
   for (let attempt = 0; attempt < 2; attempt += 1) {
     const found = await forge.find(branch, base, signal);
-    if (found?.state === "open") return shown(await forge.update(found.number, { title, body }, signal));
+    if (found?.state === "open")
+      return labelled(await forge.update(found.number, { title, body, draft: found.draft }, signal));
     // Opened by us and ended by somebody else, before it could be recorded: there is nothing left to propose.
     if (found?.head === commit && found.number !== ended) return shown(found);
-    const opened = await forge.open({ title, body, branch, base }, signal);
-    if (opened !== "exists") return shown(opened);
+    const opened = await forge.open({ title, body, draft, branch, base }, signal);
+    if (opened !== "exists") return labelled(opened);
   }
   throw new ForgeRefused(409, `the forge says that ${branch} has a pull request, and shows none`);
 };

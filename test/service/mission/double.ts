@@ -100,6 +100,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     capture: async (directory, taskID, body, once) =>
       (find(taskID), write("capture", [directory, taskID, body, once], { artifactID: "art_x" })) as never,
     stop: () => {},
+    see: async () => {},
     message: async (directory, taskID, body, once) =>
       (find(taskID), write("message", [directory, taskID, body, once], { taskID, messageID: "m" })) as never,
     cancel: async (directory, taskID, body, once) =>

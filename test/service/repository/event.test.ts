@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addForge, type ForgeDouble, type Kind } from "../../harness/double/forge/double.ts";
 import {
   checksFailed,
+  closed,
   commented,
   deliver,
   labelled,
@@ -12,7 +13,7 @@ import {
   type Sent,
 } from "../../harness/double/forge/event.ts";
 import { canServe, type GitHost, startGitHost, token } from "../../harness/double/git-host.ts";
-import { type Lab, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
+import { type Lab, makeLab, send, settledTask, shell, statusOf } from "../../harness/double/hostile-text.ts";
 import { until } from "../../harness/project.ts";
 import { freePort } from "../../harness/port.ts";
 import { startService, type TestService } from "../../harness/service.ts";
@@ -117,6 +118,18 @@ describe.runIf(canServe)("events of forges", { timeout: 60_000 }, () => {
       expect(forge.violations).toEqual([]);
       const { body } = await send(service.url, `/task/${taskID}/messages`);
       expect(JSON.stringify(body)).toContain("More of it, please.");
+
+      // Nothing has become of it yet; then it has, and its branch goes.
+      const ended = () => deliver(port, kind, closed(kind, url, branch));
+      expect(await ended()).toMatchObject({ status: 202, body: { taskID } });
+      const state = async () => (await statusOf(service.url, taskID)).pullRequest?.state;
+      expect(await state()).toBe("open");
+      forge.merge(1);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      await ended();
+      expect(await state()).toBe("merged");
+      expect(host.git(name, "for-each-ref", "--format=%(refname:short)", "refs/heads")).toBe("main");
+      expect(host.git(name, "show", "main:b.txt")).toBe("two\nmore");
     },
   );
 

@@ -99,6 +99,36 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
     },
   );
 
+  test.each([
+    ["github", "Add the second file", "Add two files"],
+    ["gitea", "WIP: Add the second file", "Add two files"],
+    ["gitlab", "Draft: Add the second file", "Add two files"],
+  ] as const)("%s: a draft with labels; a follow-up keeps what people made of both", async (kind, title, later) => {
+    const place = await open(kind, { pullRequest: { labels: ["bot", "from sortie"], draft: true } });
+    const { forge } = place;
+    const taskID = await create(place, place.lab.request(twice));
+    await settledTask(place.service.url, taskID);
+    const draft = kind === "github";
+    expect(forge.pulls).toMatchObject([{ title, draft, labels: ["bot", "from sortie"], state: "open" }]);
+    const [pull] = forge.pulls;
+    if (pull === undefined) throw new Error("Expected a pull request.");
+    Object.assign(pull, { title: "Add the second file", draft: false, labels: ["bot"] });
+    expect(await say(place, taskID, "and c.txt")).toMatchObject({ pullRequest: { number: 1, state: "open" } });
+    expect(forge.pulls).toMatchObject([{ title: later, draft: false, labels: ["bot"] }]);
+    expect(forge.violations).toEqual([]);
+  });
+
+  test("labels that the forge refuses: the pull request is there without them", async () => {
+    const place = await open("gitea", { pullRequest: { labels: ["none"] } });
+    place.forge.troubles.push({ on: "label", status: 422, body: { message: "no such label" } });
+    const taskID = await create(place, place.lab.request(twice));
+    expect(await settledTask(place.service.url, taskID)).toMatchObject({
+      lifecycleStatus: "completed",
+      pullRequest: { number: 1 },
+    });
+    expect(place.forge.pulls).toMatchObject([{ labels: [] }]);
+  });
+
   const once = [shell("echo two > b.txt"), { text: "Done.\n\nCommit: Add a file" }];
   const run = async (place: Place, turns = once) => {
     const taskID = await create(place, place.lab.request(turns));
@@ -142,7 +172,8 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
         ...none,
         run: () => {
           const branch = place.host.git("acme/app", "for-each-ref", "--format=%(refname:short)", "refs/heads/sortie");
-          forge.pulls.push({ number: 1, repo: "acme/app", branch, base: "main", state: "open", title: "x", body: "y" });
+          const named = { number: 1, repo: "acme/app", branch, base: "main", title: "x", body: "y" };
+          forge.pulls.push({ ...named, state: "open", draft: false, labels: [] });
         },
       });
       const { settled } = await run(place);

@@ -29,7 +29,7 @@ export const openRequest = async (run: Run): Promise<void> => {
   });
   try {
     const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;
-    const proposal = { ref, commit, ended, title, body };
+    const proposal = { ref, commit, ended, fresh: pullRequest?.state !== "open", title, body };
     const opened = await throughAbsence(run, () => run.repositories.propose(place, proposal, run.signal));
     await run.record([{ type: "landing.proposed", data: { ...opened, commit } }]);
   } catch (error) {

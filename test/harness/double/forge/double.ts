@@ -18,6 +18,8 @@ export type Kept = {
   state: "open" | "closed" | "merged";
   title: string;
   body: string;
+  draft: boolean;
+  labels: string[];
 };
 
 /** What a request is answered with instead; `after`: once it has been carried out. undefined: the connection ends. */
@@ -48,7 +50,9 @@ type Operation = { operationId: string; query: Record<string, Schema>; body: (Sc
 type Description = { operations: Record<string, Operation>; example: Record<string, unknown> };
 
 const roots: Record<Kind, string> = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
-const operationsOf: Record<string, "find" | "open" | "update" | "read" | "branch" | "comments" | "say"> = {
+const operationsOf: Record<string, "find" | "open" | "update" | "read" | "branch" | "comments" | "say" | "label"> = {
+  "issues/add-labels": "label",
+  issueAddLabel: "label",
   "issues/list-comments": "comments",
   "issues/create-comment": "say",
   issueGetComments: "comments",
@@ -172,6 +176,12 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
         const some = own.filter(({ at }) => at >= since).map(note);
         return { status: 200, body: query.get("sort") === "desc" ? some.toReversed() : some };
       }
+      case "label": {
+        const pull = own.find((each) => each.number === issue);
+        if (pull === undefined) return missing;
+        pull.labels.push(...((body["labels"] ?? []) as unknown as string[]));
+        return { status: 200, body: [] };
+      }
       case "say": {
         const made = { repo, number: issue, body: body["body"] ?? "", at: new Date().toISOString() };
         forge.comments.push(made);
@@ -229,7 +239,18 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
               errors: [{ resource: "PullRequest", field: "head", code: "invalid" }],
             },
           };
-        const pull: Kept = { number: forge.pulls.length + 1, repo, branch, base, state: "open", title: "", body: "" };
+        const pull: Kept = {
+          number: forge.pulls.length + 1,
+          repo,
+          branch,
+          base,
+          state: "open",
+          title: "",
+          body: "",
+          draft: false,
+          labels: [],
+        };
+        pull.draft = (body["draft"] as unknown) === true;
         text(pull);
         forge.pulls.push(pull);
         return { status: 201, body: shown(pull) };
@@ -237,6 +258,7 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
       case "update":
         if (one === undefined) return missing;
         text(one);
+        if (body["add_labels"] !== undefined) one.labels.push(...body["add_labels"].split(","));
         return { status: 200, body: shown(one) };
       case "read":
         return one === undefined ? missing : { status: 200, body: shown(one) };

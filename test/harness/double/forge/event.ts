@@ -160,6 +160,21 @@ export const reviewed = (kind: Kind, url: string, branch: string, said: string, 
   }
 };
 
+export const closed = (kind: Kind, url: string, branch: string): Sent => {
+  const pull = {
+    number: 1,
+    html_url: "https://forge.example/pulls/1",
+    updated_at: now(),
+    head: { ref: branch, repo: { clone_url: url } },
+  };
+  return kind === "gitlab"
+    ? {
+        name: "Merge Request Hook",
+        body: { object_attributes: { source_branch: branch, action: "merge", updated_at: now() }, ...of.gitlab(url) },
+      }
+    : { name: "pull_request", body: { action: "closed", pull_request: pull, ...of[kind](url) } };
+};
+
 export const checksFailed = (kind: "github" | "gitlab", url: string, branch: string, commit: string): Sent =>
   kind === "github"
     ? {

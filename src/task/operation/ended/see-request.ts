@@ -1,0 +1,96 @@
+import { isActive } from "../../../domain/state/task.ts";
+import { messageOf } from "../../../error.ts";
+import type { Log } from "../../../log.ts";
+import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
+import type { Tasks, TasksDeps } from "../../tasks.ts";
+import type { Change } from "../commit-change.ts";
+
+/**
+ * What became of the pull request of an ended Task, asked by the hour and when the forge tells: the record has its state,
+ * and the branch goes once it is merged, if it is as the service pushed it.
+ */
+export const createSeeRequest =
+  ({ repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">, { change }: Change): Tasks["see"] =>
+  async (taskID, signal) => {
+    const state = await store.state(taskID);
+    const place = state && repositories.at(state.directory);
+    // While it works, its run asks.
+    if (state === undefined || place === undefined || isActive(state)) return;
+    const { pullRequest, pushed } = state;
+    if (pullRequest?.state !== "open" || pushed === null) return;
+    try {
+      const found = await repositories.proposed(place, pullRequest.number, signal);
+      if (found === undefined || found.state === "open") return;
+      // Before the record: a service that dies in between asks again.
+      if (found.state === "merged") await repositories.removeBranch(place, pushed, signal);
+      await change(taskID, undefined, (now) => ({
+        status: 200,
+        body: {},
+        events:
+          isActive(now) || now.pullRequest?.number !== found.number || now.pullRequest.state !== "open"
+            ? []
+            : [{ type: "landing.proposed", data: { ...found, commit: now.pullRequest.commit } }],
+      }));
+    } catch (error) {
+      if (!(error instanceof ForgeRefused || error instanceof RepositoryAway)) throw error;
+      log.warn({ taskID, error: messageOf(error) }, "what became of a pull request is not known");
+    }
+  };
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+/** Older ones are asked for with the next follow-up. */
+const longestMs = 30 * dayMs;
+const projectsAtMost = 200;
+const tasksAtMost = 200;
+
+/** Asks for those of the newest Tasks that are open as far as the log knows, one after the other. */
+export const createRequestSweep = ({
+  tasks,
+  store,
+  repositories,
+  log,
+  now,
+}: Pick<TasksDeps, "store" | "repositories" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
+  const stop = new AbortController();
+  const sweep = async (): Promise<void> => {
+    const since = now().getTime() - longestMs;
+    for (const { directory, updated } of await store.projects(projectsAtMost, stop.signal)) {
+      const place = updated < since ? undefined : repositories.at(directory);
+      if (place === undefined) continue;
+      const listed = await store.list(
+        { project: place.mirror, lifecycleStatus: "completed", archived: true, limit: tasksAtMost },
+        stop.signal,
+      );
+      for (const { taskID, landing, updated: at } of listed) {
+        stop.signal.throwIfAborted();
+        if (landing !== "pull-request" || at < since) continue;
+        // As of a repository that the operator lists no more.
+        await tasks.see(taskID, stop.signal).catch((error: unknown) => {
+          stop.signal.throwIfAborted();
+          log.warn({ taskID, error: messageOf(error) }, "what became of a pull request is not known");
+        });
+      }
+    }
+  };
+  let running = Promise.resolve();
+  const begin = (): void => {
+    running = running.then(sweep).catch((error: unknown) => {
+      if (!stop.signal.aborted) log.warn({ error: messageOf(error) }, "pull requests could not be looked after");
+    });
+  };
+  const timers = [setTimeout(begin, 60_000), setInterval(begin, hourMs)];
+  for (const timer of timers) timer.unref();
+  return {
+    /** Asks now; for tests. */
+    begin: (): Promise<void> => {
+      begin();
+      return running;
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      for (const timer of timers) clearTimeout(timer);
+      stop.abort();
+      await running;
+    },
+  };
+};
