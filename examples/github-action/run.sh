@@ -6,16 +6,25 @@ service() {
   local auth=""
   if [[ -n ${SORTIE_PASSWORD:-} ]]; then auth="user = \"${SORTIE_USERNAME:-service}:$SORTIE_PASSWORD\""; fi
   # By standard input: no list of processes shows the password.
-  curl --config - --silent --show-error --header "x-service-directory: $SORTIE_DIRECTORY" "$@" <<<"$auth"
+  # A repository by its address takes the place of a directory.
+  local place=()
+  if [[ -z ${SORTIE_REPOSITORY:-} ]]; then place=(--header "x-service-directory: $SORTIE_DIRECTORY"); fi
+  curl --config - --silent --show-error ${place[@]+"${place[@]}"} "$@" <<<"$auth"
 }
 
+landing=${SORTIE_LANDING:-}
+if [[ -z $landing && -z ${SORTIE_REPOSITORY:-} ]]; then landing=branch; fi
+
 body=$(jq --null-input \
-  --arg request "$SORTIE_REQUEST" --arg checks "${SORTIE_CHECKS:-}" --arg landing "${SORTIE_LANDING:-branch}" \
+  --arg request "$SORTIE_REQUEST" --arg checks "${SORTIE_CHECKS:-}" --arg landing "$landing" \
+  --arg url "${SORTIE_REPOSITORY:-}" --arg ref "${SORTIE_REF:-}" \
   --arg squad "${SORTIE_SQUAD:-}" --arg repository "${GITHUB_REPOSITORY:-}" --arg run "${GITHUB_RUN_ID:-}" \
   --arg sha "${GITHUB_SHA:-}" --arg actor "${GITHUB_ACTOR:-}" '
-  { request: $request, productPillar: "code", source: "github-action", landing: $landing,
+  { request: $request, productPillar: "code", source: "github-action",
     checks: ($checks | split("\n") | map(select(test("\\S")))),
     metadata: { repository: $repository, run: $run, sha: $sha, actor: $actor } }
+  + if $landing == "" then {} else { landing: $landing } end
+  + if $url == "" then {} else { repository: ({ url: $url } + if $ref == "" then {} else { ref: $ref } end) } end
   + if $squad == "" then {} else { promptProfile: $squad } end')
 
 # A step that GitHub runs again in the same attempt joins its Task.
@@ -47,7 +56,8 @@ until status=$(service "$SORTIE_URL/task/$task/status") && [[ $(jq --raw-output 
   service --no-buffer --max-time 30 "$SORTIE_URL/task/$task/events" >/dev/null 2>&1 || sleep 2
 done
 
-jq --raw-output '"state=\(.lifecycleStatus)", "commit=\(.git.landedCommit // "")", "branch=\(.git.branch // "")"' \
+jq --raw-output '"state=\(.lifecycleStatus)", "commit=\(.git.landedCommit // "")", "branch=\((if .repository == null then .git.branch else .landingBranch end) // "")",
+  "pull-request=\(.pullRequest.url // "")"' \
   <<<"$status" | tee -a "$GITHUB_OUTPUT"
 if [[ -n ${GITHUB_STEP_SUMMARY:-} ]]; then
   jq --raw-output '"### Sortie: \(.lifecycleStatus)", "", "| Check | State |", "|---|---|",
