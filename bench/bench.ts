@@ -15,6 +15,7 @@ import { mission } from "./mission.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
 import { reads } from "./reads.ts";
+import { repository } from "./repository.ts";
 import { sandbox } from "./sandbox.ts";
 import { squad } from "./squad.ts";
 import { squads } from "./squads.ts";
@@ -50,6 +51,7 @@ const figures: Record<string, Figure> = {
   squad,
   squads,
   mission,
+  repository,
   webhook,
 };
 

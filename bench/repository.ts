@@ -1,0 +1,113 @@
+import { execFile } from "node:child_process";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { silent } from "../src/log.ts";
+import { createProcesses } from "../src/process/service.ts";
+import { createRepositories } from "../src/repository/service.ts";
+import { startGitHost, token } from "../test/harness/double/git-host.ts";
+import { type Bench, type Figure, inTurns } from "./figure.ts";
+import { type Row, rowOf } from "./table.ts";
+
+/**
+ * A repository by its address beside git alone, over the same port of git's own http-backend: the first fetch with the
+ * files of a ref, ten fetches at once of what is there, and a push as a compare-and-swap.
+ */
+export const repository: Figure = async (bench) => {
+  const sizes = bench.quick ? [200] : [2_000, 50_000];
+  await using host = await startGitHost(join(bench.root, "git-host"));
+  const rows: Row[] = [];
+  for (const count of sizes) rows.push(...(await figuresFor(bench, host, count)));
+  return rows;
+};
+
+const run = promisify(execFile);
+
+const figuresFor = async (
+  bench: Bench,
+  host: Awaited<ReturnType<typeof startGitHost>>,
+  count: number,
+): Promise<Row[]> => {
+  const name = `files-${count}`;
+  const files = Object.fromEntries(
+    Array.from({ length: count }, (_, at) => [`d${at % 100}/f${at}.txt`, `File ${at}.\n`.repeat(20)]),
+  );
+  const bare = host.make(name, files);
+  const url = host.url(name);
+  const folder = join(bench.root, name);
+  const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
+  const match = `http://127.0.0.1:${host.port}/*`;
+  const signal = new AbortController().signal;
+  const open = (data: string) =>
+    createRepositories({
+      dataDir: join(folder, data),
+      settings: {
+        allow: [match],
+        landing: ["branch"],
+        branch: "sortie/{task}",
+        credentials: [{ match, token: "env:HOST_TOKEN" }],
+        pullRequest: { labels: [], draft: false },
+        fetchSeconds: 600,
+        mirrorBytes: 1e10,
+      },
+      env: { HOST_TOKEN: token },
+      tracker: processes.track("service"),
+      learn: () => undefined,
+      log: silent,
+    });
+  const header = `http.extraHeader=Authorization: Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`;
+  const git = (...args: string[]) => run("git", ["-c", header, ...args], { maxBuffer: 1e9 });
+  const timed = async (work: () => Promise<unknown>): Promise<number> => {
+    const begun = performance.now();
+    await work();
+    return performance.now() - begun;
+  };
+  let turn = 0;
+  const rounds = bench.quick ? 1 : 3;
+
+  const clone = join(folder, "clone.git");
+  const first = await inTurns(
+    rounds,
+    async () => {
+      await Promise.all([clone, join(folder, "tree")].map((path) => rm(path, { recursive: true, force: true })));
+      return timed(async () => {
+        await git("clone", "-q", "--bare", url, clone);
+        await git("-C", clone, "worktree", "add", "-q", join(folder, "tree"), "main");
+      });
+    },
+    async () => {
+      const fresh = open(`first-${(turn += 1)}`);
+      return timed(() => fresh.fetch(fresh.place(url, "main"), signal));
+    },
+  );
+
+  const repositories = open("kept");
+  const place = repositories.place(url, "main");
+  const { commit } = await repositories.fetch(place, signal);
+  const again = await inTurns(
+    rounds,
+    () => timed(() => git("-C", clone, "fetch", "-q", "origin", "+refs/heads/*:refs/remotes/origin/*")),
+    () => timed(() => Promise.all(Array.from({ length: 10 }, () => repositories.fetch(place, signal)))),
+  );
+
+  const push = await inTurns(
+    rounds,
+    () => timed(() => git("-C", clone, "push", "-q", url, `${commit}:refs/heads/bare-${(turn += 1)}`)),
+    () =>
+      timed(async () => {
+        const ref = `refs/heads/kept-${(turn += 1)}`;
+        const pushed = await repositories.push(place, { commit, ref, from: null }, signal);
+        if (!pushed.ok) throw new Error(`Expected ${ref} of ${bare} to be pushed, got ${pushed.reason}.`);
+      }),
+  );
+  await processes.stop();
+  const of = `repository of ${count} files`;
+  return [
+    rowOf(`${of}, first fetch and files`, "ms", first, {
+      goal: { kind: "timesFloor", value: 2 },
+      note: "floor: git clone --bare, worktree add",
+    }),
+    rowOf(`${of}, ten Tasks fetch at once`, "ms", again, { note: "floor: one git fetch" }),
+    rowOf(`${of}, push`, "ms", push, { note: "floor: git push" }),
+  ];
+};
