@@ -7,7 +7,8 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { Log } from "../log.ts";
 import type { Facts, Model, ToolSpec } from "../model/model.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
-import type { LiveFrame } from "../protocol/event/frame.ts";
+import type { TextFrame } from "../protocol/event/frame.ts";
+import type { SoFar } from "../protocol/field.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Store } from "../store/store.ts";
 import type { BackgroundCommands, Tool, ToolContext, ToolResult } from "../tool/tool.ts";
@@ -78,7 +79,9 @@ export type AgentSession = {
    */
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** Publishes a frame to live readers; it is not stored. `id`: the message or call that it belongs to. */
-  live: (type: LiveFrame["type"], id: string, text: string) => void;
+  live: (type: TextFrame["type"], id: string, text: string) => void;
+  /** Tells live readers how far the message or call `id` has come, instead of what its text says of that. */
+  doing: (id: string, text: string, soFar: SoFar) => void;
   /** Waits for `ms` milliseconds. Rejects when `signal` (default: the session's) aborts. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /**

@@ -51,6 +51,8 @@ export type ModelRequest = {
   onText(delta: string): void;
   /** Called with parts of the model's reasoning as they arrive, for live display. */
   onReasoning(delta: string): void;
+  /** Called with parts of a call's arguments as they arrive, for live display; the reply has them whole. */
+  onInput?: (call: { id: string; tool: string }, delta: string) => void;
 };
 
 /** `parameters`: JSON Schema of the arguments. */

@@ -69,6 +69,16 @@ export const budget = z
   })
   .meta({ id: "Budget" });
 
+/** How much of an operation there is by now: a number of its own, which grows. */
+export const soFar = z
+  .object({
+    count: z.number().int().positive(),
+    unit: z.enum(["word", "line", "test"]),
+  })
+  .meta({ id: "SoFar" });
+
+export type SoFar = z.infer<typeof soFar>;
+
 /** What a Task or a Mission does or waits for. */
 export const now = z
   .object({
@@ -92,6 +102,7 @@ export const now = z
     ]),
     text: z.string().describe("One sentence"),
     since: time.describe("The fact that began it"),
+    soFar: soFar.optional().describe("Not in the log; absent where nothing counts"),
   })
   .meta({ id: "Now" });
 

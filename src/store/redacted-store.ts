@@ -1,5 +1,5 @@
-import type { DomainEvent } from "../domain/event.ts";
-import type { LiveFrame } from "../protocol/event/frame.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
+import type { TextFrame } from "../protocol/event/frame.ts";
 import { mapStrings, type Secrets, type Stream } from "../redact.ts";
 import type { Live, Store, Write } from "./store.ts";
 
@@ -11,8 +11,8 @@ import type { Live, Store, Write } from "./store.ts";
  */
 export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
   const live = guardLive(store.live, secrets);
-  const clean = (event: DomainEvent): DomainEvent => {
-    live.finish(event);
+  const clean = (stream: StreamID, event: DomainEvent): DomainEvent => {
+    live.finish(stream, event);
     return cleanEvent(event, secrets.known);
   };
   return {
@@ -27,7 +27,10 @@ export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
     commit: (write: Write) =>
       store.commit({
         ...write,
-        appends: write.appends.map((append) => ({ ...append, events: append.events.map(clean) })),
+        appends: write.appends.map((append) => ({
+          ...append,
+          events: append.events.map((event) => clean(append.stream, event)),
+        })),
       }),
   };
 };
@@ -65,12 +68,17 @@ const finished = (event: DomainEvent): string | undefined => {
  */
 const heldTexts = 1000;
 
-const guardLive = (live: Live, secrets: Secrets): Live & { finish(event: DomainEvent): void } => {
-  const streams = new Map<string, { stream: Stream; frame: LiveFrame; after: number }>();
-  const idOf = (frame: LiveFrame) => ("callID" in frame.data ? frame.data.callID : frame.data.messageID);
+const guardLive = (live: Live, secrets: Secrets): Live & { finish(stream: StreamID, event: DomainEvent): void } => {
+  const streams = new Map<string, { stream: Stream; frame: TextFrame; after: number }>();
+  const idOf = (frame: TextFrame) => ("callID" in frame.data ? frame.data.callID : frame.data.messageID);
   return {
-    subscribe: (stream, listener) => live.subscribe(stream, listener),
+    ...live,
     publish(frame, after) {
+      if (frame.type === "now.delta") {
+        const { text } = frame.data;
+        live.publish({ ...frame, data: { ...frame.data, text: text && secrets.known(text) } }, after);
+        return;
+      }
       const id = idOf(frame);
       const key = `${frame.type} ${id}`;
       const { stream } = streams.get(key) ?? { stream: secrets.stream() };
@@ -81,8 +89,9 @@ const guardLive = (live: Live, secrets: Secrets): Live & { finish(event: DomainE
       if (oldest !== undefined) streams.delete(oldest);
       if (text !== "") live.publish(text === frame.data.text ? frame : withText(frame, text), after);
     },
-    finish(event) {
-      const id = streams.size === 0 ? undefined : finished(event);
+    finish(stream, event) {
+      if (event.type === "task.settled") live.forget(stream);
+      const id = finished(event);
       if (id === undefined) return;
       for (const type of ["message.delta", "reasoning.delta", "tool.output"]) {
         const found = streams.get(`${type} ${id}`);
@@ -90,11 +99,12 @@ const guardLive = (live: Live, secrets: Secrets): Live & { finish(event: DomainE
         streams.delete(`${type} ${id}`);
         live.publish(withText(found.frame, found.stream.end()), found.after);
       }
+      live.end(stream, id);
     },
   };
 };
 
-const withText = (frame: LiveFrame, text: string): LiveFrame =>
+const withText = (frame: TextFrame, text: string): TextFrame =>
   frame.type === "tool.output"
     ? { ...frame, data: { ...frame.data, text } }
     : { ...frame, data: { ...frame.data, text } };

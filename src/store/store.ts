@@ -316,10 +316,19 @@ export type OrphanBlobs = {
   forget(orphans: readonly string[]): Promise<void>;
 };
 
-/** Live deltas of a reply or of a running command for current subscribers. Never stored, lost in a crash. */
+/**
+ * Live deltas of a reply or of a running command for current subscribers, and how far those have come. Never stored, lost
+ * in a crash.
+ */
 export interface Live {
   /** `after`: the newest event that the frame follows; a reader that has not seen that event yet gets it first. */
   publish(frame: LiveFrame, after: Position): void;
+  /** The reply, call or check with this id is complete. */
+  end(stream: StreamID, id: string): void;
+  /** The stream does nothing any more. */
+  forget(stream: StreamID): void;
+  /** How far what the stream does has come; undefined: nothing counts. */
+  now(stream: StreamID): Extract<LiveFrame, { type: "now.delta" }> | undefined;
   /** Calls the listener for every frame of the stream until the result is disposed. It must not throw or block. */
   subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;
 }

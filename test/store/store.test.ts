@@ -402,7 +402,9 @@ const cases: Case[] = [
       const heard: string[] = [];
       const frame = (taskID: string, text: string) =>
         ({ type: "message.delta", taskID, sessionID: "s", at: "", data: { messageID: "m", text } }) as const;
-      const listening = store.live.subscribe("a", ({ data }) => heard.push(data.text));
+      const listening = store.live.subscribe("a", ({ type, data }) => {
+        if (type === "message.delta") heard.push(data.text);
+      });
       store.live.publish(frame("a", "1"), 0);
       store.live.publish(frame("b", "2"), 0);
       listening[Symbol.dispose]();

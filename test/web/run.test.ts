@@ -12,7 +12,7 @@ import { launch, violations, watch } from "./browser.ts";
 
 /** A Task while it runs, and what it came to: its stages, what it does now, its result. */
 
-if (browserHere === undefined) countBlind(4);
+if (browserHere === undefined) countBlind(6);
 
 const root = temporary("sortie-web-run-");
 let provider: MockProvider;
@@ -24,6 +24,7 @@ let complaints: string[] = [];
 let count = 0;
 
 const sum = "export const sum = (a, b) => a - b;\n";
+const content = Array.from({ length: 600 }, (_, line) => `export const line${line} = "${line}";\n`).join("");
 const report = "`sum` **adds** now.\n\n- one file";
 
 beforeAll(async () => {
@@ -34,6 +35,14 @@ beforeAll(async () => {
       return turn === 0
         ? { calls: [{ tool: "shell", input: { command: "for i in $(seq 600); do echo line $i; sleep 0.1; done" } }] }
         : { text: "Counted." };
+    if (first.includes("write slowly"))
+      return turn === 0
+        ? { overMs: 20_000, calls: [{ tool: "write", input: { path: "src/invoices/csv.ts", content } }] }
+        : { text: "Written." };
+    if (first.includes("test slowly"))
+      return turn === 0
+        ? { calls: [{ tool: "shell", input: { command: "for i in $(seq 600); do echo ok $i; sleep 0.1; done" } }] }
+        : { text: "Tested." };
     return turn === 0
       ? { calls: [{ tool: "edit", input: { path: "sum.js", edits: [{ old: "a - b", new: "a + b" }] } }] }
       : { text: report };
@@ -92,14 +101,14 @@ describe.skipIf(browserHere === undefined)("a Task on the page", () => {
       "Land, not started",
     ]);
     await header()
-      .getByText(/^\d+ new lines$/)
+      .getByText(/^\d+ lines$/)
       .waitFor();
     const seen = new Set<number>();
     const seconds = new Set<number>();
     const until = Date.now() + 4_000;
     while (Date.now() < until) {
-      seen.add(await numberIn(/(\d+) new lines/));
-      seconds.add(await numberIn(/new lines (\d+) s/));
+      seen.add(await numberIn(/(\d+) lines/));
+      seconds.add(await numberIn(/ lines (\d+) s/));
       await page.waitForTimeout(100);
     }
     expect(seen.size).toBeGreaterThan(5);
@@ -115,6 +124,39 @@ describe.skipIf(browserHere === undefined)("a Task on the page", () => {
     await client.task.cancel({ path: { taskID }, body: { surface: "web", reason: "seen enough" } });
     await result().getByText("seen enough").waitFor();
     expect(await stated()).toContain("Work, cancelled here");
+  });
+
+  test("a file that a model writes: its path and how many lines, on its page, in its row and in the record", async () => {
+    const directory = project();
+    const { client, taskID } = await begin(directory, "write slowly");
+    await page.goto(`${service.url}/ui/task/${taskID}`);
+    await header().getByText("src/invoices/csv.ts").waitFor();
+    const on = new Set<number>();
+    for (const until = Date.now() + 8_000; Date.now() < until; await page.waitForTimeout(100))
+      on.add(await numberIn(/Writing src\/invoices\/csv\.ts (\d+) lines/));
+    expect(on.size).toBeGreaterThan(10);
+    await page.goto(`${service.url}/?project=${directory}`);
+    const row = page.getByRole("link", { name: /write slowly/ });
+    await row.getByText("src/invoices/csv.ts").waitFor();
+    const inRow = new Set<string | undefined>();
+    for (const until = Date.now() + 6_500; Date.now() < until; await page.waitForTimeout(100))
+      inRow.add(/(\d+) lines/.exec(await row.innerText())?.[1]);
+    expect(inRow.size).toBeGreaterThan(2);
+    const { data } = await client.task.status({ path: { taskID } });
+    expect(data?.now).toMatchObject({ text: "Writing `src/invoices/csv.ts`", soFar: { unit: "line" } });
+    await client.task.cancel({ path: { taskID }, body: {} });
+    const { data: after } = await client.task.wait({ path: { taskID } });
+    expect(after?.now).toBeNull();
+  }, 60_000);
+
+  test("a command that runs tests: how many have ended", async () => {
+    const { client, taskID } = await begin(project(), "test slowly");
+    await page.goto(`${service.url}/ui/task/${taskID}`);
+    await header()
+      .getByText(/^\d+ tests$/)
+      .waitFor();
+    expect(await numberIn(/(\d+) tests/)).toBeGreaterThan(0);
+    await client.task.cancel({ path: { taskID }, body: {} });
   });
 
   test("a completed one: where it landed, its size, report, checks, review, and commands to copy; each once", async () => {

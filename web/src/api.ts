@@ -91,6 +91,31 @@ export const tasksEverywhere = (directories: readonly string[]) =>
     placeholderData: (before) => before,
   });
 
+/** How often the rows of running Tasks are brought up to date where nothing is recorded meanwhile. */
+const lookMs = 2000;
+
+/** What the running Tasks of these projects do now, by id, with how much there is of it. */
+export const doingIn = (directories: readonly string[]) =>
+  queryOptions({
+    queryKey: ["doing", directories],
+    queryFn: async ({ signal }): Promise<ReadonlyMap<string, TaskSummary["now"]>> => {
+      const lists = await Promise.all(
+        directories.slice(0, mostProjects).map((directory) =>
+          ask(
+            client.task.list({
+              query: { ...whereOf(directory), limit: perProject, lifecycleStatus: "active" },
+              signal,
+            }),
+          ),
+        ),
+      );
+      return new Map(lists.flat().map(({ taskID, now }) => [taskID, now]));
+    },
+    enabled: directories.length > 0,
+    refetchInterval: lookMs,
+    structuralSharing: false,
+  });
+
 /** The address of the repository whose files the service keeps in this directory; null: it is not one. */
 export const addressOf = (directory: string) =>
   queryOptions({

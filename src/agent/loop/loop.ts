@@ -15,6 +15,7 @@ import { effectOfCall, markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
 import { effortOf } from "./effort.ts";
 import { afterFailure } from "./failure.ts";
+import { createWritten } from "./written.ts";
 
 /**
  * Runs one agent until it calls no more tools or the Task no longer wants it to continue (a limit, a cancel). Each turn
@@ -51,6 +52,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     const messageID = newID("msg");
     const read = turn.state().version;
     const started = performance.now();
+    const written = createWritten((text, lines) => turn.doing(messageID, text, { count: lines, unit: "line" }));
     const said = await turn.model.reply({
       system,
       messages: await prompts.next(turn.chat, turn.last, demand?.words ?? wordsAfter(turn)),
@@ -65,6 +67,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
       signal,
       onText: (text) => turn.live("message.delta", messageID, text),
       onReasoning: (text) => turn.live("reasoning.delta", messageID, text),
+      onInput: written,
     });
     turn.signal.throwIfAborted();
     const durationMs = Math.round(performance.now() - started);

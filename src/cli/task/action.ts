@@ -8,6 +8,7 @@ import { connect, expectData, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow, show, watch } from "./follow.ts";
+import { nowWords } from "./now.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line, money, table } from "../terminal/format.ts";
 import { headOf } from "../verify/verify.ts";
@@ -37,7 +38,7 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
           money(task.usage.costUSD),
           task.updatedAt.slice(0, 16).replace("T", " "),
           line(task.title, 60),
-          task.now === null ? (task.isolation === "directory" ? "in place" : "") : line(task.now.text, 60),
+          task.now === null ? (task.isolation === "directory" ? "in place" : "") : nowWords(task.now, Date.now(), 60),
         ]),
       ]),
     );

@@ -5,7 +5,8 @@ import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { clean, duration, lastLine, line, money, spent } from "../terminal/format.ts";
+import { clean, duration, line, money, spent } from "../terminal/format.ts";
+import { createDoing } from "./now.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 
@@ -73,15 +74,18 @@ export const show = async (
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
-  let doing = "";
+  const doing = createDoing();
   const draw = () =>
     prompter?.busy() === true
       ? screen.status(undefined)
-      : screen.status(`${duration(Date.now() - began)}  ${money(cost)}  ${line(doing, 100)}`);
+      : screen.status(
+          [duration(Date.now() - began), ...(cost === null ? [] : [money(cost)]), doing.words(Date.now())].join("  "),
+        );
   const timer = screen.rich && until === "settled" ? setInterval(draw, 500) : undefined;
   try {
     for await (const event of events) {
       emit?.(event);
+      doing.take(event);
       switch (event.type) {
         case "stream.end":
           return;
@@ -94,16 +98,10 @@ export const show = async (
         case "message.delta":
         case "reasoning.delta":
         case "tool.output":
-          doing = lastLine(event.data.text) || doing;
+        case "now.delta":
           continue;
         case "reply.finished":
           cost = cost === null || event.data.usage.costUSD === null ? null : cost + event.data.usage.costUSD;
-          break;
-        case "tool.started":
-          doing = event.data.tool;
-          break;
-        case "check.started":
-          doing = `check ${event.data.checkID}`;
           break;
         default:
       }

@@ -7,6 +7,7 @@ import { exit } from "../terminal/exit.ts";
 import { clean, indented, line, table } from "../terminal/format.ts";
 import type { Context } from "./action.ts";
 import { changedNothing, closing } from "./follow.ts";
+import { nowWords } from "./now.ts";
 
 /** `sortie task show`: what a Task is, what was said to it, how it stands and what came of it. */
 
@@ -29,7 +30,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ["Title", line(task.title)],
     ["Project", line(task.directory, 400)],
     ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
-    ...(task.now === null ? [] : [["Now", `${line(task.now.text)} (since ${task.now.since.slice(11, 19)} UTC)`]]),
+    ...(task.now === null ? [] : [["Now", nowWords(task.now, Date.now(), 160)]]),
     ...(task.revertOf === null ? [] : [["Reverts", task.revertOf]]),
     ["Model", `${line(task.model)}, squad ${line(task.squad.id)} ${line(task.squad.version)}`],
     ...effortRow(task),

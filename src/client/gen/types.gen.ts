@@ -689,6 +689,15 @@ export type Now = {
      * The fact that began it
      */
     since: string;
+    /**
+     * Not in the log; absent where nothing counts
+     */
+    soFar?: SoFar;
+};
+
+export type SoFar = {
+    count: number;
+    unit: 'word' | 'line' | 'test';
 };
 
 export type PullRequest = {
@@ -3555,6 +3564,23 @@ export type LiveEvent = {
     data: {
         callID: string;
         text: string;
+    };
+} | {
+    type: 'now.delta';
+    taskID?: string;
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    data: {
+        /**
+         * Of the reply, call or check that grows
+         */
+        id: string;
+        /**
+         * Instead of the one of `now`; null: that one holds
+         */
+        text: string | null;
+        soFar: SoFar;
     };
 };
 

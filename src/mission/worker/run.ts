@@ -11,7 +11,7 @@ import { isDeferred, openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import type { LiveFrame } from "../../protocol/event/frame.ts";
+import type { TextFrame } from "../../protocol/event/frame.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { createBackground } from "../../tool/command/background.ts";
@@ -247,6 +247,8 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     space: run.space,
     slot: (until = signal) => run.slots.take(dueNow(now(), "normal").rank, until),
     live: (type, id, text) => store.live.publish(frame(run, type, id, text), run.state().position),
+    doing: (id, text, soFar) =>
+      store.live.publish({ type: "now.delta", ...whose(run), data: { id, text, soFar } }, run.state().position),
     sleep,
     delegate: () => Promise.resolve({ outcome: "error", output: "A Mission dispatches Tasks, it has no squad." }),
     fallbackModel: () => run.models.fallbackModel(run.state().model, run.state().tried),
@@ -260,8 +262,14 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   };
 };
 
-const frame = (run: MissionRun, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
-  const common = { missionID: run.state().missionID, sessionID: run.stream, at: run.now().toISOString() };
+const whose = (run: MissionRun) => ({
+  missionID: run.state().missionID,
+  sessionID: run.stream,
+  at: run.now().toISOString(),
+});
+
+const frame = (run: MissionRun, type: TextFrame["type"], id: string, text: string): TextFrame => {
+  const common = whose(run);
   return type === "tool.output"
     ? { type, ...common, data: { callID: id, text } }
     : { type, ...common, data: { messageID: id, text } };

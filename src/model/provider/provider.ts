@@ -148,6 +148,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
   /** Blocks that have begun and not ended. */
   const blocks = new Map<string, KeptPart>();
   const args = new Map<string, string>();
+  const tools = new Map<string, string>();
   const open = (type: "text" | "reasoning", id: string): KeptPart => {
     const key = `${type} ${id}`;
     const part = blocks.get(key) ?? (type === "text" ? { type, length: 0 } : { type, text: "" });
@@ -226,10 +227,16 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
           state.calls.push({ tool: part.toolName, input });
           break;
         }
-        case "tool-input-delta":
+        case "tool-input-start":
+          tools.set(part.id, part.toolName);
+          break;
+        case "tool-input-delta": {
           first();
           args.set(part.id, (args.get(part.id) ?? "") + part.delta);
+          const tool = tools.get(part.id);
+          if (tool !== undefined) request.onInput?.({ id: part.id, tool }, part.delta);
           break;
+        }
         case "finish":
           state.finish = part.finishReason;
           state.usage = tokensOf(part.usage);
@@ -241,7 +248,6 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
         // Not used: we request no tools of the provider's own.
         case "stream-start":
         case "response-metadata":
-        case "tool-input-start":
         case "tool-input-end":
         case "tool-result":
         case "tool-approval-request":

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { soFar, type SoFar } from "../field.ts";
 import { type EventData, eventData, type EventType } from "./event.ts";
 import { missionStatus } from "../mission/status.ts";
 import { taskStatus } from "../task/status.ts";
@@ -38,6 +39,18 @@ const live = [
     at: z.iso.datetime(),
     data: z.object({ callID: z.string(), text: z.string() }),
   }),
+  z.object({
+    type: z.literal("now.delta"),
+    taskID: z.string().optional(),
+    missionID: z.string().optional(),
+    sessionID: z.string().optional(),
+    at: z.iso.datetime(),
+    data: z.object({
+      id: z.string().describe("Of the reply, call or check that grows"),
+      text: z.string().nullable().describe("Instead of the one of `now`; null: that one holds"),
+      soFar,
+    }),
+  }),
 ];
 
 const framing = [
@@ -71,7 +84,11 @@ export type LiveFrame = Whose &
         data: { messageID: string; text: string };
       }
     | { type: "tool.output"; sessionID?: string; at: string; data: { callID: string; text: string } }
+    | { type: "now.delta"; sessionID?: string; at: string; data: { id: string; text: string | null; soFar: SoFar } }
   );
+
+/** Those that carry a piece of a text. */
+export type TextFrame = Exclude<LiveFrame, { type: "now.delta" }>;
 
 /** A durable frame as sent, by event type. */
 export type Frame = {

@@ -17,6 +17,7 @@ import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
 import { loadMessage, messagesIn, type MessageQuery, outputOfCall } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
+import { soFarOf, withSoFar } from "./so-far.ts";
 
 /** Queries on Tasks; nothing here writes. */
 
@@ -56,7 +57,8 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
     const known = { taskID, phase: phaseOf(task), queue: waitOf(task), now: doing };
     const [{ phase, queue, now: does } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
     const said = summary === null ? null : await loadText(store.blobs, summary);
-    return statusOf(task, { phase, queue, now: does, summary: said });
+    const doesNow = disk === undefined ? does : soFarOf(store.live, taskID, does);
+    return statusOf(task, { phase, queue, now: doesNow, summary: said });
   };
 
   const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {
@@ -80,7 +82,8 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
 
     async list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
-      return withQueuePlaces(store, await store.list({ ...query, project }, signal), now(), disk?.shortage());
+      const tasks = await store.list({ ...query, project }, signal);
+      return withSoFar(store.live, await withQueuePlaces(store, tasks, now(), disk?.shortage()));
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),

@@ -5,7 +5,7 @@ import { compileRules } from "../../domain/permission/rule.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { Facts, ToolSpec } from "../../model/model.ts";
 import { isCommand } from "../../protocol/check.ts";
-import type { LiveFrame } from "../../protocol/event/frame.ts";
+import type { TextFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { reviewTools, selectTools, toolSpecs } from "../../tool/registry.ts";
 import { verdict } from "../../tool/task/verdict.ts";
@@ -67,6 +67,11 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     },
     slot: run.slot,
     live: (type, id, text) => run.store.live.publish(frame(run, about.sessionID, type, id, text), run.state().position),
+    doing: (id, text, soFar) =>
+      run.store.live.publish(
+        { type: "now.delta", ...whose(run, about.sessionID), data: { id, text, soFar } },
+        run.state().position,
+      ),
     sleep: (ms, signal = run.signal) => sleep(ms, signal),
     fallbackModel: () => run.models.fallbackModel(about.model(), run.state().tried),
     async defer(event, until) {
@@ -91,8 +96,10 @@ const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({
 /** What whoever judges gets. Only a review has a verdict to give. */
 export const forReview = (): Toolset => toolsetOf(reviewTools);
 
-const frame = (run: Run, sessionID: string, type: LiveFrame["type"], id: string, text: string): LiveFrame => {
-  const common = { taskID: run.stream, sessionID, at: run.now().toISOString() };
+const whose = (run: Run, sessionID: string) => ({ taskID: run.stream, sessionID, at: run.now().toISOString() });
+
+const frame = (run: Run, sessionID: string, type: TextFrame["type"], id: string, text: string): TextFrame => {
+  const common = whose(run, sessionID);
   return type === "tool.output"
     ? { type, ...common, data: { callID: id, text } }
     : { type, ...common, data: { messageID: id, text } };

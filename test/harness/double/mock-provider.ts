@@ -17,6 +17,8 @@ export type MockTurn = {
   usage?: { input: number; output: number; cached?: number };
   /** Answers only after `release()`. */
   hold?: boolean;
+  /** The arguments of the calls come a line at a time, spread over so many milliseconds. */
+  overMs?: number;
   /** Milliseconds before the answer. */
   latencyMs?: number;
   /** Refuses instead of answering. */
@@ -92,6 +94,15 @@ export const startMockProvider = async (
     if (turn.fail !== undefined) return refuse(response, turn.fail);
     const chunks = chunksOf(turn, request, count);
     response.writeHead(200, { "content-type": "text/event-stream" });
+    if (turn.overMs !== undefined) {
+      for (const [index, chunk] of chunks.entries()) {
+        if (response.destroyed) return;
+        response.write(chunk);
+        if (index > 0) await new Promise((resolve) => setTimeout(resolve, (turn.overMs ?? 0) / chunks.length));
+      }
+      response.end("data: [DONE]\n\n");
+      return;
+    }
     if (turn.fault === undefined) {
       response.end(`${chunks.join("")}data: [DONE]\n\n`);
       return;
@@ -216,18 +227,15 @@ const chunksOf = (turn: MockTurn, request: MockRequest, id: number): string[] =>
     frame({ role: "assistant", content: "" }),
     ...(turn.reasoning === undefined ? [] : [frame({ reasoning_content: turn.reasoning })]),
     ...[text.slice(0, half), text.slice(half)].filter((piece) => piece !== "").map((content) => frame({ content })),
-    ...calls.map(({ tool, input, id: own }, index) =>
-      frame({
-        tool_calls: [
-          {
-            index,
-            id: own ?? `call_${request.turn}_${index}`,
-            type: "function",
-            function: { name: tool, arguments: typeof input === "string" ? input : JSON.stringify(input) },
-          },
-        ],
-      }),
-    ),
+    ...calls.flatMap(({ tool, input, id: own }, index) => {
+      const written = typeof input === "string" ? input : JSON.stringify(input);
+      const [first = "", ...more] = turn.overMs === undefined ? [written] : written.split(/(?<=\\n)/);
+      const head = { id: own ?? `call_${request.turn}_${index}`, type: "function" };
+      return [
+        frame({ tool_calls: [{ index, ...head, function: { name: tool, arguments: first } }] }),
+        ...more.map((piece) => frame({ tool_calls: [{ index, function: { arguments: piece } }] })),
+      ];
+    }),
     frame({}, turn.finish ?? (calls.length > 0 ? "tool_calls" : "stop")),
     frame({}, null, {
       choices: [],

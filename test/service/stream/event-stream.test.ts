@@ -231,6 +231,7 @@ describe("a Task's stream", () => {
     expect(reader.types()).toEqual([
       "task.snapshot",
       "message.delta",
+      "now.delta",
       "message.received",
       "task.settled",
       "stream.end",

@@ -12,6 +12,7 @@ import { allProjects, nameOf } from "../place.ts";
 import { setTitle } from "../title.ts";
 import { Board } from "./board.tsx";
 import { Composer } from "./composer.tsx";
+import { useDoing } from "./doing.ts";
 import { FilterBar } from "./filters.tsx";
 import { TaskList } from "./list.tsx";
 import { NeedsYou } from "./needs-you.tsx";
@@ -48,7 +49,7 @@ export const Home = () => {
     ...tasksOf(project ?? "", filters),
     enabled: project !== undefined,
   });
-  const tasks = useMemo(() => data?.pages.flat() ?? [], [data]);
+  const listed = useMemo(() => data?.pages.flat() ?? [], [data]);
   const works = data !== undefined;
   const { data: all } = useQuery(overview);
   const directories = useMemo(() => {
@@ -56,6 +57,11 @@ export const Home = () => {
     return everything ? [...new Set([...worked, ...(all?.projects ?? [])].map(({ directory }) => directory))] : [];
   }, [everything, known, all]);
   const { data: everywhere } = useQuery({ ...tasksEverywhere(directories), enabled: directories.length > 0 });
+  const busy = useMemo(() => {
+    if (everything) return (all?.projects ?? []).flatMap(({ directory, running }) => (running > 0 ? [directory] : []));
+    return project !== undefined && listed.some(({ lifecycleStatus }) => lifecycleStatus === "active") ? [project] : [];
+  }, [everything, all, project, listed]);
+  const tasks = useDoing(everything ? (everywhere ?? []) : listed, busy);
   useEffect(
     () => setTitle(everything ? "All projects" : project === undefined ? "" : nameOf(project)),
     [everything, project],
@@ -124,7 +130,7 @@ export const Home = () => {
             </Empty>
           ) : (
             <div ref={list}>
-              <TaskList tasks={everywhere ?? []} asks={all?.pending ?? []} counts={all?.total} named />
+              <TaskList tasks={tasks} asks={all?.pending ?? []} counts={all?.total} named />
             </div>
           )}
         </section>

@@ -16,8 +16,8 @@ export type Log = {
   saying(): ReadonlyMap<string, Saying>;
   /** What a running call has written so far. */
   output(callID: string): string | undefined;
-  /** How many lines the running calls have written since the page follows them. */
-  lines(): number;
+  /** How far what is done now has come, as the service last said. */
+  now(): NowFrame | undefined;
   /** Whether older frames are being loaded, or that failed. */
   older(): "loading" | "failed" | "none";
   /** How many frames were read so far; older ones are inserted all at once. */
@@ -27,6 +27,7 @@ export type Log = {
   load(last: number): Promise<void>;
 };
 
+export type NowFrame = Extract<StreamFrame, { type: "now.delta" }>;
 export type Saying = { sessionID: string; at: string; text: string; reasoning: string };
 
 /** How many positions are read first, so that the end of a long log appears at once. */
@@ -45,7 +46,8 @@ export const createLog = (page: Page): Log => {
   let read = 0;
   let conversation = createConversation();
   const saying = new Map<string, Saying>();
-  const outputs = new Map<string, { text: string; lines: number }>();
+  const outputs = new Map<string, string>();
+  let now: NowFrame | undefined;
 
   const changed = () => {
     version += 1;
@@ -68,8 +70,14 @@ export const createLog = (page: Page): Log => {
   };
 
   const forget = (frame: Frame): void => {
-    if (frame.type === "reply.finished") saying.delete(frame.data.messageID);
-    if (frame.type === "tool.finished") outputs.delete(frame.data.callID);
+    const done = (id: string) => {
+      saying.delete(id);
+      outputs.delete(id);
+      if (now?.data.id === id) now = undefined;
+    };
+    if (frame.type === "reply.finished") done(frame.data.messageID);
+    if (frame.type === "tool.finished") done(frame.data.callID);
+    if (frame.type === "check.finished") done(frame.data.checkID);
     if (frame.type === "task.settled") saying.clear();
   };
 
@@ -92,8 +100,8 @@ export const createLog = (page: Page): Log => {
     frames: () => frames,
     items: () => conversation.items(),
     saying: () => saying,
-    output: (callID) => outputs.get(callID)?.text,
-    lines: () => [...outputs.values()].reduce((sum, { lines }) => sum + lines, 0),
+    output: (callID) => outputs.get(callID),
+    now: () => now,
     older: () => older,
     read: () => Math.max(read, frames.length),
     add(more) {
@@ -110,13 +118,12 @@ export const createLog = (page: Page): Log => {
           }
           case "tool.output": {
             const { callID, text } = frame.data;
-            const now = outputs.get(callID) ?? { text: "", lines: 0 };
-            outputs.set(callID, {
-              text: `${now.text}${text}`.slice(-outputLength),
-              lines: now.lines + text.split("\n").length - 1,
-            });
+            outputs.set(callID, `${outputs.get(callID) ?? ""}${text}`.slice(-outputLength));
             break;
           }
+          case "now.delta":
+            now = frame;
+            break;
           case "task.snapshot":
           case "mission.snapshot":
           case "stream.end":

@@ -1,0 +1,70 @@
+import type { StreamFrame } from "../../client/event-stream.ts";
+import type { Now } from "../../protocol/field.ts";
+import { duration, line } from "../terminal/format.ts";
+
+/** What a Task does now, in words: what, for how long, and how much there is of it. */
+
+const units = { word: "words", line: "lines", test: "tests" };
+
+const amount = ({ soFar }: Pick<Now, "soFar">): string[] =>
+  soFar === undefined ? [] : [`${soFar.count} ${soFar.count === 1 ? soFar.unit : units[soFar.unit]}`];
+
+/** `width`: of the text alone, so that a number is never cut off. */
+export const nowWords = (
+  { text, since, soFar }: Pick<Now, "text" | "since" | "soFar">,
+  at: number,
+  width = 100,
+): string => {
+  const parts = [duration(Math.max(0, at - Date.parse(since))), ...amount({ soFar })];
+  return `${line(text, width).replaceAll("`", "")} · ${parts.join(" · ")}`;
+};
+
+/** The same, told by the frames of a Task's stream. */
+export const createDoing = () => {
+  let now: Now | null = null;
+  /** What is complete: a late frame of it says nothing any more. */
+  const done = new Set<string>();
+  const begin = (text: string, since: string, completed?: string): void => {
+    now = { kind: "work", text, since };
+    if (completed !== undefined) done.add(completed);
+  };
+  return {
+    take(frame: StreamFrame): void {
+      switch (frame.type) {
+        case "task.snapshot":
+          now = frame.data.now;
+          return;
+        case "now.delta": {
+          const { id, text, soFar } = frame.data;
+          if (now !== null && !done.has(id)) now = { ...now, text: text ?? now.text, soFar };
+          return;
+        }
+        case "tool.started": {
+          const { tool, input } = frame.data;
+          const command = typeof input === "object" && input !== null && "command" in input ? input.command : undefined;
+          return begin(typeof command === "string" ? `Running ${command}` : `Using ${tool}`, frame.at);
+        }
+        case "check.started":
+          return begin(`Running the check ${frame.data.checkID}`, frame.at);
+        case "tool.finished":
+          return begin("Working", frame.at, frame.data.callID);
+        case "check.finished":
+          return begin("Working", frame.at, frame.data.checkID);
+        case "reply.finished":
+          return begin("Working", frame.at, frame.data.messageID);
+        case "run.started":
+        case "message.received":
+          return begin("Working", frame.at);
+        case "session.started":
+          return begin(frame.data.purpose === "review" ? "Reviewing" : "Working", frame.at);
+        case "landing.started":
+          return begin("Landing", frame.at);
+        case "task.settled":
+          now = null;
+          return;
+        default:
+      }
+    },
+    words: (at: number): string => (now === null ? "" : nowWords(now, at)),
+  };
+};
