@@ -87,8 +87,7 @@ test("readers are told at once, then four times a second, and in the end the las
 
 test("a thousand streams at most are remembered", () => {
   const live = createLive();
-  for (let index = 0; index <= 1000; index += 1)
-    live.publish({ ...doing("x", 1), taskID: `t${index}` }, 1);
+  for (let index = 0; index <= 1000; index += 1) live.publish({ ...doing("x", 1), taskID: `t${index}` }, 1);
   expect([live.now("t0"), live.now("t1000")?.data.soFar.count]).toEqual([undefined, 1]);
 });
 

@@ -2,8 +2,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createServiceClient } from "../../src/client/client.ts";
 import { browserHere, countBlind } from "../harness/browser.ts";
 import { built } from "../harness/built.ts";
+import { addForge } from "../harness/double/forge/double.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
 import { temporary } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
@@ -12,7 +14,7 @@ import { launch, violations, watch } from "./browser.ts";
 /** A repository by address, on the page: given, worked on, found again. */
 
 const able = browserHere !== undefined && canServe;
-if (!able) countBlind(2);
+if (!able) countBlind(3);
 
 const root = temporary("sortie-web-repository-");
 let host: GitHost;
@@ -25,8 +27,13 @@ beforeAll(async () => {
   if (!able) return;
   await built();
   host = await startGitHost(root.path);
-  const match = `http://127.0.0.1:${host.port}/*`;
-  const repositories = { allow: [match], credentials: [{ match, token: "env:HOST_TOKEN" }] };
+  addForge(host, "gitea");
+  const own = `http://127.0.0.1:${host.port}`;
+  const credentials = [
+    { match: `${own}/acme/*`, token: "env:HOST_TOKEN", forge: "gitea" },
+    { match: `${own}/*`, token: "env:HOST_TOKEN" },
+  ];
+  const repositories = { allow: [`${own}/*`], credentials };
   const config = join(root.path, "config.jsonc");
   writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", repositories }));
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, HOST_TOKEN: token });
@@ -70,6 +77,20 @@ describe.skipIf(!able)("a repository by address", () => {
     expect(await page.title()).toBe("app · Sortie");
     expect(await violations(page)).toEqual([]);
     expect(complaints).toEqual([]);
+  }, 60_000);
+
+  test("a result that is a pull request leads to it", async () => {
+    host.make("acme/shop", { "a.txt": "one\n" });
+    const repository = { url: host.url("acme/shop") };
+    const client = createServiceClient({ baseUrl: service.url });
+    const request = 'replace "one" with "two" in a.txt';
+    const { data } = await client.task.create({ body: { request, productPillar: "code", repository } });
+    const taskID = data?.taskID ?? "";
+    await client.task.wait({ path: { taskID } });
+    await page.goto(`${service.url}/ui/task/${taskID}`);
+    const link = page.getByRole("region", { name: "Result" }).getByRole("link", { name: "Pull request #1 open" });
+    expect(await link.getAttribute("href")).toBe(`http://127.0.0.1:${host.port}/acme/shop/pulls/1`);
+    expect(await violations(page)).toEqual([]);
   }, 60_000);
 
   test("an address that the operator did not allow is refused where it was given", async () => {

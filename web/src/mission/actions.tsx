@@ -1,73 +1,20 @@
-import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
-import { ask, client, wordsOf } from "../api.ts";
-import { Dialog } from "../component/layout/dialog.tsx";
+import { ask, client } from "../api.ts";
+import { FormDialog } from "../component/layout/form-dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 
 /** The dialogs to stop, rename and delete a Mission. */
 
 type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
 
-const Form = ({
-  title,
-  keep,
-  action,
-  danger = false,
-  open,
-  onClose,
-  onSubmit,
-  children,
-}: {
-  title: string;
-  keep: string;
-  action: string;
-  danger?: boolean;
-  open: boolean;
-  onClose: () => void;
-  onSubmit: () => Promise<unknown>;
-  children: ReactNode;
-}) => {
-  const submit = useMutation({ mutationFn: onSubmit, onSuccess: onClose });
-  return (
-    <Dialog open={open} onClose={onClose} title={title}>
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit.mutate();
-        }}
-      >
-        {children}
-        {submit.error !== null && (
-          <p role="alert" className="text-fail">
-            {wordsOf(submit.error)}
-          </p>
-        )}
-        <div className="flex justify-end gap-2">
-          <button type="button" className="button" onClick={onClose}>
-            {keep}
-          </button>
-          <button
-            type="submit"
-            className={`button ${danger ? "button-danger" : "button-primary"}`}
-            disabled={submit.isPending}
-          >
-            {action}
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
-};
-
 export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
   const { missionID, directory, taskCounts } = mission;
   const [reason, setReason] = useState("");
   const [cascade, setCascade] = useState(false);
   return (
-    <Form
+    <FormDialog
       title="Abort this Mission?"
       keep="Let it work"
       action="Abort the Mission"
@@ -112,7 +59,7 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
           onChange={({ target }) => setReason(target.value)}
         />
       </div>
-    </Form>
+    </FormDialog>
   );
 };
 
@@ -120,7 +67,7 @@ export const RenameDialog = ({ mission, open, onClose, onDone }: Props) => {
   const { missionID, directory } = mission;
   const [title, setTitle] = useState(mission.title);
   return (
-    <Form
+    <FormDialog
       title="Rename this Mission"
       keep="Leave it"
       action="Rename"
@@ -145,7 +92,7 @@ export const RenameDialog = ({ mission, open, onClose, onDone }: Props) => {
           onChange={({ target }) => setTitle(target.value)}
         />
       </div>
-    </Form>
+    </FormDialog>
   );
 };
 
@@ -153,7 +100,7 @@ export const RemoveDialog = ({ mission, open, onClose, onDone }: Props) => {
   const { missionID, directory } = mission;
   const navigate = useNavigate();
   return (
-    <Form
+    <FormDialog
       title="Delete this Mission?"
       keep="Keep it"
       action="Delete"
@@ -168,6 +115,6 @@ export const RemoveDialog = ({ mission, open, onClose, onDone }: Props) => {
       }}
     >
       <p className="text-soft">Its conversation goes. Its Tasks stay, and go on where they run.</p>
-    </Form>
+    </FormDialog>
   );
 };

@@ -1,19 +1,15 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
-import { ChevronLeft, Download, Ellipsis, GitBranch, GitCommitHorizontal } from "lucide-react";
-import { DropdownMenu } from "radix-ui";
+import { Link } from "@tanstack/react-router";
+import { ChevronLeft, Download, GitBranch, GitCommitHorizontal } from "lucide-react";
 import { useState } from "react";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
-import { ask, client, wordsOf } from "../api.ts";
-import { Dialog } from "../component/layout/dialog.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { StateBadge } from "../component/text/state.tsx";
 import { Elapsed } from "../component/text/time.tsx";
-import { copy, say } from "../component/layout/toast.tsx";
+import { copy } from "../component/layout/toast.tsx";
 import { cost, count, short, tokens } from "../format.ts";
 import { nameOf, projectOf } from "../place.ts";
-import { keepDraft } from "../settings.ts";
-import { CancelDialog } from "./cancel.tsx";
+import { CancelDialog } from "./action/cancel.tsx";
+import { More } from "./action/menu.tsx";
 import type { Log } from "./conversation/log.ts";
 import { LiveLine } from "./run/live.tsx";
 import { Stages } from "./run/progress.tsx";
@@ -27,123 +23,6 @@ const Fact = ({ label, minor = false, children }: { label: string; minor?: boole
 
 const archiveURL = ({ taskID, directory }: { taskID: string; directory: string }): string =>
   `/task/${taskID}/project-archive?directory=${encodeURIComponent(directory)}`;
-
-const curlOf = ({ taskID }: { taskID: string }): string => `curl -sN ${window.location.origin}/task/${taskID}/events`;
-
-const More = ({ board, onDelete }: { board: TaskBoard; onDelete: () => void }) => {
-  const { task } = board;
-  const navigate = useNavigate();
-  const queries = useQueryClient();
-  const update = useMutation({
-    mutationFn: (body: { archived?: boolean; priority?: typeof task.priority }) =>
-      ask(client.task.update({ path: { taskID: task.taskID }, query: { directory: task.directory }, body })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ["board", task.taskID] }),
-    onError: (error) => say(wordsOf(error)),
-  });
-  const item =
-    "cursor-pointer rounded-md px-3 py-1.5 outline-none data-[highlighted]:bg-hover data-[disabled]:opacity-50";
-  return (
-    <DropdownMenu.Root modal={false}>
-      <DropdownMenu.Trigger className="button px-2" aria-label="More actions">
-        <Ellipsis size={17} aria-hidden="true" />
-      </DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
-        <DropdownMenu.Content
-          align="end"
-          sideOffset={6}
-          collisionPadding={12}
-          className="z-40 min-w-48 rounded-xl border border-line bg-card p-1.5 shadow-float"
-        >
-          <DropdownMenu.Item className={item} onSelect={() => void copy(task.taskID, "The id")}>
-            Copy id
-          </DropdownMenu.Item>
-          <DropdownMenu.Item className={item} onSelect={() => void copy(curlOf(task), "The command")}>
-            Copy curl
-          </DropdownMenu.Item>
-          <DropdownMenu.Item className={item} onSelect={() => void copy(board.request, "The request")}>
-            Copy request
-          </DropdownMenu.Item>
-          <DropdownMenu.Item
-            className={item}
-            onSelect={() => {
-              keepDraft(board.request);
-              void navigate({ to: "/", hash: "new" });
-            }}
-          >
-            Duplicate
-          </DropdownMenu.Item>
-          <DropdownMenu.Separator className="my-1.5 h-px bg-line" />
-          <DropdownMenu.Label className="label px-3 py-1">Priority</DropdownMenu.Label>
-          <DropdownMenu.RadioGroup
-            value={task.priority}
-            onValueChange={(priority) => update.mutate({ priority: priority as typeof task.priority })}
-          >
-            {(["critical", "high", "normal", "low"] as const).map((priority) => (
-              <DropdownMenu.RadioItem
-                key={priority}
-                value={priority}
-                className={`${item} flex justify-between capitalize`}
-              >
-                {priority}
-                <DropdownMenu.ItemIndicator>✓</DropdownMenu.ItemIndicator>
-              </DropdownMenu.RadioItem>
-            ))}
-          </DropdownMenu.RadioGroup>
-          <DropdownMenu.Separator className="my-1.5 h-px bg-line" />
-          <DropdownMenu.Item className={item} onSelect={() => update.mutate({ archived: !task.archived })}>
-            {task.archived ? "Unarchive" : "Archive"}
-          </DropdownMenu.Item>
-          <DropdownMenu.Item
-            className={`${item} text-fail`}
-            disabled={!task.availableActions.includes("delete")}
-            onSelect={onDelete}
-          >
-            Delete
-          </DropdownMenu.Item>
-        </DropdownMenu.Content>
-      </DropdownMenu.Portal>
-    </DropdownMenu.Root>
-  );
-};
-
-const DeleteDialog = ({ board, open, onClose }: { board: TaskBoard; open: boolean; onClose: () => void }) => {
-  const { taskID, directory } = board.task;
-  const navigate = useNavigate();
-  const queries = useQueryClient();
-  const remove = useMutation({
-    mutationFn: () => ask(client.task.delete({ path: { taskID }, query: { directory }, body: { surface: "web" } })),
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ["tasks"] });
-      say("Task deleted");
-      void navigate({ to: "/" });
-    },
-  });
-  return (
-    <Dialog open={open} onClose={onClose} title="Delete this Task?">
-      <p className="text-soft">
-        Its conversation, evidence and workspace are removed. What it committed to the project stays.
-      </p>
-      {remove.error !== null && (
-        <p role="alert" className="mt-3 text-fail">
-          {wordsOf(remove.error)}
-        </p>
-      )}
-      <div className="mt-5 flex justify-end gap-2">
-        <button type="button" className="button" onClick={onClose}>
-          Keep it
-        </button>
-        <button
-          type="button"
-          className="button button-danger"
-          disabled={remove.isPending}
-          onClick={() => remove.mutate()}
-        >
-          Delete
-        </button>
-      </div>
-    </Dialog>
-  );
-};
 
 /** Longer errors are shortened until opened, because some contain a page of advice. */
 const longError = 220;
@@ -181,7 +60,6 @@ const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: T
 export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told: boolean }) => {
   const { task, git, usage } = board;
   const [cancelling, setCancelling] = useState(false);
-  const [deleting, setDeleting] = useState(false);
   const active = task.lifecycleStatus === "active";
   const used = usage.inputTokens + usage.outputTokens;
   return (
@@ -210,7 +88,7 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
             <span className="max-sm:sr-only">Download archive</span>
           </a>
         )}
-        <More board={board} onDelete={() => setDeleting(true)} />
+        <More board={board} />
       </div>
       <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={task.title}>
         {task.title}
@@ -297,7 +175,6 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
       </div>
       {task.error !== undefined && !told && <Trouble task={task} />}
       <CancelDialog task={task} open={cancelling} onClose={() => setCancelling(false)} />
-      <DeleteDialog board={board} open={deleting} onClose={() => setDeleting(false)} />
     </section>
   );
 };

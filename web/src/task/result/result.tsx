@@ -1,15 +1,15 @@
-import { Copy, FileDiff, FileText } from "lucide-react";
+import { Copy, FileText } from "lucide-react";
 import type { ReactNode } from "react";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import type { Goal } from "../../../../src/protocol/task/status.ts";
-import { Progress } from "../../component/layout/progress.tsx";
 import { copy } from "../../component/layout/toast.tsx";
 import { Inline } from "../../component/text/inline.tsx";
 import { Markdown } from "../../component/text/markdown.tsx";
-import { CheckIcon, checkWord, StateIcon, tones } from "../../component/text/state.tsx";
-import { bytes, count, stateOf } from "../../format.ts";
+import { CheckIcon, checkWord } from "../../component/text/state.tsx";
+import { bytes } from "../../format.ts";
 import type { Tab } from "../../search.ts";
-import { commandsOf, failingOf, outcomeOf } from "./outcome.ts";
+import { Headline } from "./headline.tsx";
+import { commandsOf, failingOf } from "./outcome.ts";
 
 /** What an ended Task came to, with nothing said twice: outcome, report, checks, review, and where the result is. */
 
@@ -19,57 +19,6 @@ const Part = ({ title, children }: { title: string; children: ReactNode }) => (
     {children}
   </section>
 );
-
-const Stat = ({ board }: { board: TaskBoard }) => {
-  const stat = board.git.diffStat;
-  if (stat === null || stat.files === 0) return null;
-  const shares = [
-    { words: "added", count: stat.insertions, tone: "bg-done" },
-    { words: "removed", count: stat.deletions, tone: "bg-fail" },
-  ];
-  return (
-    <span className="tabular flex items-center gap-2.5 text-sm text-soft">
-      {count(stat.files, "file")}
-      <span className="text-done">+{stat.insertions}</span>
-      <span className="text-fail">−{stat.deletions}</span>
-      <span className="w-20">
-        <Progress label="Changed lines" shares={shares} />
-      </span>
-    </span>
-  );
-};
-
-const Outcome = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
-  const { task, git } = board;
-  const state = stateOf(task);
-  const { words, more } = outcomeOf(board);
-  return (
-    <div className="flex flex-col gap-3">
-      <div className="flex items-start gap-2.5">
-        <span className="mt-1">
-          <StateIcon state={state} size={18} />
-        </span>
-        <h2 className={`min-w-0 flex-1 text-md font-semibold ${tones[state].text}`} dir="auto">
-          <Inline text={words} />
-        </h2>
-      </div>
-      {more !== "" && (
-        <p className="max-h-60 overflow-y-auto text-sm whitespace-pre-wrap text-soft" dir="auto" tabIndex={0}>
-          <Inline text={more} />
-        </p>
-      )}
-      {(git.diffStat?.files ?? 0) > 0 && (
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
-          <button type="button" className="button" onClick={() => onTab("changes")}>
-            <FileDiff size={15} aria-hidden="true" />
-            View changes
-          </button>
-          <Stat board={board} />
-        </div>
-      )}
-    </div>
-  );
-};
 
 const Failing = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => (
   <>
@@ -237,7 +186,7 @@ export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) =
   return (
     <section aria-label="Result" className="h-full overflow-y-auto" tabIndex={0}>
       <div className="mx-auto flex max-w-3xl flex-col gap-6 px-4 py-5 sm:px-6">
-        <Outcome board={board} onTab={onTab} />
+        <Headline board={board} onTab={onTab} />
         <Failing board={board} onTab={onTab} />
         {report !== "" && (
           <Part title="Report">

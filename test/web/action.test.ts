@@ -1,0 +1,122 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createServiceClient } from "../../src/client/client.ts";
+import { browserHere, countBlind } from "../harness/browser.ts";
+import { built } from "../harness/built.ts";
+import { git, makeProject, readText, temporary, writeFiles } from "../harness/project.ts";
+import { startService, type TestService } from "../harness/service.ts";
+import { launch, violations, watch } from "./browser.ts";
+
+/** What is done about an ended Task on its page: tried again, taken back, renamed, deleted. */
+
+if (browserHere === undefined) countBlind(4);
+
+const root = temporary("sortie-web-action-");
+let service: TestService;
+let browser: Browser;
+let page: Page;
+let complaints: string[] = [];
+let count = 0;
+
+beforeAll(async () => {
+  if (browserHere === undefined) return;
+  await built();
+  const config = join(root.path, "config.jsonc");
+  writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", limits: { checkRounds: 0 } }));
+  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
+  browser = await launch();
+  const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 900 } });
+  context.setDefaultTimeout(15_000);
+  page = await context.newPage();
+  complaints = watch(page, service.url);
+}, 150_000);
+afterAll(async () => {
+  await browser?.close();
+  await service?.[Symbol.asyncDispose]();
+  root[Symbol.dispose]();
+});
+
+const request = 'replace "one" with "two" in a.txt';
+const ended = async (checks: string[] = ["true"]) => {
+  const directory = makeProject(join(root.path, `project-${(count += 1)}`), { "a.txt": "one\n" });
+  const client = createServiceClient({ baseUrl: service.url, directory });
+  const { data } = await client.task.create({ body: { request, productPillar: "code", checks } });
+  const taskID = data?.taskID ?? "";
+  await client.task.wait({ path: { taskID } });
+  await page.goto(`${service.url}/ui/task/${taskID}`);
+  await result().waitFor();
+  return { directory, client, taskID };
+};
+const result = () => page.getByRole("region", { name: "Result" });
+const dialog = () => page.getByRole("dialog");
+const choose = async (item: string) => {
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: item, exact: true }).click();
+};
+
+describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
+  test("what landed is taken back by a Task of its own, whose page opens and names the first", async () => {
+    const { directory, taskID } = await ended();
+    expect(readText(directory, "a.txt")).toBe("two\n");
+    expect(await result().getByRole("button", { name: "Retry" }).count()).toBe(0);
+    await result().getByRole("button", { name: "Revert" }).click();
+    await dialog().getByText("one commit on main").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await dialog().getByRole("button", { name: "Revert" }).click();
+    await page.waitForURL((url) => url.pathname.startsWith("/ui/task/") && !url.pathname.endsWith(taskID));
+    await result()
+      .getByRole("heading", { name: /^Committed \w+ to main$/ })
+      .waitFor();
+    expect(readText(directory, "a.txt")).toBe("one\n");
+    await result().getByRole("link", { name: "another Task" }).click();
+    await page.waitForURL(`**/ui/task/${taskID}`);
+    expect(complaints).toEqual([]);
+  });
+
+  test("where later changes are in the way the dialog stays, and names the file", async () => {
+    const { directory } = await ended();
+    writeFiles(directory, { "a.txt": "three\n" });
+    git(directory, "commit", "--quiet", "--all", "--message=Three");
+    await choose("Revert");
+    await dialog().getByRole("button", { name: "Revert" }).click();
+    await dialog().getByRole("alert").getByText("a.txt").waitFor();
+    await dialog().getByRole("button", { name: "Keep it" }).click();
+    expect(readText(directory, "a.txt")).toBe("three\n");
+  });
+
+  test("a failed one is tried again: the next attempt runs, and its result opens", async () => {
+    const { directory, client, taskID } = await ended(["test -e ready"]);
+    await result().getByRole("heading", { name: "1 of 1 check failed" }).waitFor();
+    expect(await result().getByRole("button", { name: "Revert" }).count()).toBe(0);
+    writeFiles(directory, { ready: "" });
+    git(directory, "add", "ready");
+    git(directory, "commit", "--quiet", "--message=Ready");
+    await result().getByRole("button", { name: "Retry" }).click();
+    await dialog().getByText("on a branch of its own").waitFor();
+    await dialog().getByRole("button", { name: "Retry" }).click();
+    await result()
+      .getByRole("heading", { name: /^Committed \w+ to main$/ })
+      .waitFor();
+    const { data } = await client.task.status({ path: { taskID } });
+    expect([data?.attempt, data?.lifecycleStatus]).toEqual([2, "completed"]);
+  });
+
+  test("renamed, then deleted with what is said about that before", async () => {
+    const { client, taskID } = await ended();
+    await choose("Rename");
+    const title = dialog().getByLabel("Title");
+    expect(await title.inputValue()).toBe(request);
+    await title.fill("  Two instead of one ");
+    await title.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Two instead of one", exact: true }).waitFor();
+    await choose("Delete");
+    await dialog().getByText("stays").waitFor();
+    await dialog().getByRole("button", { name: "Delete" }).click();
+    await page.getByText("Task deleted").waitFor();
+    const { response } = await client.task.status({ path: { taskID } });
+    expect(response?.status).toBe(404);
+    expect(complaints).toEqual([]);
+  });
+});

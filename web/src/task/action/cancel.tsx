@@ -1,0 +1,68 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
+import { ask, client } from "../../api.ts";
+import { FormDialog } from "../../component/layout/form-dialog.tsx";
+
+export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: boolean; onClose: () => void }) => {
+  const { taskID, directory } = task;
+  const [reason, setReason] = useState("");
+  const [mode, setMode] = useState<"stop" | "wrap_up">("stop");
+  const queries = useQueryClient();
+  return (
+    <FormDialog
+      title="Cancel this Task?"
+      keep="Let it run"
+      action="Cancel the Task"
+      danger
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        const given = reason.trim() === "" ? {} : { reason: reason.trim() };
+        await ask(
+          client.task.cancel({ path: { taskID }, query: { directory }, body: { surface: "web", mode, ...given } }),
+        );
+        void queries.invalidateQueries({ queryKey: ["board", taskID] });
+      }}
+    >
+      <p className="text-soft">
+        What it has done so far stays on its branch; nothing of it lands. A message continues it later.
+      </p>
+      <div className="flex flex-col gap-1">
+        <label htmlFor="reason" className="label">
+          Reason, shown with the Task
+        </label>
+        <textarea
+          id="reason"
+          dir="auto"
+          rows={2}
+          className="field"
+          value={reason}
+          onChange={({ target }) => setReason(target.value)}
+        />
+      </div>
+      <fieldset className="flex flex-col gap-2">
+        <legend className="label mb-1">How</legend>
+        {(
+          [
+            ["stop", "Stop now", "Commands that run are ended."],
+            ["wrap_up", "Wrap up", "The step under way ends, and the agent says how far it came."],
+          ] as const
+        ).map(([value, words, more]) => (
+          <label key={value} className="flex items-start gap-2.5">
+            <input
+              type="radio"
+              name="mode"
+              className="mt-1 accent-accent"
+              checked={mode === value}
+              onChange={() => setMode(value)}
+            />
+            <span>
+              <span className="font-medium">{words}</span> <span className="text-soft">{more}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+    </FormDialog>
+  );
+};

@@ -1,0 +1,114 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useRef } from "react";
+import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
+import { ask, client } from "../../api.ts";
+import { FormDialog } from "../../component/layout/form-dialog.tsx";
+import { say } from "../../component/layout/toast.tsx";
+
+/** The dialogs that rename a Task, try it again, take back what it landed, and delete it. */
+
+type Props = { task: TaskStatus; open: boolean; onClose: () => void };
+
+export const RenameDialog = ({ task: { taskID, directory, title: known }, open, onClose }: Props) => {
+  const field = useRef<HTMLInputElement>(null);
+  const queries = useQueryClient();
+  return (
+    <FormDialog
+      title="Rename this Task"
+      keep="Leave it"
+      action="Rename"
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        const body = { title: field.current?.value.trim() ?? known };
+        await ask(client.task.update({ path: { taskID }, query: { directory }, body }));
+        await queries.invalidateQueries({ queryKey: ["board", taskID] });
+      }}
+    >
+      <div className="flex flex-col gap-1">
+        <label htmlFor="task-title" className="label">
+          Title
+        </label>
+        <input id="task-title" dir="auto" maxLength={200} required className="field" ref={field} defaultValue={known} />
+      </div>
+    </FormDialog>
+  );
+};
+
+export const RetryDialog = ({ task: { taskID, directory, attempt, git }, open, onClose }: Props) => {
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  return (
+    <FormDialog
+      title="Try again from the start?"
+      keep="Leave it"
+      action="Retry"
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        await ask(client.task.retry({ path: { taskID }, query: { directory }, body: { source: "web" } }));
+        say(`Attempt ${attempt + 1} started`);
+        await queries.invalidateQueries({ queryKey: ["board", taskID] });
+        await navigate({ to: "/ui/task/$taskID", params: { taskID }, search: {} });
+      }}
+    >
+      <p className="text-soft">
+        The first request is sent again, and works on the project's files as they are now.{" "}
+        {git.branch === null ? "" : "What this attempt changed is kept on a branch of its own. "}
+        To go on from here instead, send a message.
+      </p>
+    </FormDialog>
+  );
+};
+
+export const RevertDialog = ({ task: { taskID, directory, git }, open, onClose }: Props) => {
+  const navigate = useNavigate();
+  const landed = git.landings.length;
+  return (
+    <FormDialog
+      title="Revert what this Task landed?"
+      keep="Keep it"
+      action="Revert"
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        const { taskID: revertID } = await ask(
+          client.task.revert({ path: { taskID }, query: { directory }, body: { source: "web" } }),
+        );
+        await navigate({ to: "/ui/task/$taskID", params: { taskID: revertID }, search: {} });
+      }}
+    >
+      <p className="text-soft">
+        A new Task takes {landed > 1 ? `its ${landed} commits` : "its commit"} back with one commit on{" "}
+        <code className="font-mono text-xs">{git.landings.at(-1)?.branch}</code>, if the checks pass. It asks no model,
+        and is refused where later changes are in the way.
+      </p>
+    </FormDialog>
+  );
+};
+
+export const RemoveDialog = ({ task: { taskID, directory }, open, onClose }: Props) => {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  return (
+    <FormDialog
+      title="Delete this Task?"
+      keep="Keep it"
+      action="Delete"
+      danger
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        await ask(client.task.delete({ path: { taskID }, query: { directory }, body: { surface: "web" } }));
+        void queries.invalidateQueries({ queryKey: ["tasks"] });
+        say("Task deleted");
+        await navigate({ to: "/" });
+      }}
+    >
+      <p className="text-soft">
+        Its conversation, evidence and workspace are removed. What it committed to the project stays.
+      </p>
+    </FormDialog>
+  );
+};
