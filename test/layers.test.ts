@@ -43,7 +43,7 @@ const exceptions: Record<string, readonly string[]> = {
  */
 const orders: Record<string, string> = {
   protocol:
-    "text field limit check error remedy issue attachment task overview squad mission event service webhook route",
+    "text field slow limit check error remedy issue attachment task overview squad mission event service webhook route",
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
@@ -59,7 +59,7 @@ const orders: Record<string, string> = {
   check: "check shell port pattern browser kind run project",
   repository: "repository address place credential remote-git forge mirror service",
   "repository/forge": "forge call place propose github gitlab gitea open",
-  task: "tasks run wake-mission directory query workspace operation service session step worker",
+  task: "tasks run wake-mission directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run repository wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",

@@ -8,6 +8,7 @@ import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
+import { soFarOf, withSoFar } from "../task/query/so-far.ts";
 import { messagesIn } from "../task/query/message.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
@@ -105,7 +106,9 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     async status(directory, missionID) {
       const state = await stateOf(directory, missionID);
       const dispatched = await store.dispatched(state.sessionID);
-      return statusFrom(state, await withQueuePlaces(store, dispatched, now(), deps.disk.shortage()));
+      const tasks = await withQueuePlaces(store, dispatched, now(), deps.disk.shortage());
+      const status = statusFrom(state, withSoFar(store.live, state.project, tasks));
+      return { ...status, now: soFarOf(store.live, { taskID: state.sessionID, project: state.project }, status.now) };
     },
 
     async messages(directory, missionID, page, signal) {

@@ -103,6 +103,10 @@ export const now = z
     text: z.string().describe("One sentence"),
     since: time.describe("The fact that began it"),
     soFar: soFar.optional().describe("Not in the log; absent where nothing counts"),
+    usualMs: z
+      .number()
+      .optional()
+      .describe("How long the same usually takes in this project; absent until it was seen a few times"),
   })
   .meta({ id: "Now" });
 

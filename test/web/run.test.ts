@@ -12,7 +12,7 @@ import { launch, violations, watch } from "./browser.ts";
 
 /** A Task while it runs, and what it came to: its stages, what it does now, its result. */
 
-if (browserHere === undefined) countBlind(6);
+if (browserHere === undefined) countBlind(7);
 
 const root = temporary("sortie-web-run-");
 let provider: MockProvider;
@@ -39,6 +39,8 @@ beforeAll(async () => {
       return turn === 0
         ? { overMs: 20_000, calls: [{ tool: "write", input: { path: "src/invoices/csv.ts", content } }] }
         : { text: "Written." };
+    if (first.includes("slow at last"))
+      return turn < 4 ? { calls: [{ tool: "shell", input: { command: "sh wait.sh" } }] } : { text: "Waited." };
     if (first.includes("test slowly"))
       return turn === 0
         ? { calls: [{ tool: "shell", input: { command: "for i in $(seq 600); do echo ok $i; sleep 0.1; done" } }] }
@@ -65,7 +67,10 @@ afterAll(async () => {
   root[Symbol.dispose]();
 });
 
-const project = (): string => makeProject(join(root.path, `project-${(count += 1)}`), { "sum.js": sum });
+/** Three times it is quick. */
+const wait = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; [ $n -lt 3 ] || sleep 300\n";
+const project = (): string =>
+  makeProject(join(root.path, `project-${(count += 1)}`), { "sum.js": sum, "wait.sh": wait });
 const begin = async (directory: string, request: string, more: { checks?: string[]; landing?: "branch" } = {}) => {
   const client = createServiceClient({ baseUrl: service.url, directory });
   const { data } = await client.task.create({ body: { request, productPillar: "code", ...more } });
@@ -156,6 +161,27 @@ describe.skipIf(browserHere === undefined)("a Task on the page", () => {
       .getByText(/^\d+ tests$/)
       .waitFor();
     expect(await numberIn(/(\d+) tests/)).toBeGreaterThan(0);
+    await client.task.cancel({ path: { taskID }, body: {} });
+  });
+
+  test("what takes three times as long as usual is told so, and how long that is", async () => {
+    const { client, taskID } = await begin(project(), "slow at last");
+    await expect
+      .poll(async () => (await client.task.status({ path: { taskID } })).data?.usage.toolCalls, { timeout: 15_000 })
+      .toBe(4);
+    await expect
+      .poll(async () => (await client.task.status({ path: { taskID } })).data?.now?.usualMs)
+      .toBeGreaterThan(0);
+    const own = await context.newPage();
+    await own.clock.install();
+    await own.goto(`${service.url}/ui/task/${taskID}`);
+    const line = own.getByRole("region", { name: "The Task" });
+    await line.getByText("sh wait.sh").waitFor();
+    expect(await line.getByText(/^usually/).count()).toBe(0);
+    await own.clock.fastForward(60_000);
+    await line.getByText(/^usually \d+ m?s$/).waitFor();
+    expect(await violations(own, ["color-contrast"])).toEqual([]);
+    await own.close();
     await client.task.cancel({ path: { taskID }, body: {} });
   });
 

@@ -1,5 +1,6 @@
 import type { StreamFrame } from "../../client/event-stream.ts";
 import type { Now } from "../../protocol/field.ts";
+import { isSlow } from "../../protocol/slow.ts";
 import { duration, line } from "../terminal/format.ts";
 
 /** What a Task does now, in words: what, for how long, and how much there is of it. */
@@ -10,12 +11,10 @@ const amount = ({ soFar }: Pick<Now, "soFar">): string[] =>
   soFar === undefined ? [] : [`${soFar.count} ${soFar.count === 1 ? soFar.unit : units[soFar.unit]}`];
 
 /** `width`: of the text alone, so that a number is never cut off. */
-export const nowWords = (
-  { text, since, soFar }: Pick<Now, "text" | "since" | "soFar">,
-  at: number,
-  width = 100,
-): string => {
-  const parts = [duration(Math.max(0, at - Date.parse(since))), ...amount({ soFar })];
+export const nowWords = (now: Pick<Now, "text" | "since" | "soFar" | "usualMs">, at: number, width = 100): string => {
+  const { text, since, usualMs } = now;
+  const usual = usualMs !== undefined && isSlow(now, at) ? ` (usually ${duration(usualMs)})` : "";
+  const parts = [`${duration(Math.max(0, at - Date.parse(since)))}${usual}`, ...amount(now)];
   return `${line(text, width).replaceAll("`", "")} · ${parts.join(" · ")}`;
 };
 

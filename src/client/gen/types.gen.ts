@@ -693,6 +693,10 @@ export type Now = {
      * Not in the log; absent where nothing counts
      */
     soFar?: SoFar;
+    /**
+     * How long the same usually takes in this project; absent until it was seen a few times
+     */
+    usualMs?: number;
 };
 
 export type SoFar = {

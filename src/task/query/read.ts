@@ -57,7 +57,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
     const known = { taskID, phase: phaseOf(task), queue: waitOf(task), now: doing };
     const [{ phase, queue, now: does } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
     const said = summary === null ? null : await loadText(store.blobs, summary);
-    const doesNow = disk === undefined ? does : soFarOf(store.live, taskID, does);
+    const doesNow = disk === undefined ? does : soFarOf(store.live, task, does);
     return statusOf(task, { phase, queue, now: doesNow, summary: said });
   };
 
@@ -83,7 +83,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
     async list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]> {
       const { project } = await workspaces.inspect(directory);
       const tasks = await store.list({ ...query, project }, signal);
-      return withSoFar(store.live, await withQueuePlaces(store, tasks, now(), disk?.shortage()));
+      return withSoFar(store.live, project, await withQueuePlaces(store, tasks, now(), disk?.shortage()));
     },
 
     status: async (taskID: string): Promise<TaskStatus> => statusFrom(await state(taskID)),

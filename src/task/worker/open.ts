@@ -16,6 +16,7 @@ import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
 import type { Fetched } from "../../repository/repository.ts";
 import type { DiskBound, Run, RunDeps } from "../run.ts";
+import { learnUsual } from "../usual.ts";
 import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";
@@ -63,7 +64,9 @@ export const openRun = async (
   const commit = commitThroughClaim(store, claim, {
     version: () => state.version,
     absorb(event) {
+      const { now: before } = state;
       state = evolve(state, event);
+      learnUsual(state.project, before, state.now, event.at);
       if (event.type !== "run.started" && state.crashes === 0) deps.suspects.clear(stream);
       chats.follow(event);
       run.baseline.begin();

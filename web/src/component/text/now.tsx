@@ -1,22 +1,26 @@
 import type { TaskSummary } from "../../../../src/protocol/task/status.ts";
-import { count } from "../../format.ts";
+import { isSlow } from "../../../../src/protocol/slow.ts";
+import { count, duration } from "../../format.ts";
 import { Inline } from "./inline.tsx";
-import { Elapsed } from "./time.tsx";
+import { Elapsed, useNow } from "./time.tsx";
 
 /**
- * What is being done or waited for, for how long, and how much there is of it by now. A question is shown where it can be
- * answered. `more`: what else says how far it is.
+ * What is being done or waited for, for how long, and how much there is of it by now; in amber when it takes far longer
+ * than usual. A question is shown where it can be answered. `more`: what else says how far it is.
  */
 export const NowLine = ({ now, more = "" }: { now: TaskSummary["now"]; more?: string }) => {
+  const present = useNow(now !== null);
   if (now === null || now.kind === "ask") return null;
   const amount = now.soFar === undefined ? more : count(now.soFar.count, now.soFar.unit);
+  const slow = isSlow(now, present);
   return (
-    <span className="flex min-w-0 items-baseline gap-2 text-sm text-soft">
+    <span className={`flex min-w-0 items-baseline gap-2 text-sm ${slow ? "text-need" : "text-soft"}`}>
       <span className="truncate" dir="auto" title={now.text}>
         <Inline text={now.text} />
       </span>
       {amount !== "" && <span className="tabular shrink-0">{amount}</span>}
       <Elapsed from={now.since} to={null} />
+      {slow && now.usualMs !== undefined && <span className="tabular shrink-0">usually {duration(now.usualMs)}</span>}
     </span>
   );
 };
