@@ -9,12 +9,14 @@ const later = Date.parse(since) + 14_000;
 const frame = (type: string, data: object, at = since) => ({ type, at, data, id: 1 }) as unknown as StreamFrame;
 
 test("what it does, for how long, and how much there is of it; the number is never cut off", () => {
-  const now = { text: "Running `npm test`", since, soFar: { count: 37, unit: "test" as const } };
+  const now = { kind: "tool" as const, text: "Running `npm test`", since, soFar: { count: 37, unit: "test" as const } };
   expect(nowWords(now, later)).toBe("Running npm test · 14.0 s · 37 tests");
   expect(nowWords({ ...now, text: "x".repeat(200), soFar: { count: 1, unit: "line" } }, later, 10)).toBe(
     `${"x".repeat(9)}… · 14.0 s · 1 line`,
   );
-  expect(nowWords({ text: "Waiting", since: new Date(later + 1000).toISOString() }, later)).toBe("Waiting · 0 ms");
+  expect(nowWords({ kind: "model", text: "Waiting", since: new Date(later + 1000).toISOString() }, later)).toBe(
+    "Waiting · 0 ms",
+  );
 });
 
 test("the frames of a stream tell it; a late one of what is complete does not", () => {

@@ -37,10 +37,10 @@ test("what goes on, what was stopped, and what waits for somebody teaches nothin
   expect(usualOf("three", tests)).toBe(5000);
 });
 
-test("slow is three times the usual, and ten seconds at least; without a usual time nothing is", () => {
+test("slow is three times the usual, and ten seconds at least; without a usual time nothing is, nor a model that writes", () => {
   const since = at(0);
   const is = (usualMs: number | undefined, seconds: number) =>
-    isSlow({ since, ...(usualMs === undefined ? {} : { usualMs }) }, Date.parse(at(seconds)));
+    isSlow({ kind: "tool", since, ...(usualMs === undefined ? {} : { usualMs }) }, Date.parse(at(seconds)));
   expect([is(20_000, 59), is(20_000, 60), is(100, 9), is(100, 10), is(undefined, 9999)]).toEqual([
     false,
     true,
@@ -48,6 +48,13 @@ test("slow is three times the usual, and ten seconds at least; without a usual t
     true,
     false,
   ]);
+  const late = { since, usualMs: 100 };
+  const soFar = { count: 212, unit: "line" as const };
+  expect([
+    isSlow({ ...late, kind: "model" }, Date.parse(at(60))),
+    isSlow({ ...late, kind: "model", soFar }, Date.parse(at(60))),
+    isSlow({ ...late, kind: "tool", soFar }, Date.parse(at(60))),
+  ]).toEqual([true, false, true]);
 });
 
 test("a thousand things are remembered, not all", () => {

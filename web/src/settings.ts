@@ -66,3 +66,10 @@ export const rememberProject = (directory: string): void => {
 /** The draft of a request. */
 export const readDraft = (): string => get("draft") ?? "";
 export const keepDraft = (text: string): void => set("draft", text);
+
+/** How diffs are laid out, once somebody chose it. */
+export const readDiffView = (): "unified" | "split" | undefined => {
+  const kept = get("diff");
+  return kept === "unified" || kept === "split" ? kept : undefined;
+};
+export const keepDiffView = (view: "unified" | "split"): void => set("diff", view);

@@ -11,7 +11,7 @@ const amount = ({ soFar }: Pick<Now, "soFar">): string[] =>
   soFar === undefined ? [] : [`${soFar.count} ${soFar.count === 1 ? soFar.unit : units[soFar.unit]}`];
 
 /** `width`: of the text alone, so that a number is never cut off. */
-export const nowWords = (now: Pick<Now, "text" | "since" | "soFar" | "usualMs">, at: number, width = 100): string => {
+export const nowWords = (now: Now, at: number, width = 100): string => {
   const { text, since, usualMs } = now;
   const usual = usualMs !== undefined && isSlow(now, at) ? ` (usually ${duration(usualMs)})` : "";
   const parts = [`${duration(Math.max(0, at - Date.parse(since)))}${usual}`, ...amount(now)];

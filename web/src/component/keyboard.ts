@@ -37,6 +37,8 @@ export const keyWords: readonly (readonly [string, string])[] = [
   ["f", "Filter, or search in a conversation"],
   ["1 to 5", "Tabs of a Task: Conversation, Changes, Checks, Topology, Events"],
   ["r", "Result of a Task that has ended"],
+  ["n  p", "Next and previous file of a change"],
+  ["v", "Mark the file as viewed"],
   ["m", "Write a message to the Task"],
   ["Esc", "Close, or back to the Tasks"],
   ["Ctrl Enter", "Send what is written"],

@@ -95,7 +95,7 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
       </h1>
       <Stages task={task} log={log} />
       {active && (
-        <div className="mt-2.5 flex min-w-0 items-center gap-3">
+        <div className="mt-2.5 flex min-w-0 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
           <StateBadge task={task} />
           <LiveLine task={task} log={log} />
         </div>

@@ -11,7 +11,7 @@ import { Asks } from "./asks.tsx";
 import { Checks } from "./checks.tsx";
 import { Conversation } from "./conversation/tab.tsx";
 import { Events } from "./events.tsx";
-import { MessageBox } from "./message-box.tsx";
+import { type Message, MessageBox } from "./message-box.tsx";
 import { Header } from "./header.tsx";
 import { useLog } from "./conversation/use-log.ts";
 import { Result } from "./result/result.tsx";
@@ -99,6 +99,15 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       <Gone what="This Task cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
     );
   const active = task.lifecycleStatus === "active";
+  const send = async (message: Message): Promise<string> => {
+    const query = { directory: task.directory };
+    const { disposition, readers } = await ask(
+      client.task.message({ path: { taskID }, query, body: { source: "web", ...message } }),
+    );
+    refresh();
+    const also = readers.slice(1).map(({ agent }) => agent);
+    return also.length === 0 ? sent[disposition] : `${sent[disposition]}, by ${also.join(", ")} too`;
+  };
   const session = task.sessionInvocationTopology.nodes.find(({ sessionID }) => sessionID === search.session);
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -109,7 +118,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       <Header board={board} log={log} told={tab === "result"} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
         {/* The result tells what one slice came to. */}
-        {(tab !== "result" || task.goals.length > 1) && <Slices task={task} />}
+        {(tab !== "result" || task.goals.length > 1) && <Slices task={task} folded={tab === "changes"} />}
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <TabBar
             tab={tab}
@@ -130,7 +139,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
             {tab === "checks" && <Checks board={board} log={log} />}
             {tab === "events" && <Events log={log} />}
             <Suspense fallback={<Waiting lines={5} />}>
-              {tab === "changes" && <Changes board={board} log={log} />}
+              {tab === "changes" && <Changes board={board} log={log} onSend={(text) => send({ text })} />}
               {tab === "topology" && (
                 <Topology
                   topology={task.sessionInvocationTopology}
@@ -155,15 +164,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
               action={active ? "Send" : "Continue"}
               items={log.items()}
               active={active}
-              onSend={async (message) => {
-                const query = { directory: task.directory };
-                const { disposition, readers } = await ask(
-                  client.task.message({ path: { taskID }, query, body: { source: "web", ...message } }),
-                );
-                refresh();
-                const also = readers.slice(1).map(({ agent }) => agent);
-                return also.length === 0 ? sent[disposition] : `${sent[disposition]}, by ${also.join(", ")} too`;
-              }}
+              onSend={send}
             />
           </div>
         </div>

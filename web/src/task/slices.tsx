@@ -145,7 +145,8 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
 /** How many are shown at first; a plan of hundreds is opened on request. */
 const shown = 40;
 
-export const Slices = ({ task }: { task: TaskStatus }) => {
+/** `folded`: what stands beside them needs the width. */
+export const Slices = ({ task, folded }: { task: TaskStatus; folded: boolean }) => {
   const { goals } = task;
   const [all, setAll] = useState(false);
   if (goals.length === 0) return null;
@@ -174,7 +175,7 @@ export const Slices = ({ task }: { task: TaskStatus }) => {
     </>
   );
   return (
-    <Aside label="Slices" title={title}>
+    <Aside label="Slices" title={title} folded={folded}>
       {list}
     </Aside>
   );

@@ -14,7 +14,7 @@ export const NowLine = ({ now, more = "" }: { now: TaskSummary["now"]; more?: st
   const amount = now.soFar === undefined ? more : count(now.soFar.count, now.soFar.unit);
   const slow = isSlow(now, present);
   return (
-    <span className={`flex min-w-0 items-baseline gap-2 text-sm ${slow ? "text-need" : "text-soft"}`}>
+    <span className={`flex max-w-full min-w-0 items-baseline gap-2 text-sm ${slow ? "text-need" : "text-soft"}`}>
       <span className="truncate" dir="auto" title={now.text}>
         <Inline text={now.text} />
       </span>

@@ -1,114 +1,103 @@
-import { useQuery } from "@tanstack/react-query";
-import { Columns2, FileText, Rows2 } from "lucide-react";
-import { useEffect, useMemo, useState } from "react";
-import { Diff, type FileData, Hunk, parseDiff, type ViewType } from "react-diff-view";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Columns2, MessageSquare, Rows2 } from "lucide-react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { FileData, ViewType } from "react-diff-view";
 import "react-diff-view/style/index.css";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../../api.ts";
+import { useKeys } from "../../component/keyboard.ts";
 import { Empty, Failure, Waiting } from "../../component/layout/empty.tsx";
-import { count, duration, short } from "../../format.ts";
+import { say } from "../../component/layout/toast.tsx";
+import { count } from "../../format.ts";
+import { keepDiffView, readDiffView } from "../../settings.ts";
 import type { Turn } from "../conversation/fold.ts";
 import type { Log } from "../conversation/log.ts";
+import "./diff.css";
+import { FileDiff } from "./file-diff.tsx";
+import { idOf, inOrder, parse, pathOf, sizeOf, sumOf, treeOf } from "./files.ts";
+import { messageOf, useReview } from "./review.ts";
+import { scopesOf } from "./scope.ts";
+import { Tree } from "./tree.tsx";
 import { patchesOf } from "./turn-diff.ts";
 
-/** What changed: by the whole Task, in one turn, or between two commits. */
+/** What changed: by the whole Task, in one turn, or between two commits; with comments that go to the Task as one message. */
 
-/** Files with more lines open on request, because a table of ten thousand rows is slow to lay out. */
-const openLines = 600;
+const layouts = [
+  ["unified", "Unified", Rows2],
+  ["split", "Split", Columns2],
+] as const;
 
-const sizeOf = ({ hunks }: FileData) => {
-  let added = 0;
-  let removed = 0;
-  for (const { changes } of hunks)
-    for (const { type } of changes)
-      if (type === "insert") added += 1;
-      else if (type === "delete") removed += 1;
-  return { added, removed };
-};
+/** Two columns of a hundred characters, with all that stands beside them. */
+const wideEnough = "(min-width: 100rem)";
 
-const pathOf = ({ oldPath, newPath, type }: FileData): string =>
-  type === "delete" ? oldPath : type === "rename" && oldPath !== newPath ? `${oldPath} → ${newPath}` : newPath;
+const Layout = ({ view, onView }: { view: ViewType; onView: (view: ViewType) => void }) => (
+  <div role="group" aria-label="Layout" className="flex rounded-lg border border-line bg-card p-0.5 max-md:hidden">
+    {layouts.map(([value, words, Icon]) => (
+      <button
+        key={value}
+        type="button"
+        aria-pressed={view === value}
+        onClick={() => onView(value)}
+        className={`flex items-center gap-1.5 rounded-md px-2.5 py-1 text-sm ${view === value ? "bg-hover font-medium" : "text-soft"}`}
+      >
+        <Icon size={15} aria-hidden="true" />
+        {words}
+      </button>
+    ))}
+  </div>
+);
 
-const kinds: Record<string, string> = {
-  add: "added",
-  delete: "deleted",
-  rename: "renamed",
-  copy: "copied",
-  modify: "",
-};
-
-const idOf = (file: FileData): string => `file-${pathOf(file).replaceAll(/[^\w.-]/g, "_")}`;
-
-const FileDiff = ({ file, view }: { file: FileData; view: ViewType }) => {
-  const { added, removed } = sizeOf(file);
-  const [open, setOpen] = useState(added + removed <= openLines);
-  const path = pathOf(file);
+const ReviewBar = ({
+  review,
+  onSend,
+}: {
+  review: ReturnType<typeof useReview>;
+  onSend: (text: string) => Promise<string>;
+}) => {
+  const send = useMutation({
+    mutationFn: () => onSend(messageOf(review.comments)),
+    onSuccess: (words) => {
+      review.clear();
+      say(words);
+    },
+    onError: (error) => say(wordsOf(error)),
+  });
+  if (review.comments.length === 0) return null;
   return (
-    <section id={idOf(file)} aria-label={path} className="card overflow-hidden">
-      <h3 className="sticky top-0 z-10 border-b border-line bg-card">
-        <button
-          type="button"
-          aria-expanded={open}
-          onClick={() => setOpen(!open)}
-          className="flex w-full items-center gap-3 px-4 py-2 text-start text-sm -outline-offset-2 hover:bg-hover"
-        >
-          <code className="min-w-0 flex-1 font-mono text-xs font-medium [overflow-wrap:anywhere]">{path}</code>
-          {kinds[file.type] !== "" && <span className="text-xs text-soft">{kinds[file.type]}</span>}
-          <span className="tabular flex gap-2 text-xs">
-            <span className="text-done">+{added}</span>
-            <span className="text-fail">−{removed}</span>
-          </span>
-        </button>
-      </h3>
-      {open &&
-        (file.hunks.length === 0 ? (
-          <p className="px-4 py-3 text-sm text-soft">{file.isBinary ? "A binary file" : "Nothing in its text"}</p>
-        ) : (
-          <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
-            <Diff viewType={view} diffType={file.type} hunks={file.hunks}>
-              {(hunks) => hunks.map((hunk) => <Hunk key={hunk.content} hunk={hunk} />)}
-            </Diff>
-          </div>
-        ))}
+    <section
+      aria-label="Review"
+      className="flex shrink-0 flex-wrap items-center gap-3 border-b border-line bg-accent-tint px-4 py-2 sm:px-6"
+    >
+      <MessageSquare size={15} aria-hidden="true" className="text-accent" />
+      <span className="flex-1 text-sm">{count(review.comments.length, "comment")}</span>
+      <button type="button" className="button" onClick={review.clear}>
+        Discard
+      </button>
+      <button type="button" className="button button-primary" disabled={send.isPending} onClick={() => send.mutate()}>
+        Send review
+      </button>
     </section>
   );
 };
 
-const parse = (text: string): FileData[] => {
-  try {
-    return text.trim() === "" ? [] : parseDiff(text, { nearbySequences: "zip" });
-  } catch {
-    return [];
-  }
-};
+/** What was looked at is known by its size too, so that it is to be looked at again when it changes. */
+const markOf = (file: FileData): string => `${pathOf(file)} ${sizeOf(file).added} ${sizeOf(file).removed}`;
 
-type Scope =
-  | { kind: "whole" }
-  | { kind: "commit"; from: string; to: string; words: string }
-  | { kind: "turn"; id: number };
-
-const scopesOf = (log: Log): { value: string; words: string; scope: Scope }[] => {
-  const commits = log.frames().flatMap((frame) => (frame.type === "tree.committed" ? [frame.data] : []));
-  const turns = log.items().filter((item): item is Turn => item.kind === "turn" && patchesOf(item) !== "");
-  return [
-    { value: "whole", words: "The whole Task", scope: { kind: "whole" } },
-    ...commits.map(({ commit, parent }, index) => {
-      const from = commits[index - 1]?.commit ?? parent;
-      const words = `Commit ${short(commit)}, round ${index + 1}`;
-      return { value: `commit-${commit}`, words, scope: { kind: "commit" as const, from, to: commit, words } };
-    }),
-    ...turns.map((turn, index) => ({
-      value: `turn-${turn.id}`,
-      words: `Turn ${index + 1}, ${turn.agent}, ${duration(turn.durationMs)}`,
-      scope: { kind: "turn" as const, id: turn.id },
-    })),
-  ];
-};
-
-export const Changes = ({ board, log }: { board: TaskBoard; log: Log }) => {
+export const Changes = ({
+  board,
+  log,
+  onSend,
+}: {
+  board: TaskBoard;
+  log: Log;
+  /** Sends a message to the Task; resolves to the confirmation to show. */
+  onSend: (text: string) => Promise<string>;
+}) => {
   const { taskID } = board.task;
-  const [wide] = useState(() => matchMedia("(min-width: 90rem)").matches);
-  const [view, setView] = useState<ViewType>(wide ? "split" : "unified");
+  const [view, setView] = useState<ViewType>(
+    () => readDiffView() ?? (matchMedia(wideEnough).matches ? "split" : "unified"),
+  );
+  const [narrow] = useState(() => matchMedia("(max-width: 48rem)").matches);
   const [chosen, setChosen] = useState("whole");
   const frames = log.frames();
   const scopes = useMemo(() => scopesOf(log), [frames, log]);
@@ -127,17 +116,51 @@ export const Changes = ({ board, log }: { board: TaskBoard; log: Log }) => {
     const turn = log.items().find((item): item is Turn => item.kind === "turn" && item.id === scope.id);
     return turn === undefined ? "" : patchesOf(turn);
   }, [scope, data, log]);
-  const files = useMemo(() => parse(text), [text]);
-  const [limit, setLimit] = useState(50);
-  useEffect(() => setLimit(50), [chosen]);
-  const sums = files
-    .map(sizeOf)
-    .reduce((sum, { added, removed }) => ({ added: sum.added + added, removed: sum.removed + removed }), {
-      added: 0,
-      removed: 0,
+  const tree = useMemo(() => treeOf(parse(text)), [text]);
+  const files = useMemo(() => inOrder(tree), [tree]);
+  const [limit, setLimit] = useState(100);
+  useEffect(() => setLimit(100), [chosen]);
+  const review = useReview(taskID);
+  const [viewed, setViewed] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (file: FileData) =>
+    setViewed((before) => {
+      const next = new Set(before);
+      if (!next.delete(markOf(file))) next.add(markOf(file));
+      return next;
     });
+
+  const pane = useRef<HTMLDivElement>(null);
+  /** The file at the top of the window. */
+  const current = (): number => {
+    const top = pane.current?.getBoundingClientRect().top ?? 0;
+    const shown = files.slice(0, limit);
+    const at = shown.findLastIndex(
+      (file) =>
+        (document.getElementById(idOf(file))?.getBoundingClientRect().top ?? Number.POSITIVE_INFINITY) <= top + 8,
+    );
+    return Math.max(0, at);
+  };
+  const step = (by: number) => {
+    const file = files[Math.min(files.length - 1, Math.max(0, current() + by))];
+    if (file === undefined) return;
+    const element = document.getElementById(idOf(file));
+    element?.scrollIntoView({ block: "start" });
+    element?.querySelector("button")?.focus({ preventScroll: true });
+  };
+  useKeys({
+    n: () => step(1),
+    p: () => step(-1),
+    v: () => {
+      const file = files[current()];
+      if (file !== undefined) toggle(file);
+    },
+  });
+
+  const sums = sumOf(files);
+  const seen = files.filter((file) => viewed.has(markOf(file))).length;
   return (
     <div className="flex h-full min-h-0 flex-col">
+      <h2 className="sr-only">Changes</h2>
       <div className="flex shrink-0 flex-wrap items-center gap-2 px-4 py-2 sm:px-6">
         <select
           aria-label="Which changes"
@@ -155,69 +178,34 @@ export const Changes = ({ board, log }: { board: TaskBoard; log: Log }) => {
           {count(files.length, "file")}
           <span className="text-done">+{sums.added}</span>
           <span className="text-fail">−{sums.removed}</span>
+          {seen > 0 && <span>{seen} viewed</span>}
         </span>
         <span className="flex-1" />
-        <div
-          role="group"
-          aria-label="Layout"
-          className="flex rounded-lg border border-line bg-card p-0.5 max-md:hidden"
-        >
-          {(
-            [
-              ["unified", "Unified", Rows2],
-              ["split", "Split", Columns2],
-            ] as const
-          ).map(([value, words, Icon]) => (
-            <button
-              key={value}
-              type="button"
-              aria-pressed={view === value}
-              onClick={() => setView(value)}
-              className={`flex items-center gap-1.5 rounded-md px-2.5 py-1 text-sm ${view === value ? "bg-hover font-medium" : "text-soft"}`}
-            >
-              <Icon size={15} aria-hidden="true" />
-              {words}
-            </button>
-          ))}
-        </div>
+        <Layout
+          view={view}
+          onView={(next) => {
+            setView(next);
+            keepDiffView(next);
+          }}
+        />
       </div>
+      <ReviewBar review={review} onSend={onSend} />
       <div className="flex min-h-0 flex-1">
         {files.length > 1 && (
           <nav
             aria-label="Changed files"
-            className="hidden w-64 shrink-0 overflow-y-auto border-r border-line px-2 py-2 lg:block"
+            className="hidden w-56 shrink-0 overflow-y-auto border-r border-line px-2 py-2 lg:block"
           >
-            <ul className="flex flex-col gap-0.5">
-              {files.map((file) => {
-                const { added, removed } = sizeOf(file);
-                const path = pathOf(file);
-                return (
-                  <li key={path}>
-                    <a
-                      href={`#${idOf(file)}`}
-                      className="flex items-center gap-2 rounded-md px-2 py-1 text-sm hover:bg-hover"
-                      title={path}
-                    >
-                      <FileText size={14} aria-hidden="true" className="shrink-0 text-faint" />
-                      <span className="min-w-0 flex-1">
-                        <span className="block truncate">{path.split("/").at(-1)}</span>
-                        {path.includes("/") && (
-                          <span className="block truncate text-xs text-faint">
-                            {path.slice(0, path.lastIndexOf("/"))}
-                          </span>
-                        )}
-                      </span>
-                      <span className="tabular shrink-0 text-xs">
-                        <span className="text-done">+{added}</span> <span className="text-fail">−{removed}</span>
-                      </span>
-                    </a>
-                  </li>
-                );
-              })}
-            </ul>
+            <Tree folder={tree} isViewed={(file) => viewed.has(markOf(file))} />
           </nav>
         )}
-        <div className="min-w-0 flex-1 overflow-y-auto px-4 pb-6 sm:px-6" tabIndex={0} role="region" aria-label="Diff">
+        <div
+          ref={pane}
+          className="min-w-0 flex-1 overflow-y-auto px-2 pb-6 sm:px-4"
+          tabIndex={0}
+          role="region"
+          aria-label="Diff"
+        >
           {error !== null && scope.kind !== "turn" ? (
             <Failure words={wordsOf(error)} onRetry={() => void refetch()} />
           ) : isPending && scope.kind !== "turn" ? (
@@ -229,9 +217,16 @@ export const Changes = ({ board, log }: { board: TaskBoard; log: Log }) => {
               </p>
             </Empty>
           ) : (
-            <div className="flex flex-col gap-4">
+            <div className="flex flex-col gap-3">
               {files.slice(0, limit).map((file) => (
-                <FileDiff key={`${chosen}-${pathOf(file)}`} file={file} view={view} />
+                <FileDiff
+                  key={`${chosen}-${pathOf(file)}`}
+                  file={file}
+                  view={narrow ? "unified" : view}
+                  review={review}
+                  viewed={viewed.has(markOf(file))}
+                  onViewed={() => toggle(file)}
+                />
               ))}
               {files.length > limit && (
                 <button type="button" className="button self-center" onClick={() => setLimit(limit + 100)}>
