@@ -12,7 +12,7 @@ import { launch, violations, watch } from "./browser.ts";
 
 /** Where somebody is needed: the projects with their numbers, the list by rank, the title and the icon of the tab. */
 
-if (browserHere === undefined) countBlind(2);
+if (browserHere === undefined) countBlind(4);
 
 const root = temporary("sortie-web-home-");
 let provider: MockProvider;
@@ -135,4 +135,61 @@ describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
     await page.getByLabel("Any state").selectOption("failed");
     await page.getByText("No Task matches these filters.").waitFor();
   }, 60_000);
+
+  test("a first question offers notifications; once allowed, one that comes unseen is told, and leads there", async () => {
+    const directory = makeProject(join(root.path, "notified"), { "a.txt": "one\n" });
+    const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 800 } });
+    context.setDefaultTimeout(15_000);
+    // What the browser shows is outside of the page: the page notes what it hands over.
+    await context.addInitScript(`
+      window.told = [];
+      window.Notification = class extends Notification {
+        constructor(title, options) { super(title, options); window.told.push(this); }
+      };
+      Object.defineProperty(document, "hidden", { get: () => window.away === true });`);
+    const own = await context.newPage();
+    const bar = own.getByRole("region", { name: "Notifications" });
+    const told = () => own.evaluate<string[]>("window.told.map(({ title, body }) => title + ' / ' + body)");
+    await own.goto(`${service.url}/?project=${directory}`);
+    await own.getByRole("heading", { level: 1 }).first().waitFor();
+    expect(await bar.count()).toBe(0);
+    const first = await create(directory, "which currency, first");
+    await bar.getByRole("button", { name: "Notify me" }).waitFor();
+    expect(await violations(own)).toEqual([]);
+    expect(await told()).toEqual([]);
+    await context.grantPermissions(["notifications"], { origin: service.url });
+    await bar.getByRole("button", { name: "Notify me" }).click();
+    await own.getByText("Notifications are on").waitFor();
+    expect(await bar.count()).toBe(0);
+    // Seen already, and seen while the page is looked at: neither is told.
+    const second = await create(directory, "which currency, second");
+    await own
+      .getByRole("link", { name: /^.*which currency, second/ })
+      .getByText(question)
+      .waitFor();
+    await own.evaluate("window.away = true");
+    const third = await create(directory, "which currency, third");
+    await expect.poll(told, { timeout: 15_000 }).toEqual([`which currency, third / notified: ${question}`]);
+    await own.evaluate("window.told[0].dispatchEvent(new Event('click'))");
+    await own.waitForURL((url) => url.pathname === `/ui/task/${third}`);
+    for (const taskID of [first, second, third]) await answer(directory, taskID);
+    await context.close();
+  });
+
+  test("who does not want them is not asked again", async () => {
+    const directory = makeProject(join(root.path, "quiet"), { "a.txt": "one\n" });
+    const taskID = await create(directory, "which currency now");
+    const context = await browser.newContext({ reducedMotion: "reduce" });
+    const own = await context.newPage();
+    const bar = own.getByRole("region", { name: "Notifications" });
+    await own.goto(`${service.url}/?project=${directory}`);
+    await bar.getByRole("button", { name: "No", exact: true }).click();
+    await bar.waitFor({ state: "detached" });
+    await own.reload();
+    await own.getByRole("region", { name: "Needs you" }).waitFor();
+    await own.waitForTimeout(300);
+    expect(await bar.count()).toBe(0);
+    await answer(directory, taskID);
+    await context.close();
+  });
 });

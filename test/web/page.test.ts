@@ -119,6 +119,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
 
     await tab("Changes").click();
     const diff = page.getByRole("region", { name: "Changes of a.txt" });
+    await diff.getByText("two").waitFor();
     expect((await diff.innerText()).replaceAll(/\s+/g, " ")).toMatch(/one.*two/);
 
     await tab("Checks").click();

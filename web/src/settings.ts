@@ -73,3 +73,7 @@ export const readDiffView = (): "unified" | "split" | undefined => {
   return kept === "unified" || kept === "split" ? kept : undefined;
 };
 export const keepDiffView = (view: "unified" | "split"): void => set("diff", view);
+
+/** Whether notifications were offered and not wanted. */
+export const hasDeclinedNotices = (): boolean => get("notices") === "no";
+export const declineNotices = (): void => set("notices", "no");

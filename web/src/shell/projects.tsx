@@ -12,7 +12,7 @@ import { setWaiting } from "../title.ts";
 
 /** How many are shown at first. */
 const shown = 6;
-/** Screens without a stream of all projects ask this often, in milliseconds. */
+/** Screens without a stream of all projects ask this often, in milliseconds; a tab in the background, too, whose title tells. */
 const everyMs = 10_000;
 
 type Counts = { needsYou: number; running: number };
@@ -76,7 +76,7 @@ const Row = ({
 
 export const Projects = ({ onGo }: { onGo?: () => void }) => {
   const { project } = useSearch({ from: "__root__" });
-  const { data: counted } = useQuery({ ...overview, refetchInterval: everyMs });
+  const { data: counted } = useQuery({ ...overview, refetchInterval: everyMs, refetchIntervalInBackground: true });
   const { data: known } = useQuery(projects);
   const [all, setAll] = useState(false);
   useEffect(() => setWaiting(counted?.total.needsYou ?? 0), [counted]);

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
 import { Command, Keyboard, Menu, Monitor, Moon, Sun, X } from "lucide-react";
-import { useEffect, useState } from "react";
-import { health } from "../api.ts";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { health, overview } from "../api.ts";
 import { Toasts } from "../component/layout/toast.tsx";
 import { type Theme, useTheme } from "../settings.ts";
 import { useConnection } from "../live.ts";
@@ -15,6 +15,21 @@ import { Projects } from "./projects.tsx";
 import { screens } from "./screens.ts";
 
 /** The frame around every screen: navigation, the state of the live connection, and the model in use. */
+
+const Notices = lazy(() => import("./notices.tsx").then(({ Notices }) => ({ default: Notices })));
+
+/** Not loaded before there is something to tell. */
+const WhereNeeded = () => {
+  const { data } = useQuery(overview);
+  const asks = data?.pending ?? [];
+  const [needed, setNeeded] = useState(false);
+  if (asks.length > 0 && !needed) setNeeded(true);
+  return needed ? (
+    <Suspense fallback={null}>
+      <Notices asks={asks} />
+    </Suspense>
+  ) : null;
+};
 
 const Mark = () => (
   <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true" className="shrink-0">
@@ -214,6 +229,7 @@ export const Shell = () => {
       </aside>
       <div className="flex min-h-0 min-w-0 flex-1 flex-col">
         <Lost />
+        <WhereNeeded />
         <main id="main" tabIndex={-1} className="min-h-0 flex-1 overflow-auto outline-none">
           <Outlet />
         </main>
