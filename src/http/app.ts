@@ -10,7 +10,7 @@ import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Webhooks } from "../webhook/service.ts";
-import { type Auth, createAuth, isGuess, unauthorized } from "./guard/auth.ts";
+import type { Auth } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
@@ -37,6 +37,7 @@ import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
 import { createStreams, type Streams } from "./stream/event-stream.ts";
+import { createDoor, type Stopped } from "./page/door.ts";
 import { asset, assetPath, isScreen, page, screenPaths } from "./page/page.ts";
 import { referencePage, referencePath, referenceScript } from "./page/reference.ts";
 import { createMcpEndpoint, mcpPath } from "./mcp/endpoint.ts";
@@ -185,9 +186,14 @@ export const createApp = (deps: AppDeps): App => {
     }
   };
 
-  const serve: Answering<Promise<void>> = async (incoming, outgoing, entry) => {
+  const serve = async (
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    entry: RequestContext,
+    answering: Stopped = () => answerTo(incoming, outgoing, entry),
+  ): Promise<void> => {
     try {
-      const answered = await answerTo(incoming, outgoing, entry);
+      const answered = await answering();
       if (answered !== onSocket) write(outgoing, answered);
     } catch (error) {
       drain(incoming);
@@ -210,23 +216,14 @@ export const createApp = (deps: AppDeps): App => {
     password: deps.auth.password !== undefined,
     isPage: (path) => isScreen(path) || documents.has(path),
   };
-  const authenticated = createAuth(deps.auth);
+  const door = createDoor({ auth: deps.auth, logins, now, isPage: (path) => policy.isPage(path) });
 
-  const enter = (incoming: IncomingMessage, entry: RequestContext): "preflight" | undefined => {
+  const enter = (incoming: IncomingMessage, entry: RequestContext): "preflight" | Stopped | undefined => {
     const { cors, preflight } = guard(incoming, policy);
     if (cors !== undefined) Object.assign(entry.headers, cors);
     if (preflight) return "preflight";
-    if (authenticated !== undefined) {
-      const header = incoming.headers.authorization;
-      // What carries no guess is answered, and not counted.
-      if (!isGuess(header)) throw unauthorized(header);
-      logins.attempt(entry.address, incoming.socket);
-      if (!authenticated(header)) {
-        logins.failed(entry.address, incoming.socket);
-        throw unauthorized(header);
-      }
-      logins.succeeded(incoming.socket);
-    }
+    const stopped = door?.(incoming, entry);
+    if (stopped !== undefined) return stopped;
     rates?.request(entry.address);
     if (incoming.method === "POST" && begins.has(pathOf(incoming.url ?? ""))) rates?.create(entry.address);
     if (deps.draining() && pathOf(incoming.url ?? "") !== "/health")
@@ -240,8 +237,13 @@ export const createApp = (deps: AppDeps): App => {
     listener(incoming, outgoing) {
       const entry = openEntry(incoming.socket.remoteAddress ?? "socket");
       try {
-        if (enter(incoming, entry) === "preflight") {
+        const stopped = enter(incoming, entry);
+        if (stopped === "preflight") {
           outgoing.writeHead(204, entry.headers).end();
+          return false;
+        }
+        if (stopped !== undefined) {
+          void serve(incoming, outgoing, entry, stopped);
           return false;
         }
       } catch (error) {

@@ -10,7 +10,7 @@ import { git, makeProject, readText, temporary, writeFiles } from "../harness/pr
 import { unpack } from "../harness/zip-reader.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../harness/service.ts";
-import { launch, type Line, openLine, watch } from "./browser.ts";
+import { launch, type Line, openLine, violations, watch } from "./browser.ts";
 
 /** Somebody's road through the page, in a real browser, against a real service. */
 
@@ -273,15 +273,33 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   test("behind a password nothing is shown without it, and everything with it", async () => {
     const password = "correct horse battery";
     await using guarded = await startService(join(root.path, "guarded"), { SERVICE_SERVER_PASSWORD: password });
-    expect((await page.goto(guarded.url).catch(() => undefined))?.status() ?? 401).toBe(401);
     for (const path of ["/", "/ui/squads", "/assets/x.js"]) expect((await fetch(guarded.url + path)).status).toBe(401);
-    await open(guarded.url, { httpCredentials: { username: "service", password } });
-    await page.goto(`${guarded.url}/ui/squads`);
+    await open(guarded.url);
+    expect((await page.goto(`${guarded.url}/ui/squads`))?.status()).toBe(401);
+    expect(await violations(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await violations(page, ["color-contrast"])).toEqual([]);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByLabel("Password").press("Enter");
+    await page.getByRole("alert").getByText("Wrong name or password.").waitFor();
+    await page.getByLabel("Password").fill(password);
+    await page.getByRole("button", { name: "Log in" }).click();
     await page.getByRole("link", { name: /advanced/i }).waitFor();
+    expect(new URL(page.url()).pathname).toBe("/ui/squads");
     await page.goto(`${guarded.url}/?project=${project()}`);
     await page.getByLabel("What should be done").fill("run the checks");
     await page.getByLabel("What should be done").press("Control+Enter");
     await page.waitForURL(/\/ui\/task\/task_/);
+    await page.getByRole("region", { name: "The Task" }).waitFor();
+    await page.getByRole("button", { name: "Log out" }).click();
+    await page.getByRole("heading", { name: "Log in to Sortie" }).waitFor();
+    // Whoever has the credentials from elsewhere needs no form.
+    await open(guarded.url, {
+      extraHTTPHeaders: { authorization: `Basic ${btoa(`service:${password}`)}` },
+    });
+    await page.goto(`${guarded.url}/ui/squads`);
+    await page.getByRole("link", { name: /advanced/i }).waitFor();
+    expect(await page.getByRole("button", { name: "Log out" }).count()).toBe(0);
     expect(complaints).toEqual([]);
   });
 

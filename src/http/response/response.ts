@@ -36,7 +36,7 @@ export const openEntry = (address: string): RequestContext => {
 
 /** A handler's answer; a handler that streams writes to the socket itself and returns `onSocket`. */
 export type HttpAnswer =
-  | { status: number; headers: Record<string, string>; body: string | Uint8Array | null }
+  | { status: number; headers: Record<string, string | string[]>; body: string | Uint8Array | null }
   | typeof onSocket;
 
 export const answer = (
@@ -55,9 +55,14 @@ export const json = (
 ): HttpAnswer => answer(entry, status, JSON.stringify(body), jsonType, extra);
 
 /** An answer without a body. */
-export const empty = (entry: RequestContext, status: number, extra?: Record<string, string>): HttpAnswer => ({
+export const empty = (
+  entry: RequestContext,
+  status: number,
+  extra?: Record<string, string>,
+  cookies: string[] = [],
+): HttpAnswer => ({
   status,
-  headers: { ...entry.headers, ...extra },
+  headers: { ...entry.headers, ...extra, ...(cookies.length === 0 ? {} : { "set-cookie": cookies }) },
   body: null,
 });
 

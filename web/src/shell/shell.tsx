@@ -13,6 +13,7 @@ import { useKeys } from "../component/keyboard.ts";
 import { Palette } from "./palette.tsx";
 import { Projects } from "./projects.tsx";
 import { screens } from "./screens.ts";
+import { LogOutButton } from "./session.tsx";
 
 /** The frame around every screen: navigation, the state of the live connection, and the model in use. */
 
@@ -193,6 +194,9 @@ export const Shell = () => {
           <Projects onGo={() => setMenu(false)} />
           <hr className="my-2 border-line" />
           <Navigation onGo={() => setMenu(false)} />
+          <div className="flex">
+            <LogOutButton />
+          </div>
         </div>
       )}
       <aside className="hidden w-58 shrink-0 flex-col border-r border-line bg-sunk px-3 py-4 lg:flex">
@@ -225,6 +229,7 @@ export const Shell = () => {
           >
             <Keyboard size={17} aria-hidden="true" />
           </button>
+          <LogOutButton />
         </div>
       </aside>
       <div className="flex min-h-0 min-w-0 flex-1 flex-col">
