@@ -11,7 +11,7 @@ import { launch, violations, watch } from "./browser.ts";
 
 /** What is done about an ended Task on its page: tried again, taken back, renamed, deleted. */
 
-if (browserHere === undefined) countBlind(4);
+if (browserHere === undefined) countBlind(5);
 
 const root = temporary("sortie-web-action-");
 let service: TestService;
@@ -117,6 +117,41 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
     await page.getByText("Task deleted").waitFor();
     const { response } = await client.task.status({ path: { taskID } });
     expect(response?.status).toBe(404);
+    expect(complaints).toEqual([]);
+  });
+
+  test("the log of a failed check opens at its first error; it is searched, wrapped, and whole for the browser", async () => {
+    const failing = "for i in $(seq 800); do echo step $i; done; echo 'Error: totals differ by 0.01'; seq 200; exit 1";
+    const { taskID } = await ended([failing]);
+    await page.goto(`${service.url}/ui/task/${taskID}?tab=checks`);
+    const log = page.getByRole("region", { name: /^Log of/ });
+    const marked = log.getByText("Error: totals differ by 0.01", { exact: true });
+    await marked.waitFor();
+    const inside = async () => {
+      const [pane, line] = [await log.boundingBox(), await marked.boundingBox()];
+      return pane !== null && line !== null && line.y >= pane.y && line.y < pane.y + pane.height;
+    };
+    expect(await inside()).toBe(true);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole("button", { name: "To the end" }).click();
+    expect(await inside()).toBe(false);
+    const search = page.getByRole("searchbox", { name: /^Search: Log of/ });
+    await search.fill("STEP 29");
+    await page.getByText("11 lines", { exact: true }).waitFor();
+    await search.press("Enter");
+    await page.getByText("1 of 11", { exact: true }).waitFor();
+    await search.press("Shift+Enter");
+    await page.getByText("11 of 11", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "To the first error" }).click();
+    expect(await inside()).toBe(true);
+    await page.getByRole("button", { name: "Wrap lines" }).click();
+    // All of them are there, for the browser's own search.
+    expect(await log.locator("[data-line]").count()).toBe(1001);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download the log" }).click(),
+    ]);
+    expect(await download.failure()).toBeNull();
     expect(complaints).toEqual([]);
   });
 });

@@ -124,7 +124,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
 
     await tab("Checks").click();
     await page.getByRole("button", { name: /grep -q two a.txt passed/ }).click();
-    await page.getByText("It wrote nothing.").waitFor();
+    await page.getByText("No output", { exact: true }).waitFor();
 
     await tab("Topology").click();
     await page

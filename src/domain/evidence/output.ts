@@ -71,6 +71,9 @@ export const countsIn = (text: string): string =>
     .flatMap((line) => (counts.some((one) => one.test(line)) ? [line.trim().replaceAll(/\s+/g, " ")] : []))
     .join(", ");
 
+/** The index of the line that says first what failed; -1: none does. */
+export const failingLineOf = (output: string): number => firstError(output.split("\n"), true);
+
 const firstError = (lines: readonly string[], red: boolean): number => {
   const cause = lines.findIndex((line) => marked.test(line) && !harmless.test(line));
   return cause >= 0 || !red ? cause : lines.findIndex((line) => spoken.test(line) && !harmless.test(line));

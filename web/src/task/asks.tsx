@@ -3,6 +3,7 @@ import { Hand } from "lucide-react";
 import { useState } from "react";
 import type { PendingAsk } from "../../../src/protocol/task/status.ts";
 import { wordsOf } from "../api.ts";
+import { Markdown } from "../component/text/markdown.tsx";
 import { useNow } from "../component/text/time.tsx";
 import { ticking } from "../format.ts";
 
@@ -10,6 +11,12 @@ import { ticking } from "../format.ts";
 
 type Answer = { decision: "allow" | "deny" } | { answer: string };
 type Answering = (askID: string, answer: Answer) => Promise<unknown>;
+
+/** What happens when nobody answers. */
+const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
+  if (stands === null) return "The agent decides";
+  return kind === "permission" ? (stands === "deny" ? "Denied" : "Allowed") : `“${stands}”`;
+};
 
 const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk; onAnswer: Answering }) => {
   const [text, setText] = useState("");
@@ -20,14 +27,14 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
     <section aria-label={`The ${whose} waits for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
       <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
         <Hand size={16} aria-hidden="true" />
-        {pending.kind === "permission" ? "May it do this?" : "It asks you"}
-        <span className="tabular ml-auto font-normal">
-          {pending.default === null ? "the agent decides" : `“${pending.default}” stands`} in {ticking(left)}
+        {pending.kind === "permission" ? "Permission needed" : "Question"}
+        <span className="tabular ml-auto text-end font-normal">
+          {fallbackOf(pending)} in {ticking(left)}
         </span>
       </h2>
-      <p className="mt-1.5 max-h-40 overflow-y-auto whitespace-pre-wrap" dir="auto" tabIndex={0}>
-        {pending.prompt}
-      </p>
+      <div className="mt-1.5 max-h-40 overflow-y-auto" tabIndex={0}>
+        <Markdown text={pending.prompt} />
+      </div>
       <div className="mt-3 flex flex-wrap items-center gap-2">
         {pending.kind === "permission" ? (
           <>
@@ -60,6 +67,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
                 onClick={() => answer.mutate({ answer: option })}
               >
                 {option}
+                {option === pending.default && <span className="text-faint">default</span>}
               </button>
             ))}
             <form
@@ -71,7 +79,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
             >
               <input
                 aria-label="Your own answer"
-                placeholder="Or in your own words"
+                placeholder="Your own answer"
                 dir="auto"
                 className="field"
                 value={text}

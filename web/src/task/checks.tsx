@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
+import { failingLineOf } from "../../../src/domain/evidence/output.ts";
 import type { CheckSpec } from "../../../src/protocol/check.ts";
 import type { Artifact, CheckState } from "../../../src/protocol/task/status.ts";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { ask, client, detailOf, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
-import { Lines } from "../component/text/lines.tsx";
+import { LogView } from "../component/text/log-view.tsx";
 import { CheckIcon, checkWord } from "../component/text/state.tsx";
 import { duration, short } from "../format.ts";
 import type { Log } from "./conversation/log.ts";
@@ -34,9 +35,14 @@ const LogOf = ({ taskID, check }: { taskID: string; check: CheckState }) => {
   if (error !== null) return <Failure words={wordsOf(error)} />;
   if (isPending) return <Waiting lines={3} label="Loading the log" />;
   return data === "" ? (
-    <p className="text-soft">It wrote nothing.</p>
+    <p className="text-soft">No output</p>
   ) : (
-    <Lines text={data} label={`Log of ${check.name}`} />
+    <LogView
+      text={data}
+      label={`Log of ${check.name}`}
+      href={`/task/${taskID}/checks/${check.id}/log`}
+      failedAt={check.state === "passed" ? undefined : failingLineOf(data)}
+    />
   );
 };
 
