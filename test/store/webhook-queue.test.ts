@@ -122,6 +122,24 @@ const cases: { name: string; needs?: "beside"; run: (place: Place) => Promise<vo
     },
   },
   {
+    name: "what was put off before the clock was set back is due at the start; control: what was put off since waits",
+    async run({ store }) {
+      const task = await begin(store);
+      const [early, late] = [hook(), hook()];
+      for (const each of [early, late]) await store.webhooks.add(each, 9);
+      const [before, since] = [delivery(task, early.id), delivery(task, late.id)];
+      await store.webhooks.record([before, since], 1, 10);
+      await claim(store, 10);
+      const later = { state: "pending", dueAt: 8_000, status: 500 } as const;
+      expect(await store.webhooks.conclude(before.id, "here/1", verdict(later), 7_000)).toBe(true);
+      expect(await store.webhooks.conclude(since.id, "here/1", verdict(later), 900)).toBe(true);
+      expect(await claim(store, 1_000)).toEqual([]);
+      await store.webhooks.free("here/", 1_000);
+      expect((await claim(store, 1_000)).map(({ id }) => id)).toEqual([before.id]);
+      expect((await claim(store, 8_000)).map(({ id }) => id)).toContain(since.id);
+    },
+  },
+  {
     name: "a target has one in hand; a lease that ended, or was given back, is somebody else's",
     async run({ store }) {
       const task = await begin(store, "https://example.org/own?token=1");
