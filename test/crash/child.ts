@@ -1,12 +1,15 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { flushCompileCache } from "node:module";
+import { createClock } from "../../src/clock.ts";
+import type { Leak } from "./leak.ts";
 import { watchPoints } from "./whole/points.ts";
 
 /**
  * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
  * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
- * after a collection. After SIGHUP it keeps 8 KB of each Task that ends: the control of what looks for such.
+ * after a collection. After SIGHUP each Task that ends leaves what TEST_LEAK names, so large. At
+ * SIGALRM an hour passes by its clock.
  */
 // Before the service takes hold of the functions that are watched.
 const atPoints = await watchPoints(process.env["TEST_KILL_POINT"], process.env["TEST_POINTS"]);
@@ -17,17 +20,23 @@ const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);
 const killOn = process.env["TEST_KILL_ON"] ?? "";
 const [killType = "", killCount = "1"] = killOn.split(":");
 let seen = 0;
-const kept: number[][] = [];
-let keeps = false;
-process.on("SIGHUP", () => (keeps = true));
+let leak: (() => void) | undefined;
+const startToLeak = async (): Promise<void> => {
+  const { leakOf } = await import("./leak.ts");
+  const { TEST_LEAK: kinds = "heap", TEST_LEAK_KB: kB = "9", SERVICE_DATA_DIR: dataDir = "" } = process.env;
+  leak = leakOf(kinds.split(",") as Leak[], Number(kB), dataDir);
+};
+process.on("SIGHUP", () => void startToLeak());
+const clock = createClock();
+let skipped = 0;
+process.on("SIGALRM", () => (skipped += 3_600_000));
 const service = await createService(
   loadConfig({ port: 0 }),
   process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),
   (events) => {
     atPoints(Math.max(...events.map(({ position }) => position)));
     if (events.some(({ version }) => version === killAt)) process.kill(process.pid, "SIGKILL");
-    if (keeps && events.some(({ type }) => type === "task.settled"))
-      kept.push(Array.from({ length: 1000 }, Math.random));
+    for (const { type } of events) if (type === "task.settled") leak?.();
     if (killOn === "") return;
     seen += events.filter(({ type }) => type === killType).length;
     const there = /^\d+$/.test(killOn)
@@ -35,6 +44,7 @@ const service = await createService(
       : seen >= Number(killCount);
     if (there) process.kill(process.pid, "SIGKILL");
   },
+  () => new Date(clock().getTime() + skipped),
 );
 process.on("SIGTERM", () => void service.close().then(() => process.exit(0)));
 process.on("SIGUSR2", () => {
