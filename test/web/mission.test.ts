@@ -65,7 +65,7 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
     await page.getByRole("region", { name: "The Mission" }).getByText("2 Tasks, 0 running").waitFor();
     expect(await broken()).toEqual([]);
 
-    await page.getByLabel("Wake the Mission with more direction").fill("Is anything left?");
+    await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");
     await page.getByRole("button", { name: "Wake" }).click();
     await page.getByRole("log").getByText("Nothing is left to do.").first().waitFor();
 
@@ -79,7 +79,7 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
       .getByText("Completed, not verified", { exact: true })
       .waitFor();
     await page.getByRole("link", { name: "Its Mission" }).click();
-    await state("Done").or(state("Asleep")).first().waitFor();
+    await state("Done").or(state("Idle")).first().waitFor();
     expect(complaints).toEqual([]);
   });
 

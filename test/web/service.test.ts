@@ -82,9 +82,9 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
 
   test("a webhook is added, its secret shown once, tried, told, paused and deleted", async () => {
     await page.goto(`${service.url}/ui/webhooks`);
-    await page.getByText("Nobody is told yet").waitFor();
+    await page.getByText("No webhooks yet").waitFor();
     await page.getByLabel("Address").fill(receiver.url);
-    await page.getByLabel("What it is for").fill("Chat");
+    await page.getByLabel("Description").fill("Chat");
     await page.getByRole("button", { name: "Add webhook" }).click();
     await page.getByText(/^whsec_/).waitFor();
     const hooks = page.getByRole("list", { name: "Webhooks" });
@@ -97,7 +97,7 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     await client.task.create({ body: { request: "dead links", productPillar: "code" } });
     const latest = page.getByRole("region", { name: "Latest" });
     await latest.getByText("task.completed").waitFor();
-    await latest.getByText("Told", { exact: true }).first().waitFor();
+    await latest.getByText("Delivered", { exact: true }).first().waitFor();
     expect(await violations(page)).toEqual([]);
     await page.setViewportSize({ width: 360, height: 640 });
     expect(await page.evaluate<number>("document.querySelector('main').scrollWidth")).toBeLessThanOrEqual(360);
@@ -121,7 +121,7 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     await hooks.getByText("Paused", { exact: true }).waitFor();
     await hooks.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-    await page.getByText("Nobody is told yet").waitFor();
+    await page.getByText("No webhooks yet").waitFor();
     expect(complaints).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ import { isScreen } from "./page.ts";
 export const loginPath = "/login";
 export const logoutPath = "/logout";
 
-const style = `:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}
+const style = `:root{color-scheme:light dark;font:15px/1.5 ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif}
 body{margin:0;min-height:100vh;display:grid;place-items:center;background:light-dark(#faf9f7,#101114);color:light-dark(#1c2028,#f0f1f4)}
 form{box-sizing:border-box;width:min(360px,calc(100vw - 32px));padding:28px;border-radius:16px;border:1px solid light-dark(#e5e3df,#2c2f36);background:light-dark(#fff,#191b20)}
 h1{margin:0 0 20px;font-size:20px;display:flex;gap:10px;align-items:center}

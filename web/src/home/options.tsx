@@ -63,7 +63,7 @@ export const Options = ({
             value={choices.squad}
             onChange={({ target }) => onChoose({ squad: target.value })}
           >
-            <option value="">The configured one</option>
+            <option value="">Default</option>
             {(catalog?.squads ?? []).map(({ id: name, name: words }) => (
               <option key={name} value={name}>
                 {words}

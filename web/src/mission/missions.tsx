@@ -79,7 +79,7 @@ const Wake = ({ project }: { project: string }) => {
             checked={produce}
             onChange={({ target }) => setProduce(target.checked)}
           />
-          May have squads made for phases that no squad owns
+          Allow new squads for phases that no squad owns
         </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Begin Mission

@@ -233,7 +233,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
               label={
                 mission.agentStatus === "running"
                   ? "Give the Mission more direction"
-                  : "Wake the Mission with more direction"
+                  : "Send instructions to this Mission"
               }
               action={mission.agentStatus === "running" ? "Send" : "Wake"}
               items={log.items()}

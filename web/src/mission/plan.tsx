@@ -21,10 +21,10 @@ import { sharesOf } from "./state.ts";
 /** The plan: each phase with what it waits for, the squad that does it, and its Task. */
 
 const states: Record<MissionPhase["state"], { icon: LucideIcon; tone: string; words: string }> = {
-  waiting: { icon: CircleDashed, tone: "text-faint", words: "Waits for others" },
+  waiting: { icon: CircleDashed, tone: "text-faint", words: "Blocked by earlier phases" },
   ready: { icon: CircleDot, tone: "text-need", words: "Ready" },
   producing: { icon: Hammer, tone: "text-run", words: "Its squad is being made" },
-  running: { icon: LoaderCircle, tone: "text-run animate-turn", words: "Under way" },
+  running: { icon: LoaderCircle, tone: "text-run animate-turn", words: "In progress" },
   done: { icon: CircleCheck, tone: "text-done", words: "Done" },
   failed: { icon: CircleX, tone: "text-fail", words: "Failed" },
   cancelled: { icon: Ban, tone: "text-soft", words: "Cancelled" },
@@ -93,7 +93,7 @@ const Phase = ({
         <details className="group text-sm">
           <summary className="flex list-none items-center gap-1 text-xs text-faint hover:text-ink">
             <ChevronDown size={13} aria-hidden="true" className="transition-transform group-open:rotate-180" />
-            What it is to reach
+            Objective
           </summary>
           <p className="mt-1 whitespace-pre-wrap text-soft" dir="auto">
             {phase.objective}

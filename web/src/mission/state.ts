@@ -29,10 +29,10 @@ export const missionState = (
   const { status, agentStatus, pending = [], aborted = false, error, finished } = mission;
   if (pending.length > 0) return { state: "need", words: "Needs you" };
   if (agentStatus === "running") return { state: "run", words: "Thinking" };
-  if (status === "running") return { state: "run", words: "Tasks at work" };
+  if (status === "running") return { state: "run", words: "Tasks running" };
   if (aborted) return { state: "stop", words: "Aborted" };
   if (error !== undefined) return { state: "fail", words: "Stopped" };
   if (finished?.outcome === "done") return { state: "done", words: "Done" };
   if (finished?.outcome === "blocked") return { state: "need", words: "Blocked" };
-  return { state: "queue", words: "Asleep" };
+  return { state: "queue", words: "Idle" };
 };

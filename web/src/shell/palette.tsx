@@ -158,7 +158,7 @@ const Commands = ({ onClose }: { onClose: () => void }) => {
             </li>
           );
         })}
-        {found.length === 0 && <li className="px-3 py-6 text-center text-soft">Nothing of that name</li>}
+        {found.length === 0 && <li className="px-3 py-6 text-center text-soft">No results</li>}
       </ul>
     </div>
   );

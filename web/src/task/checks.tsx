@@ -200,7 +200,7 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
         </ul>
         {others.length > 0 && (
           <section aria-label="Kept files">
-            <h2 className="mb-2 text-sm font-semibold">Kept beside the result</h2>
+            <h2 className="mb-2 text-sm font-semibold">Artifacts</h2>
             <ul className="card divide-y divide-line">
               {others.map((artifact) => (
                 <li key={artifact.artifactID} className="px-4 py-2.5">

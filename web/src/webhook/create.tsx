@@ -67,7 +67,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
             />
           )}
         </Labelled>
-        <Labelled label="What it is for">
+        <Labelled label="Description">
           {(id) => (
             <input
               id={id}
@@ -82,7 +82,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
       </div>
       <details className="group">
         <summary className="list-none rounded text-sm text-soft hover:text-ink">
-          Told when{" "}
+          Notified when{" "}
           {left.size === 0
             ? "anything of these happens"
             : `${types.length - left.size} of ${types.length} things happen`}

@@ -12,8 +12,8 @@ import { count, duration, type State } from "../format.ts";
 type Delivery = NonNullable<Awaited<ReturnType<typeof client.webhook.deliveries>>["data"]>["deliveries"][number];
 
 const states: Record<Delivery["state"], { state: State; words: string }> = {
-  pending: { state: "queue", words: "To be told" },
-  delivered: { state: "done", words: "Told" },
+  pending: { state: "queue", words: "Pending" },
+  delivered: { state: "done", words: "Delivered" },
   dead: { state: "fail", words: "Not told" },
 };
 
@@ -88,7 +88,7 @@ export const Deliveries = ({ names }: { names: ReadonlyMap<string, string> }) =>
       {oldest !== undefined && (
         <section aria-label="Not told" className="flex flex-col gap-3">
           <div className="flex items-center justify-between gap-3">
-            <h2 className="font-semibold">Could not be told</h2>
+            <h2 className="font-semibold">Failed deliveries</h2>
             <button
               type="button"
               className="button"

@@ -134,7 +134,7 @@ export const Webhooks = () => {
       {data === undefined &&
         (error === null ? <Waiting lines={4} /> : <Failure words={wordsOf(error)} onRetry={() => void refetch()} />)}
       {data?.length === 0 && (
-        <Empty icon={Icon} title="Nobody is told yet">
+        <Empty icon={Icon} title="No webhooks yet">
           <p>
             <Inline text="Add an address above. A Task's own address, its `callbackURL`, needs no webhook." />
           </p>

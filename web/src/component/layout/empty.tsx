@@ -29,10 +29,10 @@ export const Empty = ({
 };
 
 export const Missing = () => (
-  <Empty first icon={CircleHelp} title="There is no such screen">
+  <Empty first icon={CircleHelp} title="Page not found">
     <p>The address may be of an older version.</p>
     <Link to="/" className="button">
-      To the Tasks
+      Back to Tasks
     </Link>
   </Empty>
 );
@@ -55,7 +55,7 @@ export const Gone = ({ what, words, onRetry }: { what: string; words: string; on
     <Failure words={words} onRetry={onRetry} />
     <p>
       <Link to="/" className="button">
-        To the Tasks
+        Back to Tasks
       </Link>
     </p>
   </div>
