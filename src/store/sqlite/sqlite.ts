@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { Kysely, sql, SqliteDialect } from "kysely";
+import { Kysely, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
@@ -26,6 +26,7 @@ import { removeInSteps } from "../sql/write.ts";
 import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
+import { patientDialect, setPatience } from "./busy.ts";
 import type { Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
@@ -56,7 +57,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     starting(file, () => openFile(file)),
     (opened) => void opened.close(),
   );
-  const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
+  const db = new Kysely<Tables>({ dialect: patientDialect(database) });
   await migrate(db, "sqlite", async (from) => {
     if (!inMemory) await copyBeside(database, { file, from, now: now(), log });
   }).catch((error: unknown) => {
@@ -75,6 +76,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     rows.markOpen();
     rows.freeAll(now());
     rows.commit();
+    setPatience(database, false);
   });
 
   const stateOf = (stream: StreamID): Fold | undefined => {

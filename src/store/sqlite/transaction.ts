@@ -1,4 +1,5 @@
 import type Database from "better-sqlite3";
+import type { CompiledQuery } from "kysely";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { type BatchMember, type Changes, isEmpty, noChanges, runMember, type StoredView } from "../batch/batch.ts";
@@ -6,6 +7,7 @@ import type { Space } from "../disk/disk.ts";
 import { DiskFull, isFull } from "../disk/full.ts";
 import type { Atomically } from "../sql/write.ts";
 import { unavailable } from "../unavailable.ts";
+import { isBusy, patienceMs, patiently, setPatience, stepMs } from "./busy.ts";
 import { isFatal } from "./file.ts";
 import type { prepareStatements } from "./statement.ts";
 
@@ -32,6 +34,9 @@ export const createTransactions = (options: {
   let failing: unknown;
   /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
   let broken: unknown;
+  /** While others write to the file: until when what waits is tried again. */
+  let patientUntil: number | undefined;
+  let closing = false;
 
   const submit = <T>(member: BatchMember<T>, urgent = false): Promise<T> =>
     new Promise<T>((resolve, reject) => {
@@ -74,6 +79,16 @@ export const createTransactions = (options: {
       for (const member of members) member.run(batch, at);
       if (!isEmpty(batch)) write(batch, at);
     } catch (error) {
+      if (isBusy(error) && !closing) {
+        patientUntil ??= performance.now() + patienceMs;
+        if (performance.now() < patientUntil) {
+          // In the order in which they came.
+          waiting = [...members, ...waiting];
+          setTimeout(flush, stepMs);
+          return;
+        }
+      }
+      patientUntil = undefined;
       failing = error;
       if (isFatal(error)) broken = error;
       log.error({ error: messageOf(error), members: members.length }, "a transaction failed; nothing of it was kept");
@@ -84,6 +99,7 @@ export const createTransactions = (options: {
       return;
     }
     failing = undefined;
+    patientUntil = undefined;
     applied(batch);
     for (const member of members) member.settle();
     told(batch);
@@ -108,7 +124,7 @@ export const createTransactions = (options: {
     }
   };
 
-  const atomically: Atomically = async (queries) => {
+  const run = (queries: readonly CompiledQuery[]): void => {
     if (closed || broken !== undefined) throw unavailable(broken ?? new Error("the store is closed"));
     if (space.isKept()) throw unavailable(new DiskFull());
     const prepared = new Map<string, Database.Statement>();
@@ -122,6 +138,13 @@ export const createTransactions = (options: {
       rows.commit();
     } catch (error) {
       if (database.inTransaction) rows.rollback();
+      throw error;
+    }
+  };
+  const atomically: Atomically = async (queries) => {
+    try {
+      await patiently(() => run(queries));
+    } catch (error) {
       throw unavailable(error);
     }
   };
@@ -162,6 +185,8 @@ export const createTransactions = (options: {
 
     /** Writes what waits, and refuses the rest. False: the last write failed, so the file needs a look. */
     close(): boolean {
+      closing = true;
+      setPatience(database, true);
       flush();
       closed = true;
       return broken === undefined && failing === undefined;

@@ -1,0 +1,50 @@
+import { setTimeout as wait } from "node:timers/promises";
+import Database from "better-sqlite3";
+import { type DatabaseConnection, SqliteDialect, SqliteDriver } from "kysely";
+
+/**
+ * Somebody else writes to the file: a backup, or a person with a shell of SQLite's. SQLite would wait for them within the
+ * call, and nothing else of the service would go on meanwhile. So it is told not to wait, and who writes tries again.
+ */
+
+export const patienceMs = 5000;
+export const stepMs = 20;
+
+export const isBusy = (error: unknown): boolean =>
+  error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
+
+/** From now on a write that others are in the way of fails at once; `inCall`: it waits within the call, as at first. */
+export const setPatience = (database: Database.Database, inCall: boolean): void => {
+  database.pragma(`busy_timeout = ${inCall ? patienceMs : 0}`);
+};
+
+/** The first try is within the call. Rejects with the last error once others were in the way for too long. */
+export const patiently = async <T>(work: () => T | Promise<T>): Promise<T> => {
+  const until = performance.now() + patienceMs;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > until) throw error;
+    }
+    await wait(stepMs);
+  }
+};
+
+/** Queries over a connection that does not wait by itself. */
+export const patientDialect = (database: Database.Database): SqliteDialect => {
+  const config = { database };
+  const dialect = new SqliteDialect(config);
+  dialect.createDriver = () => {
+    const driver = new SqliteDriver(config);
+    const acquire = driver.acquireConnection.bind(driver);
+    driver.acquireConnection = async () => patientConnection(await acquire());
+    return driver;
+  };
+  return dialect;
+};
+
+const patientConnection = (connection: DatabaseConnection): DatabaseConnection => ({
+  executeQuery: (query) => patiently(() => connection.executeQuery(query)),
+  streamQuery: (query, size) => connection.streamQuery(query, size),
+});
