@@ -4,21 +4,24 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type ServiceProcess, startProcess } from "../crash/process.ts";
 import { createTask, statusOf } from "../harness/double/hostile-text.ts";
+import { slopeOf } from "../harness/growth.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
+import { atRest } from "./soak/measure.ts";
 
 /** A service keeps nothing of a Task that has ended, once the newest thousand are known to its cache. */
 
 /** As many states of Tasks as the store's cache holds, and some. */
 const warm = 1_050;
-const measured = 500;
-const ofControl = 150;
-/** KB for each Task; what one leaves behind by mistake is its run, of 10 KB or more. */
-const most = 3;
+/** Rounds that are measured, and Tasks in each. */
+const rounds = 7;
+const size = 100;
+/** KB for each Task; what one leaves behind by mistake is its run, of 9 KB or more. */
+const most = 4;
 
 const fence = "```";
 
-test("memory does not grow with the Tasks that have ended; control: one that keeps 8 KB of each is found", {
-  timeout: 600_000,
+test("memory does not grow with the Tasks that have ended; control: one that keeps 9 KB of each is found", {
+  timeout: 900_000,
 }, async () => {
   using root = temporary("sortie-memory-");
   const config = join(root.path, "config.jsonc");
@@ -54,27 +57,25 @@ test("memory does not grow with the Tasks that have ended; control: one that kee
     };
     await Promise.all(Array.from({ length: 8 }, worker));
   };
-  const grownBy = async (count: number) => {
-    const before = await restingMB(service);
-    await play(count);
-    return ((await restingMB(service)) - before) * (1000 / count);
+  /** KB that each Task added, by what was in use at rest before and after each round. */
+  const keptOf = async (what: string): Promise<number> => {
+    const points: [tasks: number, kB: number][] = [[begun, await restingKB(service)]];
+    for (let round = 0; round < rounds; round += 1) {
+      await play(size);
+      points.push([begun, await restingKB(service)]);
+    }
+    const kept = slopeOf(points);
+    const all = points.map(([tasks, kB]) => `${tasks}: ${(kB / 1000).toFixed(2)}`).join(", ");
+    console.log(`memory, ${what}: ${kept.toFixed(2)} KB kept for each Task (MB after so many: ${all})`);
+    return kept;
   };
   await play(warm);
-  const kept = await grownBy(measured);
-  console.log(`memory: ${kept.toFixed(2)} KB kept for each of ${measured} Tasks after ${warm}`);
+  const kept = await keptOf("as it is");
   service.child.kill("SIGHUP");
-  const control = await grownBy(ofControl);
-  console.log(`memory, control: ${control.toFixed(2)} KB for each of ${ofControl}`);
+  await pause(500);
+  const control = await keptOf("control");
   expect(kept).toBeLessThan(most);
   expect(control).toBeGreaterThan(most);
 });
 
-/** Once worktrees are gone and connections have closed. */
-const restingMB = async (service: ServiceProcess): Promise<number> => {
-  let least = Number.POSITIVE_INFINITY;
-  for (let look = 0; look < 5; look += 1) {
-    await pause(1000);
-    least = Math.min(least, await service.heapMB());
-  }
-  return least;
-};
+const restingKB = async (service: ServiceProcess): Promise<number> => (await atRest(service)) * 1000;
