@@ -1,4 +1,8 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporary } from "./harness/project.ts";
 import { inThread, type Job, ThreadLimit } from "../src/thread.ts";
 import { paging } from "../src/tool/file/page.ts";
 
@@ -48,4 +52,26 @@ test("an error of a job, and a job that there is not, reject, and the thread ser
   await expect(inThread(none, "a")).rejects.toThrow("Expected a job of service/thread.ts, got none");
   await expect(inThread(paging, { ...short, bytes: null as never })).rejects.toThrow("null");
   expect((await inThread(paging, short)).ok).toBe(true);
+});
+
+test("without descriptors no thread starts, its job alone fails, and with them again the next has one", () => {
+  using folder = temporary();
+  const from = (path: string) => JSON.stringify(new URL(`../src/${path}`, import.meta.url).href);
+  const script = join(folder.path, "threads.mjs");
+  writeFileSync(
+    script,
+    `import { closeSync, openSync } from "node:fs";
+    import { inThread } from ${from("thread.ts")};
+    import { paging } from ${from("tool/file/page.ts")};
+    const page = () => inThread(paging, { path: "a.txt", bytes: Buffer.from("a\\n") }).then(() => "paged", ({ code }) => code);
+    const all = [];
+    try { for (;;) all.push(openSync("/dev/null")); } catch {}
+    const short = await Promise.all([page(), page(), page()]);
+    for (const fd of all) closeSync(fd);
+    console.log(JSON.stringify([short, await page()]));`,
+  );
+  const limited = ["-c", `ulimit -n 128; exec "$0" "$@"`, process.execPath, script];
+  const { stdout, stderr } = spawnSync("bash", limited, { encoding: "utf8" });
+  const none = "ERR_WORKER_INIT_FAILED";
+  expect(stdout, stderr).toBe(`${JSON.stringify([[none, none, none], "paged"])}\n`);
 });

@@ -146,6 +146,43 @@ describe("a Mission, killed after its events in turn", () => {
     expect(events.filter(({ data }) => String(data["output"]).includes("The service died while it ran"))).toEqual([]);
   });
 
+  test("six deaths, each with the same call under way, give up that call and no more: the Mission comes to rest", {
+    timeout: 180_000,
+  }, async () => {
+    using root = temporary("sortie-mission-deaths-");
+    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+    const env = { SERVICE_DATA_DIR: join(root.path, "data"), SERVICE_MODEL: "builtin/rules-1", HOME: root.path };
+    {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "tool.started:1" });
+      await wakeUp(service.url, project).catch(() => undefined);
+      await service.gone;
+    }
+    // Each holds back for twice as long as the one before; what dies while it holds back does not count.
+    for (let death = 0; death < 5; death += 1) {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "run.started:1" });
+      await service.gone;
+    }
+    const givenUp = async (url: string) =>
+      (await eventsOf(url, project, "m")).filter(
+        ({ type, data }) =>
+          type === "tool.finished" && String(data["output"]).includes("The service died while it ran"),
+      );
+    await using again = await startProcess(env);
+    const given = await until(
+      () => givenUp(again.url),
+      (events) => events.length > 0,
+      60_000,
+    );
+    expect(given).toHaveLength(1);
+    const { status } = await until(
+      () => missionOf(again.url, project, "m"),
+      ({ agentStatus, finished, error }) => agentStatus === "inactive" && (finished !== null || error !== undefined),
+      60_000,
+    );
+    expect(status).toBe("inactive");
+    expect(await givenUp(again.url)).toEqual(given);
+  });
+
   test("fifty wakes at once and a kill among them: one Mission, one session, before and after", {
     timeout: 60_000,
   }, async () => {

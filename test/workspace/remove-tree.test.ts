@@ -70,6 +70,33 @@ test("who gives up leaves the rest, which the next call removes", async () => {
   expect(existsSync(tree)).toBe(false);
 });
 
+test("what is mounted in it is not entered, and is named; control: once unmounted all goes", ({ skip }) => {
+  const spaces = ["-rm", process.execPath, "--input-type=module", "-e"];
+  if (spawnSync("unshare", [...spaces, ""]).status !== 0) return skip("needs user namespaces");
+  const tree = filled("tree", 3);
+  mkdirSync(join(tree, "theirs"));
+  const url = new URL("../../src/workspace/file/remove-tree.ts", import.meta.url).href;
+  const script = `
+    import { execFileSync } from "node:child_process";
+    import { existsSync, readdirSync, writeFileSync } from "node:fs";
+    import { removeTree } from ${JSON.stringify(url)};
+    const tree = ${JSON.stringify(tree)};
+    execFileSync("mount", ["-t", "tmpfs", "none", tree + "/theirs"]);
+    writeFileSync(tree + "/theirs/kept.txt", "");
+    const said = await removeTree(tree).then(() => "removed", (error) => error.message);
+    const left = [readdirSync(tree), readdirSync(tree + "/theirs")];
+    execFileSync("umount", [tree + "/theirs"]);
+    await removeTree(tree);
+    console.log(JSON.stringify({ said, left, there: existsSync(tree) }));`;
+  const { stdout, stderr } = spawnSync("unshare", [...spaces, script], { encoding: "utf8" });
+  expect(stdout, stderr).not.toBe("");
+  expect(JSON.parse(stdout)).toEqual({
+    said: "tree/theirs could not be removed (EBUSY)",
+    left: [["theirs"], ["kept.txt"]],
+    there: false,
+  });
+});
+
 test("folders without permissions go; control: they keep what is in them from plain removal", async () => {
   const tree = filled("tree", 1);
   const closed = [
