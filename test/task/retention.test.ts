@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import type { TaskState } from "../../src/domain/state/task.ts";
 import { silent } from "../../src/log.ts";
 import { createRetention } from "../../src/task/workspace/retention.ts";
 import { until } from "../harness/project.ts";
@@ -54,4 +55,35 @@ test("worktrees that could not be listed keep none from going later", async () =
     (removed) => removed.length > 0,
   );
   expect(world.removed).toEqual(["task_1"]);
+});
+
+test("a Task in place has no worktree that is kept; control: of one that has, it is said why", async () => {
+  const ended = (kind: string) => ({ lifecycle: "completed", settledAt: "2026-01-01T00:00:00Z", workspace: { kind } });
+  const said: unknown[] = [];
+  let judged = 0;
+  await using retention = createRetention({
+    store: { state: async (taskID) => ended(taskID === "task_1" ? "directory" : "worktree") as unknown as TaskState },
+    workspaces: {
+      listWorktrees: () => Promise.resolve([]),
+      isMarkedForRemoval: () => false,
+      unmarkForRemoval() {},
+      async retire(_, judge) {
+        await judge();
+        judged += 1;
+        return { removed: false, reason: "it is being read" };
+      },
+      remove: () => Promise.reject(new Error("not part of this test")),
+    },
+    retentionHours: 0,
+    log: { ...silent, warn: (fields) => said.push(fields) },
+    now: () => new Date(),
+  });
+  retention.settled("task_1");
+  retention.settled("task_2");
+  await until(
+    async () => judged,
+    (count) => count === 2,
+  );
+  await sleep(20);
+  expect(said).toEqual([{ taskID: "task_2", reason: "it is being read" }]);
 });

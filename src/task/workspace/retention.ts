@@ -39,7 +39,8 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     let wanted = false;
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
-      wanted = state !== undefined && isDue(state);
+      // In place there is none.
+      wanted = state?.workspace?.kind === "worktree" && isDue(state);
       return state !== undefined && wanted ? workOf(state) : undefined;
     });
     if (!retired.removed && wanted) keep(taskID, retired.reason);
