@@ -160,7 +160,8 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       () => rest(url, missionID),
       ({ pullRequest, error }) => pullRequest?.number !== first?.number || error !== undefined,
     );
-    expect(mission, mission.error).toMatchObject({ pullRequest: { number: 3, state: "open" } });
+    expect(mission, mission.error).toMatchObject({ pullRequest: { state: "open" } });
+    expect(mission.pullRequest?.number).toBeGreaterThan(first?.number ?? 0);
     expect(host.git("acme/again", "rev-list", "--count", `main..${mission.landingBranch}`)).toBe("1");
     expect(host.git("acme/again", "show", `${mission.landingBranch}:second.txt`)).toBe("first");
 
