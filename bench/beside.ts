@@ -1,7 +1,7 @@
 import { createCaller, type TaskOptions } from "./client.ts";
 import { type Bench, inTurns, pause } from "./figure.ts";
 import { restingMB } from "./memory.ts";
-import { type Listener, startService } from "./service.ts";
+import { type Listener, processorMs, startService } from "./service.ts";
 import { pace, pairOf, warm } from "./steps.ts";
 import { type Goal, median, type Row, rowOf } from "./table.ts";
 import { crowd } from "./throughput.ts";
@@ -25,17 +25,17 @@ export const beside = async (bench: Bench, checkout: string): Promise<Row[]> => 
     unit: string,
     rounds: number,
     goal: Goal,
-    measure: (url: string) => Promise<number>,
+    measure: (url: string, pid: number | undefined) => Promise<number>,
   ): Promise<void> => {
     // Each figure has services of its own: how many Tasks one has behind it costs something, too.
     await using own = await start("own");
     await using other = await start("other");
-    await measure(own.url);
-    await measure(other.url);
+    await measure(own.url, own.child.pid);
+    await measure(other.url, other.child.pid);
     const taken = await inTurns(
       quick ? 1 : rounds,
-      () => measure(other.url),
-      () => measure(own.url),
+      () => measure(other.url, other.child.pid),
+      () => measure(own.url, own.child.pid),
     );
     rows.push(rowOf(figure, unit, taken, { goal }));
   };
@@ -45,6 +45,13 @@ export const beside = async (bench: Bench, checkout: string): Promise<Row[]> => 
     await compare(`a step: ${tool}`, "ms", 7, noSlower, async (url) =>
       pace(await pairOf(bench, url, tool, steps).service(), warm, steps),
     );
+
+  for (const tool of ["shell", "read"])
+    await compare(`its processor time: ${tool}`, "ms", 7, noSlower, async (url, pid) => {
+      const before = processorMs(pid);
+      await pairOf(bench, url, tool, steps).service();
+      return (processorMs(pid) - before) / steps;
+    });
 
   const count = quick ? 10 : 60;
   const folderOf = (index: number) => bench.project(`folder-${index}`, "plain");

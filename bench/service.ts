@@ -106,3 +106,10 @@ export const residentMB = (pid: number | undefined): number => {
   const [, kB = "0"] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return (Number(kB) * 1024) / 1e6;
 };
+
+/** Processor time of a process so far, of all its threads; the kernel counts in steps of 10 ms. */
+export const processorMs = (pid: number | undefined): number => {
+  const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return 10 * (Number(fields[11]) + Number(fields[12]));
+};

@@ -32,10 +32,10 @@ export const releaseAfterStart = (): void => {
 
 /**
  * The collection leaves a megabyte for young objects, and bounded it would stay at that. It grows when more objects
- * survive than it holds: here once, to eight times as much, which takes memory only as far as it is used.
+ * survive than it holds: here once, to sixteen times as much, which takes memory only as far as it is used.
  */
 const regrow = (): void => {
-  setFlagsFromString("--semi-space-growth-factor=8");
+  setFlagsFromString("--semi-space-growth-factor=16");
   const kept: object[] = [];
   const before = youngBytes();
   for (let round = 0; round < 40 && youngBytes() === before; round += 1)
