@@ -10,7 +10,7 @@ export default defineConfig(({ mode }) => {
       // The tests start services, shells and Git: more of them at once only wait for each other.
       globalSetup: ["test/setup.ts"],
       // Every answer of the service is held against docs/openapi.json.
-      setupFiles: ["test/harness/answer/setup.ts"],
+      setupFiles: ["test/harness/usual-memory.ts", "test/harness/answer/setup.ts"],
       // By day a tenth of the slow tests.
       runner: "./test/harness/runner.ts",
       pool: "forks",

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { TestProject } from "vitest/node";
+import { leanMemory } from "./harness/lean-memory.ts";
 import { leftOut } from "./harness/runner.ts";
 import { endAtStandstill } from "./harness/standstill.ts";
 
@@ -15,7 +16,7 @@ export default function setup({ vitest }: TestProject): () => void {
   process.env["TEST_SKIPS"] = file;
   // Half of a start is compiling, and the tests start hundreds of processes.
   process.env["NODE_COMPILE_CACHE"] = join(folder, "compiled");
-  // What was freed goes back to the system: a spawn costs in proportion to the memory of who starts it.
+  // For the workers alone: test/harness/usual-memory.ts takes it away from what they start.
   for (const [name, value] of Object.entries(leanMemory)) process.env[name] = value;
   // A third of `git init` is copying fourteen samples of hooks, and the tests make hundreds of repositories.
   const template = join(folder, "template");
@@ -56,9 +57,6 @@ export default function setup({ vitest }: TestProject): () => void {
       );
   };
 }
-
-/** For glibc; others do not know these names. */
-const leanMemory = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072", MALLOC_MMAP_THRESHOLD_: "131072" };
 
 /** The whole suite by day: no file, test or change is named. */
 const isWholeDay = (): boolean =>

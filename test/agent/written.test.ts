@@ -39,3 +39,9 @@ test("arguments that are no JSON, or a path without end, break nothing", () => {
   ]);
   expect(toldOf("write", '}]"":,\n"', 1)).toEqual([]);
 });
+
+test("arguments that come whole are not read on the way; control: in pieces they are", () => {
+  const content = "line\n".repeat(20_000);
+  expect(toldOf("write", { path: "a.txt", content }, 1_000_000)).toEqual([]);
+  expect(toldOf("write", { path: "a.txt", content }, 60_000).at(-1)).toEqual(["Writing `a.txt`", 20_000]);
+});

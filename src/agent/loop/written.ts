@@ -11,13 +11,19 @@ const words: Readonly<Record<string, string>> = {
   edit: "Editing",
 };
 
-/** Reads JSON that may end anywhere. Tells the first `path`, and how many ends of lines its strings have. */
+const [quote, backslash, colon, comma, brace, bracket, letterN] = ['"', "\\", ":", ",", "{", "[", "n"].map(
+  (character) => character.charCodeAt(0),
+);
+
+/**
+ * Reads JSON that may end anywhere. Tells the first `path`, and how many ends of lines its strings have.
+ */
 export const createArgumentReader = () => {
   let lines = 0;
   let path: string | undefined;
   let within = false;
   let escaped = false;
-  /** The string that is being read, as it is written; undefined: it is of no interest. */
+  /** The string that is being read, as it is written, up to this piece; undefined: it is of no interest. */
   let text: string | undefined;
   let key = "";
   /** Whether the string before this place may be a key. */
@@ -31,28 +37,30 @@ export const createArgumentReader = () => {
   };
 
   const take = (piece: string): void => {
-    for (const character of piece) {
+    let from = 0;
+    const keep = (to: number): void => {
+      if (text === undefined) return;
+      text = text.length + to - from > longestPath ? undefined : text + piece.slice(from, to);
+    };
+    for (let at = 0; at < piece.length; at += 1) {
+      const code = piece.charCodeAt(at);
       if (!within) {
-        if (character === '"') {
+        if (code === quote) {
           within = true;
           text = "";
-        } else if (character === ":") key = named ?? "";
-        else if (character === "," || character === "{" || character === "[") key = "";
-        continue;
-      }
-      if (escaped) {
+          from = at + 1;
+        } else if (code === colon) key = named ?? "";
+        else if (code === comma || code === brace || code === bracket) key = "";
+      } else if (escaped) {
         escaped = false;
-        if (character === "n") lines += 1;
-        if (text !== undefined) text += character;
-      } else if (character === '"') {
+        if (code === letterN) lines += 1;
+      } else if (code === backslash) escaped = true;
+      else if (code === quote) {
+        keep(at);
         close();
-        continue;
-      } else {
-        escaped = character === "\\";
-        if (text !== undefined) text += character;
       }
-      if (text !== undefined && text.length > longestPath) text = undefined;
     }
+    if (within) keep(piece.length);
   };
 
   return { take, path: () => path, lines: () => lines };
@@ -66,12 +74,18 @@ const decoded = (text: string): string | undefined => {
   }
 };
 
+/** Characters. Where more come at once there is nothing to wait for, and reading them would hold up the service. */
+const longestPiece = 64 * 1024;
+
 /** `tell` is called when there is another line. */
 export const createWritten = (tell: (text: string, lines: number) => void) => {
-  const calls = new Map<string, ReturnType<typeof createArgumentReader>>();
+  /** undefined: nothing more is told of it. */
+  const calls = new Map<string, ReturnType<typeof createArgumentReader> | undefined>();
   return ({ id, tool }: { id: string; tool: string }, delta: string): void => {
-    const reader = calls.get(id) ?? createArgumentReader();
-    calls.set(id, reader);
+    if (!calls.has(id)) calls.set(id, createArgumentReader());
+    if (delta.length > longestPiece) calls.set(id, undefined);
+    const reader = calls.get(id);
+    if (reader === undefined) return;
     const before = reader.lines();
     reader.take(delta);
     const lines = reader.lines();
