@@ -49,6 +49,7 @@ const figuresFor = async (
         pullRequest: { labels: [], draft: false },
         fetchSeconds: 600,
         mirrorBytes: 1e10,
+        mirrorDays: 90,
       },
       env: { HOST_TOKEN: token },
       tracker: processes.track("service"),

@@ -26,7 +26,7 @@ const kept: Record<string, Record<string, string>> = {
   none: { first: "first" },
   little: Object.fromEntries(
     [
-      "tasks board task changes checks visual topology events asks",
+      "tasks board task result changes checks visual topology events asks",
       "missions mission squads squad models usage webhooks doctor palette help doc",
     ]
       .flatMap((names) => names.split(" "))

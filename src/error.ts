@@ -16,6 +16,7 @@ export const statusOf = {
   origin_not_allowed: 403,
   host_not_allowed: 403,
   directory_not_allowed: 403,
+  key_not_allowed: 403,
   task_not_found: 404,
   mission_not_found: 404,
   squad_not_found: 404,
@@ -33,6 +34,7 @@ export const statusOf = {
   task_active: 409,
   task_busy: 409,
   not_revertible: 409,
+  budget_reached: 409,
   ask_closed: 409,
   session_ended: 409,
   idempotency_key_reused: 409,
@@ -40,6 +42,8 @@ export const statusOf = {
   directory_mismatch: 409,
   squad_changed: 409,
   webhook_limit: 409,
+  provider_not_fixed: 409,
+  config_not_writable: 409,
   events_expired: 410,
   body_too_large: 413,
   attachment_too_large: 413,
@@ -60,6 +64,7 @@ export const statusOf = {
   draining: 503,
   store_unavailable: 503,
   disk_low: 503,
+  node_away: 503,
 } as const;
 
 export type ErrorCode = keyof typeof statusOf;

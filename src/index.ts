@@ -3,4 +3,5 @@ import "./disposable.ts";
 export { createServiceClient, type ClientOptions, type ServiceClient, type StreamFrame } from "./client/client.ts";
 export { type Config, type Flags, loadConfig } from "./config/config.ts";
 export { createLog, type Log, silent } from "./log.ts";
-export { createService, type Service, version } from "./service/service.ts";
+export { createService, type Service } from "./service/service.ts";
+export { version } from "./package-root.ts";

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,6 +11,9 @@ const rootAbove = (folder: string): string =>
 
 /** Absolute path of the folder with the package's `package.json`. */
 export const packageRoot: string = rootAbove(dirname(self));
+
+/** As the package's `package.json` says. */
+export const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
 
 /** The file of a module that is started as a separate process. `name`: its path below `src`, without extension. */
 export const entryPoint = (name: string): string => {

@@ -22,7 +22,7 @@ const others: Record<string, readonly string[]> = {
   client: ["protocol"],
   web: ["protocol", "client"],
   cli: ["disposable", "error", "shell-quote", "package-root", "protocol", "client"],
-  index: ["disposable", "error", "log", "protocol", "client", "config", "service"],
+  index: ["disposable", "package-root", "error", "log", "protocol", "client", "config", "service"],
 };
 
 /** Rooms and files of the command line that may do more than the rest of it. */
@@ -47,7 +47,7 @@ const orders: Record<string, string> = {
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
-    "webhook-queue store disk unavailable outage lock claimed-stream redacted-store check-result blob feed sql batch sqlite postgres open",
+    "webhook-queue node store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
   process: "plain-text seccomp sandbox process runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
@@ -57,19 +57,19 @@ const orders: Record<string, string> = {
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
-  repository: "repository address place credential remote-git forge mirror service",
-  "repository/forge": "forge call place propose github gitlab gitea open",
-  task: "tasks run wake-mission directory usual query workspace operation service session step worker",
+  repository: "words repository address place credential forge token remote-git mirror unused service sweep",
+  "repository/forge": "forge call octokit app place propose github gitlab gitea open",
+  task: "tasks run wake-mission reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run repository wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
-  forge: "event signature github gitlab gitea settings reply intake listen",
+  forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
-  config: "file config caller",
-  service: "machine secret thread forge service",
-  cli: "terminal connection resolve-id context verify task mission webhook squad model heap systemd serve demo doctor completion main",
+  config: "file edit config caller",
+  service: "machine secret thread forge config-check health model-key place nodes service",
+  cli: "terminal connection resolve-id context verify task mission webhook squad node model heap systemd serve demo doctor completion main",
   "web/src":
-    "place api format settings search title live component project home shell task mission squad webhook service router main",
+    "place api format settings search title live component project model home shell task mission squad webhook service router main",
 };
 
 /** A fifteenth file in one folder is a story that wants a room of its own. */

@@ -209,13 +209,17 @@ export const little = async (): Promise<World> => {
       path: `/${here}`,
       before: async (page) => {
         await page.keyboard.press("Control+k");
-        await page.keyboard.type("amount");
+        await page.getByRole("combobox", { name: "Go to a screen" }).fill("amount");
+        await page.getByRole("listbox", { name: "Results" }).getByText("amounts").first().waitFor();
       },
     },
     {
       name: "help",
       path: `/${here}`,
-      before: async (page) => page.keyboard.press("?"),
+      before: async (page) => {
+        await page.keyboard.press("?");
+        await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+      },
     },
     {
       name: "menu",

@@ -18,8 +18,8 @@ export const none = async (): Promise<World> => {
         name: "composer",
         path: `/${here}`,
         before: async (page) => {
-          await page.getByRole("button", { name: "Options" }).click();
           await page.getByLabel("What should be done").fill("Find out why a sum of cents drifts, and mend it.");
+          await page.getByRole("button", { name: "Options" }).click();
           await page.getByRole("button", { name: "Start Task" }).focus();
         },
       },

@@ -1,9 +1,7 @@
 import "../disposable.ts";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../error.ts";
-import { packageRoot } from "../package-root.ts";
+import { version } from "../package-root.ts";
 import type { Target } from "./connection.ts";
 import { addMissionCommands } from "./mission/command.ts";
 import { collect, parseAmount, parseCount } from "./context.ts";
@@ -26,9 +24,6 @@ A service with a password wants SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USER
 Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
 6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
 
-const version = (): string =>
-  (JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string }).version;
-
 const wholeNumber = (min: number, max: number) => (text: string) => {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < min || value > max)
@@ -48,7 +43,7 @@ const loadCaller = async () => (await import("../config/caller.ts")).loadCaller(
 export const createProgram = (finish: (code: number) => void): Command => {
   const program = new Command("sortie")
     .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
-    .version(version(), "-v, --version")
+    .version(version, "-v, --version")
     .addHelpText("after", codes)
     .showHelpAfterError("Try `sortie --help`.")
     .exitOverride();
@@ -72,10 +67,12 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .command("demo")
     .description("show one Task from request to ZIP, on a small project in a temporary folder")
     .option("--mission", "a Mission instead: a list of three, one after the others, one with a squad made for it")
-    .action(async ({ mission }: { mission?: true }) => {
+    .option("--team", "an issue to a merged pull request instead: a Git host, a forge's events, a review")
+    .action(async ({ mission, team }: { mission?: true; team?: true }) => {
       const caller = await loadCaller();
       const screen = createScreen(process.stdout, caller.plain);
-      if (mission) finish(await (await import("./demo/mission.ts")).demoMission(caller, screen));
+      if (team) finish(await (await import("./demo/team.ts")).demoTeam(caller, screen));
+      else if (mission) finish(await (await import("./demo/mission.ts")).demoMission(caller, screen));
       else finish(await (await import("./demo/task.ts")).demo(caller, screen));
     });
 
@@ -230,6 +227,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code")),
   ).action(async (phase: string, options: Shared & { pillar: "code" | "work" }) =>
     finish(await (await squads()).recommend(phase, options, await context(options))),
+  );
+
+  speaking(program.command("nodes").description("the services that share the database, and how they are")).action(
+    async (options: Shared) => finish(await (await import("./node.ts")).nodes(await context(options))),
   );
 
   program

@@ -1,16 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { dirname } from "node:path";
-import { applyEdits, type JSONPath, modify } from "jsonc-parser";
+import { editConfig, type Edit } from "../config/edit.ts";
 import { type Config, type Flags, loadConfig } from "../config/config.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { silent } from "../log.ts";
@@ -110,7 +98,7 @@ export const useModel = async (
 ): Promise<number> => {
   const config = loadConfig(flags);
   const [id = "", ...rest] = ref.split("/");
-  const edits: [JSONPath, unknown][] = [[["model"], ref]];
+  const edits: Edit[] = [[["model"], ref]];
   const known = registryOf(config).list();
   if (ref !== "none" && !known.some((provider) => provider.id === id) && servers.some((server) => server.id === id)) {
     const server = (await detect()).find((candidate) => candidate.id === id);
@@ -123,16 +111,12 @@ export const useModel = async (
     edits.push([["providers", id], { kind: "openai-compatible", baseURL: server.baseURL, models: [model] }]);
   } else if (ref !== "none") resolve(registryOf(config), ref);
 
-  const before = existsSync(config.configPath) ? readFileSync(config.configPath, "utf8") : "";
-  const text = edits.reduce(
-    (whole, [path, value]) =>
-      applyEdits(
-        whole,
-        modify(whole, path, value, { formattingOptions: { insertSpaces: true, tabSize: 2, eol: "\n" } }),
-      ),
-    before.trim() === "" ? "{}\n" : before,
-  );
-  replaceFile(config.configPath, text, (path) => loadConfig({ ...flags, config: path }));
+  try {
+    const check = (path: string) => void loadConfig({ ...flags, config: path });
+    editConfig(config.configPath, edits, check, { secret: false });
+  } catch (error) {
+    throw new Exit(exit.failed, `${config.configPath} was not changed: ${messageOf(error)}`);
+  }
   const now = loadConfig(flags);
   const overruled = now.model !== undefined && now.model.source !== now.configPath ? now.model : undefined;
   if (emit !== undefined)
@@ -148,22 +132,6 @@ export const useModel = async (
       screen.say(screen.colors.yellow(`${overruled.source} says ${overruled.ref} and wins over the file. Unset it.`));
   }
   return exit.completed;
-};
-
-/** Replaces the file atomically, and only with content that a start accepts. A symbolic link stays a link. */
-const replaceFile = (path: string, text: string, check: (path: string) => void): void => {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const file = existsSync(path) ? realpathSync(path) : path;
-  const draft = `${file}.draft`;
-  try {
-    writeFileSync(draft, text, { mode: 0o600 });
-    if (existsSync(file)) chmodSync(draft, statSync(file).mode & 0o777);
-    check(draft);
-    renameSync(draft, file);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw new Exit(exit.failed, `${path} was not changed: ${messageOf(error)}`);
-  }
 };
 
 /** Makes one real call to the model. */

@@ -279,8 +279,10 @@ export const createServiceClient = (options: ClientOptions) => {
     service: {
       overview: service.overview.bind(service),
       health: service.health.bind(service),
+      nodes: service.nodes.bind(service),
       models: service.models.bind(service),
       testModel: service.testModel.bind(service),
+      setKey: service.setKey.bind(service),
     },
   };
 };

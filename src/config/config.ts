@@ -35,6 +35,10 @@ export type Config = {
   /** The configuration file, whether it exists or not. */
   configPath: string;
   databaseURL: string | undefined;
+  /** Where blobs are kept; undefined: see `store/open.ts`. */
+  blobs: "folder" | "database" | undefined;
+  /** The name of this service among several of one database; undefined: it has its database alone. */
+  node: string | undefined;
   /** The folder that the service was started in; it is offered as a project if it is one. */
   startedIn: string | undefined;
   username: string;
@@ -88,6 +92,7 @@ export type Config = {
     pullRequest: { labels: string[]; draft: boolean };
     fetchSeconds: number;
     mirrorBytes: number;
+    mirrorDays: number;
     /** Whose events make Tasks; validated in forge/settings.ts. */
     events: ({ [K in Exclude<keyof RepositoryEvents, "page">]-?: NonNullable<RepositoryEvents[K]> } & Pick<
       RepositoryEvents,
@@ -226,6 +231,20 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (production !== undefined && production !== "0" && production !== "1")
     throw bad(`Expected SERVICE_ALLOW_SQUAD_PRODUCTION to be 1 or 0, got "${production}".`);
 
+  const blobs = env["SERVICE_BLOBS"];
+  if (blobs !== undefined && blobs !== "folder" && blobs !== "database")
+    throw bad(`Expected SERVICE_BLOBS to be folder or database, got "${blobs}".`);
+  if (blobs === "database" && env["SERVICE_DATABASE_URL"] === undefined)
+    throw bad("SERVICE_BLOBS=database needs SERVICE_DATABASE_URL. Set it, or SERVICE_BLOBS=folder.");
+
+  const node = env["SERVICE_NODE"];
+  if (node !== undefined && !/^[a-z0-9][a-z0-9._-]{0,62}$/.test(node))
+    throw bad(`Expected SERVICE_NODE to be a name of a-z, 0-9, ".", "_" and "-", at most 63 of them, got "${node}".`);
+  if (node !== undefined && env["SERVICE_DATABASE_URL"] === undefined)
+    throw bad(
+      "SERVICE_NODE is for several services of one PostgreSQL database. Set SERVICE_DATABASE_URL, too, or unset it.",
+    );
+
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
     host,
@@ -234,6 +253,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     dataDir,
     configPath,
     databaseURL: env["SERVICE_DATABASE_URL"],
+    blobs,
+    node,
     startedIn: flags.startedIn,
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",
     password,
@@ -278,6 +299,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       },
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,
+      mirrorDays: file.repositories?.mirrorDays ?? 90,
       events: (file.repositories?.events ?? []).map((entry) => ({
         ...entry,
         label: entry.label ?? "sortie",

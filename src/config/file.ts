@@ -67,6 +67,16 @@ const repositoryCredential = z.union([
     forge: z.enum(["github", "gitlab", "gitea"]).optional().describe("What the host runs; Forgejo is gitea"),
     api: z.string().min(1).max(500).optional().describe("Address of its interface, where it is not the usual one"),
   }),
+  z.strictObject({
+    match: z.string().min(1).max(500),
+    app: z
+      .strictObject({
+        id: z.union([z.string().regex(/^[\w.-]{1,100}$/, "expected the id of an app"), z.number().int().positive()]),
+        key: z.string().min(1).max(4096).describe("Its private key, env:NAME or file:/PATH"),
+      })
+      .describe("A GitHub App that is installed there"),
+    api: z.string().min(1).max(500).optional().describe("Address of its interface, where it is not the usual one"),
+  }),
   z.strictObject({ match: z.string().min(1).max(500), sshKey: z.string().min(1), knownHosts: z.string().min(1) }),
 ]);
 
@@ -154,6 +164,7 @@ export const configFile = z.strictObject({
       events: z.array(repositoryEvents).max(100).optional(),
       fetchSeconds: z.number().int().min(1).max(86_400).optional(),
       mirrorBytes: z.number().int().min(1).optional(),
+      mirrorDays: z.number().int().min(0).max(36_500).optional(),
     })
     .optional(),
   /** Path of Chromium, for visual checks and captures; default: the first one on PATH. */

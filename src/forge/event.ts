@@ -5,8 +5,8 @@ export type ForgeEvent = {
   repository: string;
   /** When it happened, in milliseconds. */
   at: number;
-} /** `by` set a label of this name. */ & (
-  | { kind: "labelled"; by: string; label: string; issue: Issue }
+} & (
+  | { kind: "labelled"; by: string; labels: readonly string[]; issue: Issue }
   | { kind: "comment"; by: string; text: string; issue: Issue }
   /** On the pull request of `branch`; `review`: of its lines or of the whole, not of the talk below it. */
   | { kind: "remark"; review: boolean; by: string; text: string; number: number; branch: string; url: string }

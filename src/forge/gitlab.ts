@@ -7,7 +7,10 @@ import { nothing, type Read } from "./event.ts";
 const time = z.string().transform((text) => Date.parse(text.replace(/ UTC$/, "Z").replace(" ", "T")) || 0);
 const project = z.object({ git_http_url: z.string() });
 const user = z.object({ id: z.number().optional(), username: z.string() });
-const label = z.object({ title: z.string() });
+const labels = z
+  .array(z.object({ title: z.string() }))
+  .nullable()
+  .transform((all) => all ?? []);
 const words = z
   .string()
   .nullish()
@@ -25,8 +28,8 @@ const issueChanged = z.object({
     updated_at: time,
     action: z.string().optional(),
   }),
-  labels: z.array(label).optional(),
-  changes: z.object({ labels: z.object({ previous: z.array(label), current: z.array(label) }).optional() }).optional(),
+  labels: labels.optional(),
+  changes: z.object({ labels: z.object({ previous: labels, current: labels }).optional() }).optional(),
 });
 const noted = z.object({
   user,
@@ -88,7 +91,7 @@ export const readGitLab: Read = (name, body) => {
       const author = by === data.user.id ? data.user.username : null;
       const issue = { number, title, text, author, url };
       const { git_http_url: repository } = data.project;
-      return { kind: "labelled", repository, at, by: data.user.username, label: came.join("\n"), issue };
+      return { kind: "labelled", repository, at, by: data.user.username, labels: came, issue };
     }
     case "Note Hook": {
       const { data } = noted.safeParse(body);

@@ -31,6 +31,8 @@ export type IntakeDeps = {
 export type Taken = { taskID: string; repeated: boolean } | { ignored: string };
 
 const source = "forge";
+/** Of messages about failed checks, by which they are counted. */
+const checksSource = "forge-checks";
 const longestAskMs = 20_000;
 const hourMs = 3_600_000;
 /** Idempotency keys are kept for longer. */
@@ -80,9 +82,13 @@ export const createIntake = (deps: IntakeDeps) => {
     return own && state.pushed?.ref === `refs/heads/${branch}` ? state : undefined;
   };
 
-  const tell = async (state: TaskState, text: string, once: IdempotencyKey): Promise<Taken> => {
-    const { replayed } = await tasks.message(state.directory, state.taskID, { source, text, onBusy: "auto" }, once);
-    return { taskID: state.taskID, repeated: replayed };
+  const tell = async (
+    { directory, taskID }: TaskState,
+    said: { source: string; text: string },
+    once: IdempotencyKey,
+  ): Promise<Taken> => {
+    const { replayed } = await tasks.message(directory, taskID, { ...said, onBusy: "auto" }, once);
+    return { taskID, repeated: replayed };
   };
 
   /** `kind` and `entry`: of the secret that the event was signed with. Rejects with a `ServiceError`. */
@@ -96,7 +102,7 @@ export const createIntake = (deps: IntakeDeps) => {
     switch (event.kind) {
       case "labelled": {
         const { issue, by } = event;
-        if (!event.label.split("\n").includes(entry.label)) return { ignored: "another label" };
+        if (!event.labels.includes(entry.label)) return { ignored: "another label" };
         if (!may(by)) return stranger(by);
         if (!may(issue.author)) return stranger(issue.author);
         return begin(
@@ -128,7 +134,7 @@ export const createIntake = (deps: IntakeDeps) => {
         if (state === undefined) return { ignored: "no pull request of a Task" };
         if (!may(by)) return stranger(by);
         const said = markForeign(`review of pull request ${number} by ${by}`, text);
-        return tell(state, `A review of your pull request says what to change:\n\n${said}`, once);
+        return tell(state, { source, text: `A review of your pull request says what to change:\n\n${said}` }, once);
       }
       case "ended": {
         // What became of it the forge is asked, with the token.
@@ -140,24 +146,20 @@ export const createIntake = (deps: IntakeDeps) => {
       case "failed": {
         const state = await taskOf(event.repository, event.branch);
         if (state?.pushed?.commit !== event.commit) return { ignored: "no commit that a Task pushed last" };
+        // Several suites of one commit may fail at once.
+        using _alone = await alone(state.taskID, new AbortController().signal);
         const heard = await store.read(state.taskID, { types: ["message.received"], limit: 1000 });
         const rounds = heard.filter(
-          ({ type, data }) =>
-            type === "message.received" && typeof data.text === "string" && data.text.startsWith(failedWords),
+          ({ type, data }) => type === "message.received" && data.source === checksSource,
         ).length;
         if (rounds >= entry.checkRounds) return { ignored: `failed checks went back ${rounds} times already` };
         const name = event.name.replaceAll(/[^\w .:/-]/g, " ").slice(0, 100);
-        return tell(
-          state,
-          `${failedWords} (${name}). What they run is in the repository's own settings for them.`,
-          once,
-        );
+        const text = `The checks of the repository's own host failed on what you pushed (${name}). What they run is in the repository's own settings for them.`;
+        return await tell(state, { source: checksSource, text }, once);
       }
     }
   };
 };
-
-const failedWords = "The checks of the repository's own host failed on what you pushed";
 
 const mentions = (text: string, mention: string): boolean =>
   text.trimStart().toLowerCase().startsWith(mention.toLowerCase()) &&

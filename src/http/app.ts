@@ -5,7 +5,8 @@ import type { Limits } from "../protocol/limit.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
-import type { ModelTrial } from "../protocol/service.ts";
+import type { ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
+import type { Node } from "../store/node.ts";
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
@@ -14,6 +15,7 @@ import type { Auth } from "./guard/auth.ts";
 import { createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
+import { refuseOthers } from "./guard/own-page.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
 import type { PlaceOf } from "./request/directory.ts";
 import { createRunOnce, type RealPath, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
@@ -62,15 +64,22 @@ export type AppDeps = {
   limits: Limits;
   routes: Routes;
   auth: Auth;
+  /** The file of the log-outs; undefined: they are kept in memory. */
+  endedSessions?: string | undefined;
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
   /** The service listens on this machine only, so there are no rate limits but that of failed log-ins. */
   loopback: boolean;
   health(): Health | Promise<Health>;
+  /** The services that share the database. */
+  nodes(): Promise<{ self: string | null; nodes: Node[] }>;
   models(): Models | Promise<Models>;
   testModel(ref: string | undefined): Promise<ModelTrial>;
+  setKey(given: ModelKey): ModelKeySet;
   /** The folder that the service was started in, if it is a project. */
   startedIn(): Promise<string | undefined>;
+  /** Whose directory it is, where the service keeps it for a repository by address. */
+  repositoryOf(directory: string): { url: string; ref: string | null } | null;
   metrics(): Promise<string>;
   /** The service is stopping: everything but /health is refused with 503. */
   draining(): boolean;
@@ -216,7 +225,13 @@ export const createApp = (deps: AppDeps): App => {
     password: deps.auth.password !== undefined,
     isPage: (path) => isScreen(path) || documents.has(path),
   };
-  const door = createDoor({ auth: deps.auth, logins, now, isPage: (path) => policy.isPage(path) });
+  const door = createDoor({
+    auth: deps.auth,
+    logins,
+    now,
+    endedSessions: deps.endedSessions,
+    isPage: (path) => policy.isPage(path),
+  });
 
   const enter = (incoming: IncomingMessage, entry: RequestContext): "preflight" | Stopped | undefined => {
     const { cors, preflight } = guard(incoming, policy);
@@ -282,9 +297,14 @@ const createHandlers = (
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
     ...createProjectHandlers(deps),
     "event.stream": (call) => streams.ofAll(call),
+    "service.nodes": async ({ entry }) => json(entry, 200, await deps.nodes()),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
     "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),
+    "service.setKey": ({ entry, body, once, incoming }) => {
+      refuseOthers(incoming, deps.auth.password !== undefined);
+      return answered(entry, once, () => Promise.resolve(deps.setKey(body)));
+    },
     "service.metrics": async ({ entry }) =>
       answer(entry, 200, await deps.metrics(), "text/plain; version=0.0.4; charset=utf-8"),
     "service.openapi": async ({ entry, incoming }) => {

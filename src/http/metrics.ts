@@ -15,6 +15,8 @@ type Gauges = {
   diskFree: () => number;
   diskPause: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
+  /** None where the service has its database alone. */
+  nodes: () => Promise<readonly { name: string; state: "up" | "stopped" | "lost" }[]>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
 
@@ -122,6 +124,19 @@ export const createMetrics = (gauges: Gauges) => {
       });
     states("sortie_webhooks", "Webhooks", ["enabled", "paused", "disabled"]);
     states("sortie_webhook_deliveries", "What is still to be told, and what could not be", ["pending", "dead"]);
+    registry.registerMetric(
+      new Gauge({
+        name: "sortie_nodes",
+        help: "Services that share the database, those of the last day",
+        labelNames: ["state"],
+        registers: [],
+        async collect() {
+          const nodes = await gauges.nodes();
+          for (const state of ["up", "stopped", "lost"] as const)
+            this.set({ state }, nodes.filter((node) => node.state === state).length);
+        },
+      }),
+    );
     gauge("sortie_slots_free", "Free slots for tools, checks and landings", gauges.slotsFree);
     gauge("sortie_disk_free_bytes", "Free space on the disk of the data folder", gauges.diskFree);
     gauge("sortie_disk_pause", "1 while all Tasks pause for lack of space on that disk", gauges.diskPause);

@@ -1,5 +1,6 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
+import { nextStep } from "../domain/mission/next.ts";
 import { answer, asksClosedBy } from "../domain/session/ask.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
@@ -7,6 +8,7 @@ import { messageOf, ServiceError } from "../error.ts";
 import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
+import { mustBeHere } from "../store/node.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
 import { soFarOf, withSoFar } from "../task/query/so-far.ts";
 import { messagesIn } from "../task/query/message.ts";
@@ -118,8 +120,10 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     },
 
     async update(directory, missionID, patch) {
-      await change(directory, missionID, undefined, ({ sessionID }) => ({
-        events: [{ type: "mission.updated", data: { sessionID, ...patch } }],
+      await change(directory, missionID, undefined, (state) => ({
+        events: [{ type: "mission.updated", data: { sessionID: state.sessionID, ...patch } }],
+        // One that stood still before that was told tells it now.
+        wakes: nextStep(state).kind === "tell",
         body: {},
       }));
       const state = await stateOf(directory, missionID);
@@ -201,6 +205,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async archive(directory, missionID, signal) {
       const state = await stateOf(directory, missionID);
+      await mustBeHere(store.nodes, state.sessionID);
       // Without places in the queue, which change from moment to moment and would make every archive different.
       return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },
@@ -208,8 +213,11 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 };
 
 const statsOf = (tasks: readonly TaskSummary[]): Counts => {
-  const stats = { active: 0, completed: 0, failed: 0, cancelled: 0 };
-  for (const { lifecycleStatus } of tasks) stats[lifecycleStatus] += 1;
+  const stats = { active: 0, completed: 0, failed: 0, cancelled: 0, asking: 0 };
+  for (const { lifecycleStatus, pendingCount } of tasks) {
+    stats[lifecycleStatus] += 1;
+    if (lifecycleStatus === "active" && pendingCount > 0) stats.asking += 1;
+  }
   return stats;
 };
 

@@ -57,6 +57,8 @@ export interface Registry {
   /** Of the providers called so far. */
   breakers(): [provider: string, state: BreakerState][];
   list(): ListedProvider[];
+  /** The provider's key from now on, and the model of Tasks that name none. Calls under way go on as they are. */
+  setKey(id: KnownKind, apiKey: string, active?: { ref: string; source: string }): void;
 }
 
 export type RegistryOptions = {
@@ -91,7 +93,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   for (const [id, entry] of Object.entries(options.providers))
     if (!providers.has(id)) providers.set(id, connect(id, entry, options.env));
 
-  const active = chosen(options, providers);
+  let active = chosen(options, providers);
   const { limits = defaultLimits } = options;
   const failover = standIns(options, providers);
   if (active.ref !== "none") options.log.info({ model: active.ref, source: active.source }, "model in use");
@@ -179,6 +181,15 @@ export const createRegistry = (options: RegistryOptions): Registry => {
         if (takes.tools && breakerOf(provider.id).state().state !== "open") return find(candidate).ref;
       }
       return undefined;
+    },
+    setKey(id, apiKey, next) {
+      providers.set(id, connect(id, { ...(options.providers[id] ?? { kind: id }), apiKey }, options.env));
+      for (const ref of models.keys()) if (ref.startsWith(`${id}/`)) models.delete(ref);
+      // What the key before was refused for says nothing of this one.
+      breakers.delete(id);
+      if (next === undefined) return;
+      active = next;
+      options.log.info({ model: active.ref, source: active.source }, "model in use");
     },
     breakers: () => [...breakers].map(([id, breaker]) => [id, breaker.state()]),
     list: () => [

@@ -66,6 +66,8 @@ export const defaultLimits = {
   diskPauseBytes: 512 * 1024 ** 2,
   /** What one Task may have on the disk, its worktree with all that its commands write; 0 = no bound. */
   taskDiskBytes: 20 * 1024 ** 3,
+  /** Days after which a Task that has ended is deleted; 0 = never. */
+  keepDays: 0,
   /** Rounds in which failed checks or reviews go back to the agents. */
   checkRounds: 3,
   /** Model calls of one review, and the tokens that they may take together: with the last of them it has to judge. */
@@ -93,6 +95,8 @@ export const defaultLimits = {
   permissionAsks: 50,
   /** The longest time that a call waits for an answer. */
   askSeconds: 600,
+  /** Percentage of each cap of a Mission that no phase's first attempt is given. */
+  reservePercent: 15,
   steps: 1000,
   tokens: 20_000_000,
   minutes: 120,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { time } from "./field.ts";
+import { repository, time } from "./field.ts";
 import { pendingAsk } from "./task/status.ts";
 
 /** What is going on in all projects, by number, and what waits for an answer. */
@@ -25,7 +25,13 @@ export const overview = z
     since: time,
     total: z.object(counts),
     projects: z
-      .array(z.object({ directory: z.string().describe("Of the project's newest Task or Mission"), ...counts }))
+      .array(
+        z.object({
+          directory: z.string().describe("Of the project's newest Task or Mission"),
+          repository: repository.nullable().describe("null: a directory of somebody's own"),
+          ...counts,
+        }),
+      )
       .describe("Those with a number that is not 0"),
     pending: z.array(overviewAsk).describe("The open asks, the oldest Task's first; at most 200"),
   })

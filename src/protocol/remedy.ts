@@ -7,6 +7,9 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   origin_not_allowed: "Have the service's operator add the origin to SERVICE_ALLOWED_ORIGINS.",
   directory_not_allowed: "Choose the directory of a project, or have the service's operator allow this one.",
   directory_mismatch: "Send the directory that it was created with.",
+  key_not_allowed: "Open the page on the service's machine, or set SERVICE_SERVER_PASSWORD.",
+  provider_not_fixed: "Write the key to config.jsonc by hand.",
+  config_not_writable: "Let the service write its configuration, or write the key there by hand.",
   task_settled: "Send a message to begin another attempt.",
   task_active: "Cancel the Task, or wait until it has ended.",
   not_revertible: "Create a Task that says how to take it back by hand.",
@@ -26,5 +29,6 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   model_not_found: "Correct the name, or leave `model` out; `GET /models` lists what is set up.",
   squad_not_available: "Leave the squad out to use the default one, or install it; `GET /squads` lists what there is.",
   queue_full: "Create no more Tasks until others have ended.",
+  node_away: "Ask the node that `details.node` names; `GET /nodes` says whether it is up.",
   disk_low: "Free space on the service's disk; deleting ended Tasks helps.",
 };

@@ -62,6 +62,36 @@ export const modelTest = z
   .strictObject({ model: modelRef.optional().describe("Default: the model in use") })
   .meta({ id: "ModelTest" });
 
+/** What a refusal says of a key never has the key in it. */
+export const modelKey = z
+  .strictObject({
+    provider: z
+      .enum(["anthropic", "openai", "google", "openrouter"], {
+        error: "Expected one of anthropic, openai, google, openrouter; got another provider",
+      })
+      .describe("One whose address is fixed; others are set up in config.jsonc"),
+    key: z.string().regex(/^[\x21-\x7e]{8,500}$/, {
+      error: "Expected a key of 8 to 500 characters without spaces, got another text",
+    }),
+    model: z
+      .string()
+      .regex(/^[\w.:@/-]{1,200}$/, { error: "Expected the name of a model, got another text" })
+      .optional()
+      .describe("Of Tasks that name none; default: the provider's usual one, where there is no language model yet"),
+  })
+  .meta({ id: "ModelKey" });
+
+export const modelKeySet = z
+  .object({
+    provider: z.string(),
+    keySource: z.string(),
+    active: z.object({ ref: z.string(), source: z.string() }).describe("The model of Tasks that name none"),
+  })
+  .meta({ id: "ModelKeySet" });
+
+export type ModelKey = z.infer<typeof modelKey>;
+export type ModelKeySet = z.infer<typeof modelKeySet>;
+
 /** The result of one real call. */
 export const modelTrial = z
   .object({
@@ -79,3 +109,23 @@ export const modelTrial = z
   .meta({ id: "ModelTrial" });
 
 export type ModelTrial = z.infer<typeof modelTrial>;
+
+export const nodes = z
+  .object({
+    self: z.string().nullable().describe("The node that answers; null where the service has its database alone"),
+    nodes: z.array(
+      z.object({
+        name: z.string(),
+        version: z.string(),
+        host: z.string(),
+        state: z.enum(["up", "stopped", "lost"]).describe("`lost`: not heard of for ten seconds"),
+        running: z.number().int().describe("Runs of Tasks and Missions"),
+        room: z.number().int().describe("How many more it would begin"),
+        diskFree: z.number().describe("On the disk of its data folder, bytes"),
+        tier: z.number().int().describe("Of its sandbox; 1 is the strongest, 0 not yet known"),
+        startedAt: z.iso.datetime(),
+        seenAt: z.iso.datetime(),
+      }),
+    ),
+  })
+  .meta({ id: "Nodes" });

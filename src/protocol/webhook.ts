@@ -14,6 +14,8 @@ export const messageTypes = [
   "mission.asked",
   "mission.finished",
   "mission.paused",
+  "mission.stalled",
+  "mission.waiting",
   "mission.aborted",
 ] as const;
 
@@ -183,7 +185,7 @@ const missionData = z.object({
   outcome: z.enum(["done", "blocked", "waiting"]).optional().describe("Of mission.finished"),
   summary: z.string().optional(),
   wakeAt: time.nullable().optional(),
-  reason: z.string().optional().describe("Of mission.aborted and mission.paused"),
+  reason: z.string().optional().describe("Of mission.aborted, mission.paused, mission.stalled and mission.waiting"),
   ask: pendingAsk.optional().describe("Of mission.asked"),
   costUSD: z.number().nullable(),
   eventID: z.number().int(),
@@ -198,7 +200,14 @@ export const webhookMessage = z.union([
     data: taskData,
   }),
   z.object({
-    type: messageType.extract(["mission.asked", "mission.finished", "mission.paused", "mission.aborted"]),
+    type: messageType.extract([
+      "mission.asked",
+      "mission.finished",
+      "mission.paused",
+      "mission.stalled",
+      "mission.waiting",
+      "mission.aborted",
+    ]),
     timestamp: time,
     data: missionData,
   }),

@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { randomUUID } from "node:crypto";
+import { createPrivateKey, randomUUID } from "node:crypto";
 import { isAbsolute, join } from "node:path";
 import { type Address, type Pattern, parsePattern } from "./address.ts";
 import type { ForgeKind } from "./repository.ts";
@@ -11,16 +11,32 @@ import type { ForgeKind } from "./repository.ts";
 
 /**
  * An entry of `repositories.credentials`. `token`: `env:NAME` or `file:PATH`. `forge`, `api`: what the host runs for pull
- * requests, where its name does not say so.
+ * requests, where its name does not say so. `app`: a GitHub App; `key` is its private key, `env:NAME` or `file:PATH`.
  */
 export type CredentialSettings = { match: string } & (
   | { username?: string | undefined; token: string; forge?: ForgeKind | undefined; api?: string | undefined }
+  | { app: { id: string | number; key: string }; api?: string | undefined }
   | { sshKey: string; knownHosts: string }
 );
 
 export type Credential =
   | { kind: "token"; username: string; read: () => string; forge: ForgeKind | undefined; api: string | undefined }
+  | { kind: "app"; id: string; key: () => string; api: string | undefined }
   | { kind: "ssh"; key: string; knownHosts: string };
+
+/** What the remote, and the forge, of a repository is asked as. */
+export type Remote = {
+  address: Address;
+  credential: Credential | undefined;
+  /** The operator named the host: its addresses may be inside. */
+  vouched: boolean;
+};
+
+/** A remote that is shown a token. */
+export type ShownRemote = Remote & { credential: Exclude<Credential, { kind: "ssh" }> };
+
+export const isShown = (remote: Remote): remote is ShownRemote =>
+  remote.credential !== undefined && remote.credential.kind !== "ssh";
 
 type Entry = { pattern: Pattern; credential: Credential };
 
@@ -41,17 +57,35 @@ export const parseCredentials = (
       entries.push({ pattern, credential: { kind: "ssh", key: entry.sshKey, knownHosts: entry.knownHosts } });
       continue;
     }
+    const address = entry.api === undefined ? undefined : URL.parse(entry.api);
+    if (address !== undefined && !isInterface(address))
+      return `credentials.${at}.api: expected https://host/path without a user and a query, got "${entry.api}"`;
+    if ("app" in entry) {
+      const key = secretAt(entry.app.key, env);
+      const problem = key === undefined ? "expected env:NAME or file:/PATH, got another text" : problemOfKey(key);
+      if (key === undefined || problem !== undefined) return `credentials.${at}.app.key: ${problem}`;
+      entries.push({ pattern, credential: { kind: "app", id: String(entry.app.id), key, api: address?.href } });
+      continue;
+    }
     const read = secretAt(entry.token, env);
     if (read === undefined) return `credentials.${at}.token: expected env:NAME or file:/PATH, got another text`;
     if (entry.token.startsWith("env:") && read() === "")
       return `credentials.${at}.token: the variable ${entry.token.slice("env:".length)} is not set`;
-    const { username = "x-access-token", forge, api } = entry;
-    const address = api === undefined ? undefined : URL.parse(api);
-    if (address !== undefined && !isInterface(address))
-      return `credentials.${at}.api: expected https://host/path without a user and a query, got "${api}"`;
+    const { username = "x-access-token", forge } = entry;
     entries.push({ pattern, credential: { kind: "token", username, read, forge, api: address?.href } });
   }
   return entries;
+};
+
+/** In words that hold nothing of it. */
+const problemOfKey = (key: () => string): string | undefined => {
+  try {
+    const { asymmetricKeyType: type } = createPrivateKey(key());
+    return type === "rsa" ? undefined : `expected an RSA private key, got one of the kind ${type}`;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "it cannot be read";
+    return `expected the private key of a GitHub App in PEM, got none (${code})`;
+  }
 };
 
 /** Reads a secret where the operator says that it is, `env:NAME` or `file:/PATH`; undefined: it is neither. */
@@ -74,13 +108,7 @@ export const credentialFor = (entries: readonly Entry[], address: Address): Cred
   )?.credential;
 
 /** A file that git's credential helper prints; dispose it when the call has ended. */
-export const credentialFile = (
-  folder: string,
-  { username, read }: Credential & { kind: "token" },
-  learn: (token: string) => void,
-) => {
-  const token = read();
-  learn(token);
+export const credentialFile = (folder: string, { username, token }: { username: string; token: string }) => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, randomUUID());
   writeFileSync(path, `username=${username}\npassword=${token}\n`, { flag: "wx", mode: 0o600 });

@@ -4,8 +4,10 @@ import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions, type Git } from "../workspace/git/git.ts";
 import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import { measureUsage } from "../workspace/usage/measure.ts";
-import type { Remote, RemoteGit } from "./remote-git.ts";
+import type { Remote } from "./credential.ts";
+import type { RemoteGit } from "./remote-git.ts";
 import { type Fetched, RepositoryAway, type RepositoryPlace } from "./repository.ts";
+import { plainWords } from "./words.ts";
 
 /** The bare mirror of a repository, and the files of its refs. */
 
@@ -219,8 +221,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
         .filter((each) => each.startsWith("remote:"))
         .map((each) => each.slice("remote:".length).trim())
         .filter((each) => each !== "");
-      if (line === "" && said.length === 0) throw new RepositoryAway(stderr.trim().slice(0, 400));
-      const words = [...said, reason].join(" ").slice(0, 1000);
+      if (line === "" && said.length === 0) throw new RepositoryAway(plainWords(stderr, 400));
+      const words = plainWords([...said, reason].join(" "), 1000);
       // Another one was quicker; a forge says so in its own words.
       return {
         ok: false,

@@ -8,20 +8,15 @@ import { shellQuote } from "../shell-quote.ts";
 import { type Author, environmentOf, settings } from "../workspace/git/hardened.ts";
 import { GitError, type GitResult, runGit } from "../workspace/git/run.ts";
 import type { Address } from "./address.ts";
-import { type Credential, credentialFile } from "./credential.ts";
-import { RepositoryAway } from "./repository.ts";
+import { type Credential, credentialFile, isShown, type Remote, type ShownRemote } from "./credential.ts";
+import { ForgeRefused, RepositoryAway } from "./repository.ts";
+import type { Tokens } from "./token.ts";
+import { plainWords } from "./words.ts";
 
 /**
  * The second profile of git: fetch, ls-remote and push, on the bare mirror alone. It may use the network, to one judged
  * address and without redirects, and has the credentials. It never sees a work tree; the other profile sees no network.
  */
-
-export type Remote = {
-  address: Address;
-  credential: Credential | undefined;
-  /** The operator named the host: its addresses may be inside. */
-  vouched: boolean;
-};
 
 export type RemoteGit = {
   /** Rejects with `RepositoryAway` where the remote could not be reached or does not answer as git does. */
@@ -39,57 +34,83 @@ export const createRemoteGit = (options: {
   path: string;
   author: Author;
   tracker: Tracker;
-  learn: (token: string) => void;
+  tokens: Tokens;
   resolve?: (host: string) => Promise<readonly string[]>;
 }): RemoteGit => {
-  const { folder, path, author, tracker, learn, resolve = lookUp } = options;
+  const { folder, path, author, tracker, tokens, resolve = lookUp } = options;
+
+  const once = async (
+    mirror: string,
+    { address, credential, vouched }: Remote,
+    token: string | undefined,
+    args: readonly string[],
+    { signal, timeoutMs, ok }: Parameters<RemoteGit["run"]>[3],
+  ): Promise<GitResult> => {
+    const addresses = await judged(address, vouched, resolve);
+    const username = credential?.kind === "token" ? credential.username : "x-access-token";
+    using file = token === undefined ? undefined : credentialFile(join(folder, "given"), { username, token });
+    const flags = [
+      "--no-pager",
+      `--git-dir=${mirror}`,
+      ...settings,
+      "-c",
+      `protocol.${address.scheme}.allow=always`,
+      ...(address.scheme === "http" || address.scheme === "https" ? httpSettings(address, addresses, timeoutMs) : []),
+      ...(address.scheme === "git" ? daemonSettings(address, addresses) : []),
+      ...(file === undefined
+        ? []
+        : ["-c", `credential.helper=!f() { test "$1" = get && cat ${shellQuote(file.path)}; }; f`]),
+      // What a fetch brings is judged before it is kept; these are old mistakes of honest programs.
+      "-c",
+      "transfer.fsckObjects=true",
+      ...["badTimezone", "missingSpaceBeforeDate", "zeroPaddedFilemode", "missingSpaceBeforeEmail", "badDate"].flatMap(
+        (known) => ["-c", `fetch.fsck.${known}=ignore`],
+      ),
+    ];
+    const env = {
+      ...environmentOf(path, author),
+      GIT_ALLOW_PROTOCOL: address.scheme,
+      GIT_SSH_COMMAND: address.scheme === "ssh" ? sshCommand(address, addresses, credential) : "/bin/false",
+      GIT_SSH_VARIANT: "ssh",
+    };
+    try {
+      return await runGit(
+        mirror,
+        [...flags, ...args],
+        { env, signal, timeoutMs, idleMs: timeoutMs, ...(ok === undefined ? {} : { ok }) },
+        tracker,
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof GitError)) throw error;
+      throw awayFor(error);
+    }
+  };
+
   return {
-    async run(mirror, remote, args, { signal, timeoutMs, ok }) {
-      const { address, credential, vouched } = remote;
-      const addresses = await judged(address, vouched, resolve);
-      using file = credential?.kind === "token" ? credentialFile(join(folder, "given"), credential, learn) : undefined;
-      const flags = [
-        "--no-pager",
-        `--git-dir=${mirror}`,
-        ...settings,
-        "-c",
-        `protocol.${address.scheme}.allow=always`,
-        ...(address.scheme === "http" || address.scheme === "https" ? httpSettings(address, addresses, timeoutMs) : []),
-        ...(address.scheme === "git" ? daemonSettings(address, addresses) : []),
-        ...(file === undefined
-          ? []
-          : ["-c", `credential.helper=!f() { test "$1" = get && cat ${shellQuote(file.path)}; }; f`]),
-        // What a fetch brings is judged before it is kept; these are old mistakes of honest programs.
-        "-c",
-        "transfer.fsckObjects=true",
-        ...[
-          "badTimezone",
-          "missingSpaceBeforeDate",
-          "zeroPaddedFilemode",
-          "missingSpaceBeforeEmail",
-          "badDate",
-        ].flatMap((known) => ["-c", `fetch.fsck.${known}=ignore`]),
-      ];
-      const env = {
-        ...environmentOf(path, author),
-        GIT_ALLOW_PROTOCOL: address.scheme,
-        GIT_SSH_COMMAND: address.scheme === "ssh" ? sshCommand(address, addresses, credential) : "/bin/false",
-        GIT_SSH_VARIANT: "ssh",
-      };
+    async run(mirror, remote, args, options) {
+      if (!isShown(remote)) return once(mirror, remote, undefined, args, options);
+      const token = await tokenOf(tokens, remote, options.signal);
       try {
-        return await runGit(
-          mirror,
-          [...flags, ...args],
-          { env, signal, timeoutMs, idleMs: timeoutMs, ...(ok === undefined ? {} : { ok }) },
-          tracker,
-        );
+        return await once(mirror, remote, token, args, options);
       } catch (error) {
-        signal.throwIfAborted();
-        if (!(error instanceof GitError)) throw error;
-        throw awayFor(error);
+        // A token that was revoked before its end is asked for again, once.
+        if (!isRefused(error) || !tokens.drop(remote, token)) throw error;
+        const next = await tokenOf(tokens, remote, options.signal);
+        if (next === token) throw error;
+        return once(mirror, remote, next, args, options);
       }
     },
   };
+};
+
+/** Whoever fetches hears of a forge that refuses a token as of a remote that refuses. */
+const tokenOf = async (tokens: Tokens, remote: ShownRemote, signal: AbortSignal): Promise<string> => {
+  try {
+    return await tokens.of(remote, signal);
+  } catch (error) {
+    throw error instanceof ForgeRefused ? new RepositoryAway(error.message, { cause: error, lasting: true }) : error;
+  }
 };
 
 const lookUp = async (host: string): Promise<readonly string[]> =>
@@ -159,11 +180,16 @@ const sshCommand = (
   ].join(" ");
 };
 
+const refused =
+  /could not read (Username|Password)|Authentication failed|HTTP Basic: Access denied|returned error: 40[13]/i;
+
+const isRefused = (error: unknown): boolean =>
+  error instanceof RepositoryAway && error.cause instanceof GitError && refused.test(error.cause.stderr);
+
 /** Answers of a remote that is there, and says the same in a minute. Without words its own line says it best. */
 const lasting: readonly { pattern: RegExp; words?: string }[] = [
   {
-    pattern:
-      /could not read (Username|Password)|Authentication failed|HTTP Basic: Access denied|returned error: 40[13]/i,
+    pattern: refused,
     words: "it wants other credentials than repositories.credentials has for it",
   },
   {
@@ -183,7 +209,7 @@ const awayFor = (error: GitError): RepositoryAway => {
   const known = lasting.find(({ pattern }) => pattern.test(error.stderr));
   const own = known && error.stderr.split("\n").find((line) => known.pattern.test(line));
   const words = (known?.words ?? own?.trim().slice(0, 400) ?? lastLine(error.stderr)) || error.message;
-  return new RepositoryAway(words, { cause: error, lasting: known !== undefined });
+  return new RepositoryAway(plainWords(words, 400), { cause: error, lasting: known !== undefined });
 };
 
 const lastLine = (stderr: string): string => {

@@ -10,6 +10,8 @@ export interface Repositories {
   place(url: string, ref: string | undefined): RepositoryPlace;
   /** The place of a directory of this room; undefined: the directory is somebody else's. */
   at(directory: string): RepositoryPlace | undefined;
+  /** Takes a mirror away, as if it had never been fetched; false: it is being fetched. */
+  forget(mirror: string): boolean;
   /** How long a Task waits for a remote that cannot be asked. */
   readonly patienceSeconds: number;
   /**

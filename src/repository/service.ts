@@ -7,14 +7,16 @@ import type { Tracker } from "../process/process.ts";
 import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
-import { credentialFor, type CredentialSettings, parseCredentials } from "./credential.ts";
+import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
 import { openForge } from "./forge/open.ts";
 import { forgeOf } from "./forge/place.ts";
 import { propose } from "./forge/propose.ts";
 import { createMirror } from "./mirror.ts";
 import { createPlaces } from "./place.ts";
-import { createRemoteGit, type Remote } from "./remote-git.ts";
+import { createRemoteGit } from "./remote-git.ts";
 import { ForgeRefused, type RemoteLanding, type Repositories, type RepositoryPlace } from "./repository.ts";
+import { createTokens } from "./token.ts";
+import { markUsed, removeMirror } from "./unused.ts";
 
 /** Implements the port of `repository.ts`. */
 
@@ -29,6 +31,8 @@ export type RepositorySettings = {
   pullRequest: { labels: readonly string[]; draft: boolean };
   fetchSeconds: number;
   mirrorBytes: number;
+  /** After which a mirror that nobody uses goes; 0: never. */
+  mirrorDays: number;
 };
 
 export type RepositoriesOptions = {
@@ -36,8 +40,8 @@ export type RepositoriesOptions = {
   settings: RepositorySettings;
   env: Readonly<Record<string, string | undefined>>;
   tracker: Tracker;
-  /** Is told each token before it is used, so that no text that the service writes shows it. */
-  learn: (token: string) => void;
+  /** Is told all tokens in use before one is, so that no text that the service writes shows them. */
+  learn: (tokens: readonly string[]) => void;
   path?: string;
   author?: Author;
   resolve?: (host: string) => Promise<readonly string[]>;
@@ -70,12 +74,13 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const allowed = settings.allow.map(parsePattern).filter((pattern): pattern is Pattern => pattern !== undefined);
   const parsed = parseCredentials(settings.credentials, env);
   const credentials = typeof parsed === "string" ? [] : parsed;
+  const tokens = createTokens({ learn: options.learn, resolve: options.resolve });
   const remoteGit = createRemoteGit({
     folder,
     path,
     author,
     tracker,
-    learn: options.learn,
+    tokens,
     ...(options.resolve === undefined ? {} : { resolve: options.resolve }),
   });
   const mirror = createMirror({ remoteGit, git: { path, author, tracker }, limits: settings });
@@ -98,16 +103,19 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     };
   };
 
-  const forgeAt = async (place: RepositoryPlace) => {
+  const forgeAt = async (place: RepositoryPlace, signal: AbortSignal) => {
     const remote = remoteOf(place);
-    const { address, credential, vouched } = remote;
-    const forge = forgeOf(address, credential);
-    if ("problem" in forge)
-      throw new ForgeRefused(0, `No pull request can be opened for ${place.url}: ${forge.problem}.`);
-    const at = forge.place();
-    options.learn(at.token);
-    const named = vouched || (credential?.kind === "token" && credential.api !== undefined);
-    return { remote, forge: await openForge(forge.kind, at, { vouched: named, resolve: options.resolve }) };
+    const forge = forgeOf(remote.address, remote.credential);
+    if ("problem" in forge || !isShown(remote))
+      throw new ForgeRefused(
+        0,
+        `No pull request can be opened for ${place.url}: ${"problem" in forge ? forge.problem : ""}.`,
+      );
+    const token = await tokens.of(remote, signal);
+    const vouched = remote.vouched || remote.credential.api !== undefined;
+    const renew = async (until: AbortSignal) => (tokens.drop(remote, token) ? tokens.of(remote, until) : undefined);
+    const opened = openForge(forge.kind, { ...forge.place, token }, { vouched, resolve: options.resolve, renew });
+    return { remote, forge: await opened };
   };
 
   /** Updates of mirrors: the one that runs, and the one that begins after it. */
@@ -116,7 +124,10 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const whole = new AbortController().signal;
 
   const begin = (place: RepositoryPlace, remote: Remote): Promise<void> => {
-    const update = mirror.update(place, remote, whole).finally(() => running.delete(place.mirror));
+    const update = mirror
+      .update(place, remote, whole)
+      .then(() => markUsed(place.mirror))
+      .finally(() => running.delete(place.mirror));
     running.set(place.mirror, update);
     return update;
   };
@@ -146,6 +157,11 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       return place;
     },
     at: (directory) => places.at(directory),
+    forget(mirror) {
+      if (running.has(mirror) || next.has(mirror)) return false;
+      removeMirror(mirror);
+      return true;
+    },
     patienceSeconds: settings.fetchSeconds,
     landing(place) {
       const { address, credential } = remoteOf(place);
@@ -169,6 +185,8 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     },
     async fetch(place, signal) {
       const remote = remoteOf(place);
+      // Its mirror may have been removed meanwhile.
+      places.keep(place);
       const branch = place.ref === null ? mirror.defaultBranch(place, remote, signal) : undefined;
       const [named] = await Promise.all([branch, update(place, remote)]);
       signal.throwIfAborted();
@@ -194,7 +212,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       return { ok: false, reason: "refused", words: pushed.words };
     },
     async propose(place, proposal, signal) {
-      const { forge, remote } = await forgeAt(place);
+      const { forge, remote } = await forgeAt(place, signal);
       const known = place.ref !== null && (await mirror.hasBranch(place, place.ref)) ? place.ref : undefined;
       const base = known ?? (await mirror.defaultBranch(place, remote, signal));
       if (base === undefined) throw new ForgeRefused(0, `${place.url} has no branch to propose the change for`);
@@ -207,11 +225,11 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       return propose(forge, base, whole, unlabelled, signal);
     },
     async proposed(place, number, signal) {
-      const found = await (await forgeAt(place)).forge.read(number, signal);
+      const found = await (await forgeAt(place, signal)).forge.read(number, signal);
       return found && { url: found.url, number: found.number, state: found.state };
     },
     async comment(place, comment, signal) {
-      const { forge } = await forgeAt(place);
+      const { forge } = await forgeAt(place, signal);
       if (!(await forge.isSaid(comment, signal))) await forge.say(comment, signal);
     },
     async removeBranch(place, { ref, commit }, signal) {

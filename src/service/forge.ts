@@ -1,5 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { StartError } from "../error.ts";
+import { createIntake, type IntakeDeps } from "../forge/intake.ts";
+import { listenForForges } from "../forge/listen.ts";
 import { type EventEntry, parseEvents } from "../forge/settings.ts";
 import { parseAddress } from "../repository/address.ts";
 
@@ -17,3 +19,15 @@ export const eventsOf = (config: Config, { network }: { network: boolean }): Eve
 /** The page's address in the first entry for a repository. */
 export const pageOf = (entries: readonly EventEntry[], url: string): string | undefined =>
   entries.find(({ pattern }) => pattern.matches(parseAddress(url)))?.page;
+
+/** Hears events on the listener that the configuration asks for, if any. */
+export const hearForges = async (
+  { host, forgePort }: Config,
+  entries: readonly EventEntry[],
+  deps: IntakeDeps,
+): Promise<(AsyncDisposable & { port: number }) | undefined> => {
+  if (forgePort === undefined) return undefined;
+  const forges = await listenForForges({ entries, take: createIntake(deps), log: deps.log }, { host, port: forgePort });
+  deps.log.info({ port: forges.port }, "events of forges are heard");
+  return { port: forges.port, [Symbol.asyncDispose]: () => forges.close() };
+};

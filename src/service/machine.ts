@@ -4,11 +4,13 @@ import type { Config } from "../config/config.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
+import { problemOf } from "../repository/service.ts";
+import { unusedMirrors } from "../repository/sweep.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
 import { type Kept, keptIn } from "../workspace/worktree/kept.ts";
 
 /**
- * What the configuration finds on this machine: sandbox, squads, browser, worktrees that stayed. `sortie doctor` uses the
+ * What the configuration finds on this machine: sandbox, squads, browser, worktrees and mirrors that stayed. `sortie doctor` uses the
  * same functions.
  */
 
@@ -27,5 +29,12 @@ export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Cata
   createCatalog({ dataDir, external: Object.keys(agents) });
 
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
+
+/** In words for the operator; undefined: there is none. */
+export const repositoryProblem = ({ repositories, env }: Config): string | undefined => problemOf(repositories, env);
+
+/** Addresses of repositories whose mirror stands though nobody used it for long. */
+export const oldMirrors = ({ dataDir, repositories }: Config): string[] =>
+  unusedMirrors(dataDir, repositories.mirrorDays, new Date()).map(({ url }) => url);
 
 export const keptWorktrees = ({ dataDir }: Config): Kept[] => keptIn(dataDir);

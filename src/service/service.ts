@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { realpath } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { createArchiver } from "../archive/service.ts";
 import { type Clock, createClock } from "../clock.ts";
 import { type Config, isLoopback } from "../config/config.ts";
@@ -10,7 +9,7 @@ import { protectedBy } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/due.ts";
 import { createLocalEngine } from "../engine/in-process.ts";
 import { createSlots } from "../engine/slot.ts";
-import { messageOf, StartError } from "../error.ts";
+import type { StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
 import { createMetrics } from "../http/metrics.ts";
 import { listen } from "../http/listen.ts";
@@ -20,35 +19,37 @@ import type { Missions } from "../mission/missions.ts";
 import { createRunMission } from "../mission/worker/run.ts";
 import { createRecorder } from "../model/replay/cassette.ts";
 import { createRegistry } from "../model/registry.ts";
-import { secretsOf } from "./secret.ts";
 import { createTrials } from "../model/test-call.ts";
 import { createProcesses } from "../process/service.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
-import type { ProjectPlace } from "../protocol/task/board.ts";
 import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
-import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
-import { createRepositories, problemOf } from "../repository/service.ts";
+import { createRepositories } from "../repository/service.ts";
+import { createMirrorSweep } from "../repository/sweep.ts";
 import { createManager } from "../squad/install/manager.ts";
 import { createSquads } from "../squad/revision.ts";
 import { createCheckResults } from "../store/check-result.ts";
 import { openData } from "../store/open.ts";
 import { redactStore } from "../store/redacted-store.ts";
+import { createExpirySweep } from "../task/operation/ended/expire.ts";
 import { createRequestSweep } from "../task/operation/ended/see-request.ts";
 import { createRetention } from "../task/workspace/retention.ts";
-import { problemIn } from "../task/worker/project-rules.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { findSuspects } from "../task/worker/suspects.ts";
 import { createTasks } from "../task/service.ts";
 import type { Tasks } from "../task/tasks.ts";
-import { parseAllowed } from "../webhook/target.ts";
-import { createIntake } from "../forge/intake.ts";
-import { listenForForges } from "../forge/listen.ts";
 import { createReplies } from "../forge/reply.ts";
-import { eventsOf, pageOf } from "./forge.ts";
 import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
+import { version } from "../package-root.ts";
 import { createWorkspaces } from "../workspace/service.ts";
-import type { Project } from "../workspace/workspace.ts";
+import { checkConfig } from "./config-check.ts";
+import { eventsOf, hearForges, pageOf } from "./forge.ts";
+import { createHealth } from "./health.ts";
+import { workAsNode } from "./nodes.ts";
+import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
+import { createKeys } from "./model-key.ts";
+import { createPlaces } from "./place.ts";
+import { secretsOf } from "./secret.ts";
 
 /**
  * A running service. `createService` is the one place that composes the rooms; resources are closed in the reverse
@@ -58,6 +59,8 @@ import type { Project } from "../workspace/workspace.ts";
 export type Service = {
   url: string;
   port: number;
+  /** Where events of forges are heard. */
+  forgePort: number | undefined;
   version: string;
   model: { ref: string; source: string };
   sandbox: Sandbox;
@@ -73,8 +76,6 @@ export type Service = {
   close(): Promise<void>;
 };
 
-export const version = "0.1.0";
-
 /**
  * Starts a service. `recorded` is called with the events that its runs commit, right after each commit. Throws a
  * `StartError`.
@@ -83,23 +84,17 @@ export const createService = async (
   config: Config,
   openLog: Log,
   recorded: (events: readonly Recorded[]) => void = () => {},
-  now: Clock = createClock(),
+  clock: Clock = createClock(),
 ): Promise<Service> => {
   const { dataDir, limits, permissions } = config;
-  for (const list of ["deny", "ask", "allow"] as const) {
-    const problem = problemIn(list, permissions[list]);
-    if (problem !== undefined) throw new StartError(78, `${config.configPath}: permissions.${problem}.`);
-  }
-  const allowed = parseAllowed(config.webhooks.allow);
-  if (typeof allowed === "string") throw new StartError(78, `${config.configPath}: webhooks.allow: ${allowed}.`);
-  const wrong = problemOf(config.repositories, config.env);
-  if (wrong !== undefined) throw new StartError(78, `${config.configPath}: repositories.${wrong}.`);
+  const allowed = checkConfig(config);
   const secrets = createSecrets(secretsOf(config));
   const log = guardLog(openLog, secrets);
 
   const scope = new AsyncDisposableStack();
   try {
-    const data = scope.use(await openData(config, log, now));
+    const data = scope.use(await openData({ ...config, version }, log, clock));
+    const { now } = data;
     const worker = `${data.instance}/${randomUUID()}`;
     /** Set once projects can be inspected; nothing is committed before. */
     let webhooks: Webhooks | undefined;
@@ -130,7 +125,7 @@ export const createService = async (
       settings: config.repositories,
       env: config.env,
       tracker: processes.track("service"),
-      learn: (value) => secrets.learn("repository-token", [value]),
+      learn: (tokens) => secrets.learn("repository-token", tokens),
       ...(config.author === undefined ? {} : { author: config.author }),
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
       log,
@@ -187,7 +182,16 @@ export const createService = async (
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
     const besides = createSlots(Math.max(1, Math.floor(availableParallelism() / 2)));
     const checkResults = createCheckResults(join(dataDir, "checks"), now, log);
-    const engine = scope.use(createLocalEngine({ store, maxRunning: config.maxRunning, log, now }));
+    const engine = scope.use(
+      createLocalEngine({
+        store,
+        maxRunning: config.maxRunning,
+        log,
+        now,
+        // What another node commits is heard of by looking.
+        ...(config.node === undefined ? {} : { reconcileMs: 1_000 }),
+      }),
+    );
     scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
     const metrics = createMetrics({
       tasksRunning: () => engine.running((stream) => !isMission(stream)),
@@ -197,6 +201,7 @@ export const createService = async (
       diskFree: data.disk.free,
       diskPause: () => (data.disk.shortage() === undefined ? 0 : 1),
       breakers: () => registry.breakers(),
+      nodes: async () => (await data.member?.nodes()) ?? [],
       webhooks: () => store.webhooks.counts(),
     });
     const archiver = createArchiver({ store, workspaces, limits, dataDir, secrets });
@@ -235,7 +240,6 @@ export const createService = async (
       log,
       now,
     });
-    const running = { tier: sandbox.tier, name: sandbox.name, network: sandbox.network };
     const heard = (events: readonly Recorded[]) => {
       metrics.recorded(events);
       for (const event of events) if (event.type === "task.settled") void settled(event.stream);
@@ -248,55 +252,45 @@ export const createService = async (
       if (mission != null) engine.nudge(mission.sessionID, dueNow(now(), "normal"));
     };
     const suspects = await findSuspects({ store, engine, now });
-    const runTask = createRunTask({
-      suspects,
+    const run = {
       store,
       workspaces,
       repositories,
+      models: registry,
+      slots,
+      engine,
+      disk: data.disk,
+      limits,
+      permissions,
+      sandbox: { tier: sandbox.tier, name: sandbox.name, network: sandbox.network },
+      worker,
+      recorded: heard,
+      log,
+      now,
+    };
+    const runTask = createRunTask({
+      ...run,
+      suspects,
       processes,
       squads,
       manager,
-      models: registry,
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
-      slots,
       besides,
       checkResults,
-      engine,
-      disk: data.disk,
       setup: config.setup,
       browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,
-      limits,
-      permissions,
-      sandbox: running,
-      worker,
-      recorded: heard,
-      log,
-      now,
     });
     const runMission = createRunMission({
-      store,
+      ...run,
       tasks,
-      workspaces,
-      repositories,
       catalog,
-      models: registry,
-      slots,
-      engine,
-      disk: data.disk,
-      limits,
-      permissions,
-      sandbox: running,
       squad: config.squad,
       production: config.production,
-      worker,
-      recorded: heard,
-      log,
-      now,
     });
 
     let draining = false;
-    let faults = 0;
+    const health = createHealth({ store, registry, sandbox, secrets, log });
     const app = createApp({
       tasks,
       missions,
@@ -306,53 +300,30 @@ export const createService = async (
       limits,
       routes: createRoutes(limits),
       auth: { username: config.username, password: config.password },
+      endedSessions: join(dataDir, "ended-sessions"),
       allowedHosts: config.allowedHosts,
       allowedOrigins: config.allowedOrigins,
       loopback: isLoopback(config.host),
-      health: async () => {
-        const reason = await store.check().then(
-          () => null,
-          (error: unknown) => secrets.all(messageOf(error)),
-        );
-        const { tier, name, network } = sandbox;
-        return {
-          healthy: reason === null && faults === 0,
-          version,
-          sandbox: { tier, name, network },
-          model: registry.active(),
-          store: { kind: store.kind, ok: reason === null, reason },
-          providers: registry
-            .breakers()
-            .flatMap(([id, { state, ...held }]) => (state === "closed" ? [] : [{ id, ...held }])),
-          faults,
-        };
-      },
+      health: health.read,
+      nodes: async () => ({ self: config.node ?? null, nodes: (await data.member?.nodes()) ?? [] }),
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
+      setKey: createKeys({ config, registry, secrets, log }),
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
-      startedIn: async () => {
-        if (config.startedIn === undefined) return undefined;
-        // A start folder that is no project is not an error.
-        const found = await workspaces.inspect(config.startedIn).catch(() => undefined);
-        return found?.git === undefined ? undefined : found.directory;
-      },
+      ...createPlaces({
+        workspaces,
+        repositories,
+        startedIn: config.startedIn,
+        landing: config.landing,
+        squad: config.squad,
+        machine: { setup: config.setup, processes },
+        checkSeconds: limits.projectCheckSeconds,
+      }),
       metrics: metrics.text,
       draining: () => draining,
-      project: async (directory) => (await workspaces.inspect(directory)).project,
-      place: async (directory) => placeOf(await workspaces.inspect(directory)),
-      repository: (url, ref) => repositories.place(url, ref).directory,
-      realPath: (directory) => realpath(directory).catch(() => resolve(directory)),
       version,
       log,
     });
-    if (config.forgePort !== undefined) {
-      const take = createIntake({ tasks, store, repositories, log, now });
-      const forges = await listenForForges(
-        { entries: events, take, log },
-        { host: config.host, port: config.forgePort },
-      );
-      scope.defer(() => forges.close());
-      log.info({ port: forges.port }, "events of forges are heard");
-    }
+    const forges = scope.use(await hearForges(config, events, { tasks, store, repositories, log, now }));
     const server = await listen(app, {
       host: config.host,
       port: config.port,
@@ -364,11 +335,25 @@ export const createService = async (
       using _pass = await suspects.pass(stream, signal);
       await (isMission(stream) ? runMission : runTask)(stream, signal);
     });
+    scope.use(
+      workAsNode({
+        ...data,
+        engine,
+        workspaces,
+        maxRunning: config.maxRunning,
+        tier: sandbox.tier,
+        log,
+      }),
+    );
     scope.use(createRequestSweep({ tasks, store, repositories, log, now }));
+    const { mirrorDays: days } = config.repositories;
+    scope.use(createMirrorSweep({ dataDir, repositories, store, days, log, now }));
+    scope.use(createExpirySweep({ tasks, store, keepDays: limits.keepDays, log, now }));
     retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     return {
       url: server.url,
       port: server.port,
+      forgePort: forges?.port,
       version,
       model: registry.active(),
       sandbox,
@@ -377,11 +362,7 @@ export const createService = async (
       tasks,
       missions,
       failure: data.failure(),
-      unhandled(error) {
-        faults += 1;
-        const stack = error instanceof Error ? error.stack : undefined;
-        log.error({ error: messageOf(error), stack, faults }, "an error that nobody handled; the service goes on");
-      },
+      unhandled: health.unhandled,
       async close() {
         draining = true;
         tasks.stop();
@@ -392,11 +373,4 @@ export const createService = async (
     await scope.disposeAsync();
     throw error;
   }
-};
-
-/** Where a Task works whose request does not say it. */
-const placeOf = ({ directory, git }: Project): ProjectPlace => {
-  const because = git === undefined ? "no_git" : git.head === null ? "no_commit" : null;
-  const branch = git?.branch?.replace(/^refs\/heads\//, "") ?? null;
-  return { directory, isolation: because === null ? "worktree" : "directory", because, branch };
 };

@@ -6,8 +6,11 @@ import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
+import { hasBlobs } from "./blob/move.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
-import type { ownDatabase, Ownership } from "./postgres/owner.ts";
+import type { joinDatabase, Membership } from "./postgres/node/member.ts";
+import type { createPostgresStore } from "./postgres/postgres.ts";
+import type { ownDatabase, Ownership } from "./postgres/node/owner.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
@@ -18,16 +21,33 @@ import type { Store } from "./store.ts";
  * folder. `disk`: the watch over the folder's disk. `failure` watches from then on: it resolves when the service has
  * to end, because its data is damaged, or because another one has taken the database.
  */
-export type Data = AsyncDisposable & { store: Store; instance: string; disk: Disk; failure: () => Promise<StartError> };
+export type Data = AsyncDisposable & {
+  store: Store;
+  instance: string;
+  disk: Disk;
+  /** The clock of everything that is written and due. */
+  now: Clock;
+  /** Among several services of the database; undefined: there is no other. */
+  member: Pick<Membership, "report" | "nodes"> | undefined;
+  failure: () => Promise<StartError>;
+};
 
-type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & { databaseURL: string | undefined };
+type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
+  databaseURL: string | undefined;
+  /** undefined: in the database, if it is a server's and the folder has none. */
+  blobs: "folder" | "database" | undefined;
+  /** The name of this service among several of the database; undefined: it has its database alone. */
+  node: string | undefined;
+  version: string;
+};
 
 /**
  * Locks the folder for this process, and the database if it is a server's, removes temporary files of an earlier one,
  * and opens the store. Also on a full
  * disk: then it uses the space that is kept back.
  */
-export const openData = async ({ dataDir, limits, databaseURL }: Wanted, log: Log, now: Clock): Promise<Data> => {
+export const openData = async (wanted: Wanted, log: Log, clock: Clock): Promise<Data> => {
+  const { dataDir, limits, databaseURL, node } = wanted;
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
       78,
@@ -39,26 +59,70 @@ export const openData = async ({ dataDir, limits, databaseURL }: Wanted, log: Lo
   await rm(join(dataDir, "tmp"), { recursive: true, force: true });
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
+  const blobs = await placeForBlobs(wanted);
+  const member =
+    node === undefined
+      ? undefined
+      : scope.use(
+          await joinNodes({
+            url: databaseURL ?? "",
+            name: node,
+            dataDir,
+            instance,
+            version: wanted.version,
+            clock,
+            log,
+          }),
+        );
   const owner =
-    databaseURL === undefined ? undefined : scope.use(await own({ url: databaseURL, dataDir, instance, log }));
-  const store = scope.use(await openStore(databaseURL, { dataDir, space: disk, log, now }));
+    databaseURL === undefined || member !== undefined
+      ? undefined
+      : scope.use(await own({ url: databaseURL, dataDir, instance, log }));
+  const now = member?.now ?? clock;
+  const store = scope.use(
+    databaseURL === undefined
+      ? await createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, space: disk, log, now })
+      : await openPostgres({
+          url: databaseURL,
+          dataDir,
+          blobs,
+          space: disk,
+          log,
+          // Nodes go by the database's clock, and one that is gone holds what it had for as long as its lease.
+          ...(node === undefined ? { alone: true, now } : { node: { name: node, instance }, leaseMs }),
+        }),
+  );
   scope.use(forgetKeys(store, log, now));
   scope.use(sweepOrphanBlobs(store, log));
   const held = scope.move();
-  const failure = () => owner?.lost ?? watchIntegrity(store, log);
-  return { store, instance, disk, failure, [Symbol.asyncDispose]: () => held.disposeAsync() };
+  const failure = () => member?.lost ?? owner?.lost ?? watchIntegrity(store, log);
+  return { store, instance, disk, now, member, failure, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
 
-type StoreOptions = { dataDir: string; space: Disk; log: Log; now: Clock };
+/** Of a node's claims, in milliseconds. */
+const leaseMs = 10_000;
 
-const openStore = async (url: string | undefined, options: StoreOptions) => {
-  if (url === undefined) return createSqliteStore({ file: join(options.dataDir, "sortie.db"), ...options });
-  const { createPostgresStore } = await import("./postgres/postgres.ts");
-  return createPostgresStore({ url, alone: true, ...options });
+const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database"> => {
+  const found = blobs ?? ((await hasBlobs(join(dataDir, "blobs"))) ? "folder" : "database");
+  if (node === undefined || found === "database") return found;
+  throw new StartError(
+    78,
+    `The blobs are in the data folder ${dataDir}, where other nodes do not see them. Set SERVICE_BLOBS=database, which moves them.`,
+  );
+};
+
+const openPostgres = async (options: Parameters<typeof createPostgresStore>[0]): Promise<Store> => {
+  const { createPostgresStore: create } = await import("./postgres/postgres.ts");
+  return create(options);
+};
+
+const joinNodes = async (options: Parameters<typeof joinDatabase>[0]): Promise<Membership> => {
+  const { joinDatabase } = await import("./postgres/node/member.ts");
+  return joinDatabase(options);
 };
 
 const own = async (options: Parameters<typeof ownDatabase>[0]): Promise<Ownership> => {
-  const { ownDatabase } = await import("./postgres/owner.ts");
+  const { ownDatabase } = await import("./postgres/node/owner.ts");
   return ownDatabase(options);
 };
 

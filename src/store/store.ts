@@ -7,6 +7,7 @@ import type { Overview } from "../protocol/overview.ts";
 import type { Project } from "../protocol/task/board.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { BlobRef } from "../protocol/text.ts";
+import type { Nodes } from "./node.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**
@@ -31,6 +32,8 @@ export interface Store extends AsyncDisposable {
   readonly orphans: OrphanBlobs;
   readonly live: Live;
   readonly webhooks: Webhooks;
+  /** Only where several services share the database. */
+  readonly nodes?: Nodes;
 
   /**
    * The text as an event would store it: without the secrets that the service knows. The implementations return it
@@ -107,14 +110,20 @@ export interface Store extends AsyncDisposable {
   /** One page of a project's Tasks, last update first, then by descending Task id. */
   list(query: ListQuery, signal?: AbortSignal): Promise<TaskSummary[]>;
 
+  /**
+   * One page of the Tasks that ended and were last changed before the date, project by project, oldest first; without
+   * those of Missions that are there. A page may be empty: only `next` undefined is the end. By index.
+   */
+  aged(query: AgedQuery, signal?: AbortSignal): Promise<{ tasks: TaskSummary[]; next: AgedQuery["after"] }>;
+
   /** Projects that have Tasks, last update first. `directory` is that of the project's newest Task. */
-  projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
+  projects(limit: number, signal?: AbortSignal): Promise<Omit<Project, "repository">[]>;
 
   /**
    * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it is now.
    * By index: what has ended does not count.
    */
-  overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Overview>;
+  overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Counted>;
 
   /**
    * One page of Missions, last update first, then by descending session id, each with the counts of its Tasks. Two
@@ -231,6 +240,9 @@ export type Filter = {
   types?: readonly DomainEvent["type"][];
 };
 
+/** An overview of what is in the store: which of its projects are repositories by address is none of its business. */
+export type Counted = Omit<Overview, "projects"> & { projects: Omit<Overview["projects"][number], "repository">[] };
+
 /** Which Tasks to list; an absent field matches all, except `archived`. */
 export type ListQuery = {
   /** The project's identity, which the worktrees and subfolders of a repository share. */
@@ -253,6 +265,13 @@ export type ListQuery = {
   cursor?: { updated: number; taskID: string };
 };
 
+/** `after`: where the page before ended, as it was given. */
+export type AgedQuery = {
+  before: Date;
+  limit: number;
+  after: { project: string; updated: number; stream: StreamID } | undefined;
+};
+
 /** Which Missions to list; an absent field matches all, except `archived`. */
 export type MissionQuery = {
   project?: string;
@@ -266,7 +285,8 @@ export type MissionQuery = {
 };
 
 /** How many of a Mission's Tasks have each lifecycle status. */
-export type TaskStats = Record<LifecycleStatus, number>;
+/** `asking`: of the active ones. */
+export type TaskStats = Record<LifecycleStatus | "asking", number>;
 
 export type DueStream = {
   stream: StreamID;

@@ -6,10 +6,13 @@ import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";
 import { createRemove } from "./operation/remove.ts";
+import { createExpire } from "./operation/ended/expire.ts";
 import { createSeeRequest } from "./operation/ended/see-request.ts";
 import { createRetry } from "./operation/ended/retry.ts";
 import { createRevert } from "./operation/ended/revert.ts";
+import { createReserve } from "./reserve.ts";
 import { createUpdate } from "./operation/update.ts";
+import { mustBeHere } from "../store/node.ts";
 import { createReads } from "./query/read.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 
@@ -17,23 +20,42 @@ import type { Tasks, TasksDeps } from "./tasks.ts";
 export const createTasks = (deps: TasksDeps): Tasks => {
   const reads = createReads(deps);
   const accept = createChange(deps, reads.state);
+  const reserve = createReserve(deps);
   const captures = createCaptures(deps.captures, deps, accept);
+  const remove = createRemove(deps, (taskID) => captures.stop(taskID));
+  const revert = createRevert(deps, accept);
+  const here = (taskID: string) => mustBeHere(deps.store.nodes, taskID);
   return {
     ...reads,
     pause: deps.disk.shortage,
     create: createTask(deps),
-    message: createMessage(deps, accept, (taskID) => captures.stop(taskID)),
+    message: createMessage(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),
     interrupt: createInterrupt(deps, accept),
     see: createSeeRequest(deps, accept),
-    retry: createRetry(deps, accept, (taskID) => captures.stop(taskID)),
-    revert: createRevert(deps, accept),
+    retry: createRetry(deps, accept, reserve, (taskID) => captures.stop(taskID)),
+    revert: async (directory, taskID, ...rest) => {
+      await here(taskID);
+      return revert(directory, taskID, ...rest);
+    },
     cancel: createCancel(deps, accept, reads.state),
-    update: createUpdate(deps, accept, reads.status),
-    remove: createRemove(deps, accept, (taskID) => captures.stop(taskID)),
-    preview: async (directory, taskID) => captures.preview(await accept.own(directory, taskID)),
-    capture: captures.take,
-    archive: async (directory, taskID, signal) => deps.archive(await accept.own(directory, taskID), signal),
+    update: createUpdate(deps, accept, reserve, reads.status),
+    remove: (directory, taskID) => remove(taskID, () => accept.own(directory, taskID)),
+    expire: createExpire(reads.state, remove),
+    preview: async (directory, taskID) => {
+      const state = await accept.own(directory, taskID);
+      await here(taskID);
+      return captures.preview(state);
+    },
+    capture: async (directory, taskID, ...rest) => {
+      await here(taskID);
+      return captures.take(directory, taskID, ...rest);
+    },
+    archive: async (directory, taskID, signal) => {
+      const state = await accept.own(directory, taskID);
+      await here(taskID);
+      return deps.archive(state, signal);
+    },
     stop: () => captures.stop(),
   };
 };

@@ -6,7 +6,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
-import type { TaskMission } from "../protocol/mission/status.ts";
+import type { MissionBudget, TaskMission } from "../protocol/mission/status.ts";
 import type {
   AnswerAccepted,
   CancelAccepted,
@@ -112,13 +112,15 @@ export interface Tasks {
   /**
    * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of the
    * current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
-   * ended is restarted in its conversation.
+   * ended is restarted in its conversation; of a Mission's Task that is reserved in the Mission's log, or refused with
+   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget from now on.
    */
   message(
     directory: string,
     taskID: string,
     body: TaskMessage,
     once?: IdempotencyKey,
+    mission?: { callID: string; budget?: MissionBudget },
   ): Promise<Accepted<MessageAccepted>>;
   /** Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error. */
   see(taskID: string, signal: AbortSignal): Promise<void>;
@@ -177,6 +179,8 @@ export interface Tasks {
    * worktree that a crash left is removed later (`workspace/retention.ts`).
    */
   remove(directory: string, taskID: string): Promise<void>;
+  /** Deletes the Task as `remove` does, if it has ended and was not changed since. Resolves to whether it did. */
+  expire(taskID: string, before: Date): Promise<boolean>;
   /**
    * Builds the Task's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree`, and
    * with `rate_limited` when `limits.archives` are open.

@@ -14,6 +14,8 @@ export const notifiedTypes = [
   "task.settled",
   "mission.finished",
   "mission.paused",
+  "mission.stalled",
+  "mission.waiting",
   "mission.aborted",
 ] as const satisfies readonly Recorded["type"][];
 
@@ -36,6 +38,8 @@ export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
       return `task.${event.data.lifecycleStatus}`;
     case "mission.finished":
     case "mission.paused":
+    case "mission.stalled":
+    case "mission.waiting":
     case "mission.aborted":
       return event.type;
   }
@@ -106,6 +110,9 @@ const wordsOf = (event: NotifiedEvent): Pick<MissionMessageData, "outcome" | "su
       return { outcome: event.data.outcome, summary: beginningOf(event.data.summary), wakeAt: event.data.wakeAt };
     case "mission.paused":
       return { reason: `${event.data.name} is reached: ${event.data.used} of ${event.data.cap}` };
+    case "mission.waiting":
+      return { reason: event.data.reason, wakeAt: event.data.until };
+    case "mission.stalled":
     case "mission.aborted":
       return { reason: event.data.reason };
     case "run.started":

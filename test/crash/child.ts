@@ -1,4 +1,5 @@
 import { setFlagsFromString } from "node:v8";
+import { ServerResponse } from "node:http";
 import { runInNewContext } from "node:vm";
 import { flushCompileCache } from "node:module";
 import { createClock } from "../../src/clock.ts";
@@ -8,7 +9,7 @@ import { watchPoints } from "./whole/points.ts";
 /**
  * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
  * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
- * after a collection. After SIGHUP each Task that ends leaves what TEST_LEAK names, so large. At
+ * after a collection. With TEST_KILL_ANSWER it ends itself before the answer to a request for that path. After SIGHUP each Task that ends leaves what TEST_LEAK names, so large. At
  * SIGALRM an hour passes by its clock.
  */
 // Before the service takes hold of the functions that are watched.
@@ -20,6 +21,14 @@ const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);
 const killOn = process.env["TEST_KILL_ON"] ?? "";
 const [killType = "", killCount = "1"] = killOn.split(":");
 let seen = 0;
+const killAnswer = process.env["TEST_KILL_ANSWER"];
+if (killAnswer !== undefined) {
+  const end = Reflect.get(ServerResponse.prototype, "end") as (...sent: unknown[]) => ServerResponse;
+  ServerResponse.prototype.end = function (this: ServerResponse, ...sent: unknown[]) {
+    if (this.req.url === killAnswer) process.kill(process.pid, "SIGKILL");
+    return Reflect.apply(end, this, sent);
+  };
+}
 let leak: (() => void) | undefined;
 const startToLeak = async (): Promise<void> => {
   const { leakOf } = await import("./leak.ts");

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addForge, type ForgeDouble, type Kind } from "../harness/double/forge/double.ts";
 import { canServe } from "../harness/double/git-host.ts";
@@ -64,4 +65,79 @@ describe.runIf(canServe)("killed around the opening of a pull request", { timeou
       await nothingLeft(folder);
     },
   );
+
+  const isPush = ({ method, url }: IncomingMessage) => method === "POST" && url?.endsWith("/git-receive-pack") === true;
+
+  // The follow-up of a pull request that is open; and of one that was merged, which removes its branch first.
+  test.each([
+    ["github", "open", "as the forge takes the new text", { in: "update", after: false }],
+    ["gitea", "open", "when the new text is there", { in: "update", after: true }],
+    ["gitlab", "open", "as the remote takes the push", { push: 1, after: false }],
+    ["github", "merged", "as the remote takes the removal of the merged branch", { push: 1, after: false }],
+    ["gitea", "merged", "when the merged branch is removed", { push: 1, after: true }],
+    ["gitlab", "merged", "when the next branch is pushed", { push: 2, after: true }],
+  ] as const)("%s, the follow-up of one that is %s: %s", async (kind, state, _when, kill) => {
+    count += 1;
+    const name = `acme/r${count}`;
+    const { host } = lab;
+    host.make(name, { "a.txt": "a\n" });
+    const forge: ForgeDouble = addForge(host, kind);
+    const { folder, env } = lab.prepare(`data-${count}`, kind);
+    let taskID = "";
+    let killed = false;
+    {
+      await using service = await startProcess(env);
+      const body = { request: "add it", productPillar: "code", repository: { url: host.url(name) } };
+      taskID = String((await send(service.url, "/task", { method: "POST", body })).body["taskID"]);
+      expect(await settledTask(service.url, taskID, 40_000)).toMatchObject({ pullRequest: { number: 1 } });
+      if (state === "merged") forge.merge(1);
+      const die = () => {
+        killed = true;
+        service.child.kill("SIGKILL");
+      };
+      if ("in" in kill) forge.troubles.push({ on: kill.in, after: kill.after, run: die });
+      let pushes = 0;
+      const serveForge = host.before;
+      host.before = async (incoming, outgoing) => {
+        if ((await serveForge?.(incoming, outgoing)) === true) return true;
+        if (!("push" in kill) || killed || !isPush(incoming) || (pushes += 1) < kill.push) return false;
+        if (!kill.after) {
+          die();
+          return true;
+        }
+        outgoing.writeHead = () => {
+          die();
+          return outgoing;
+        };
+        return false;
+      };
+      const message = { source: "test", text: "again" };
+      const said = await send(service.url, `/task/${taskID}/message`, { method: "POST", body: message });
+      expect(said.status).toBe(202);
+      await service.gone;
+    }
+    // Control: it died where it was to die.
+    expect(killed).toBe(true);
+    await using service = await startProcess(env);
+    const settled = await settledTask(service.url, taskID, 40_000);
+    const number = state === "merged" ? 2 : 1;
+    expect(settled, settled.error).toMatchObject({
+      lifecycleStatus: "completed",
+      attempt: 2,
+      pullRequest: { number, state: "open" },
+    });
+    expect(forge.pulls.map((pull) => pull.state)).toEqual(state === "merged" ? ["merged", "open"] : ["open"]);
+    expect(forge.violations).toEqual([]);
+    const branch = settled.landingBranch ?? "";
+    expect(host.git(name, "rev-parse", branch)).toBe(settled.git.landedCommit);
+    expect(host.git(name, "rev-parse", `${branch}^`)).toBe(host.git(name, "rev-parse", "main"));
+    expect(host.git(name, "for-each-ref", "--format=%(refname:short)", "refs/heads").split("\n").toSorted()).toEqual(
+      ["main", branch].toSorted(),
+    );
+    const types = (await logOf(service.url, taskID)).map(({ type }) => type);
+    expect(types.filter((type) => type === "landing.started")).toHaveLength(2);
+    expect(types.filter((type) => type === "landing.finished")).toHaveLength(2);
+    await service.kill("SIGTERM");
+    await nothingLeft(folder);
+  });
 });

@@ -2,12 +2,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Kind } from "./double/forge/double.ts";
 import { startGitHost, token } from "./double/git-host.ts";
-import { type MockRequest, type MockTurn, startMockProvider } from "./double/mock-provider.ts";
+import { shell } from "./double/hostile-text.ts";
+import { type MockRequest, type MockTurn, startMockProvider, textOf } from "./double/mock-provider.ts";
 import { temporary } from "./project.ts";
 
 /**
- * A Git host, and a model whose every Task adds a file, unless `reply` says otherwise: for services that are started as
- * processes of their own.
+ * A Git host, and a model whose every Task adds a file, and a line to it where a message says "again", unless `reply` says
+ * otherwise: for services that are started as processes of their own, too.
  */
 export const makeRemoteLab = async (
   prefix: string,
@@ -17,9 +18,10 @@ export const makeRemoteLab = async (
   const provider = await startMockProvider((request) => {
     const said = reply(request);
     if (said !== undefined) return said;
-    return request.turn === 0
-      ? { calls: [{ tool: "shell", input: { command: "echo new > new.txt" } }] }
-      : { text: "Done.\n\nCommit: Add new.txt" };
+    const last = request.body.messages.at(-1);
+    if (request.turn > 0 && last?.role === "user" && textOf(last.content).includes("again"))
+      return shell("echo more >> new.txt");
+    return request.turn === 0 ? shell("echo new > new.txt") : { text: "Done.\n\nCommit: Add new.txt" };
   });
   const host = await startGitHost(root.path);
   const match = `http://127.0.0.1:${host.port}/*`;

@@ -8,6 +8,7 @@ const none = () => {
 export const noRepositories: Repositories = {
   place: none,
   at: () => undefined,
+  forget: () => false,
   patienceSeconds: 0,
   landing: none,
   fetch: none,

@@ -134,7 +134,9 @@ describe.skipIf(!registryAnswers)("types", () => {
     const check = (file: string) =>
       shell.run("npx", ["tsc", "--noEmit", ...options, "--skipLibCheck", "false", "--types", "node", file]);
     for (const name of ["program", "embedded"]) {
-      const text = blocksOf(page("README.md")).find(({ lang, info }) => lang === "ts" && info["run"] === name)?.text;
+      const text = blocksOf(page("docs/guide.md")).find(
+        ({ lang, info }) => lang === "ts" && info["run"] === name,
+      )?.text;
       writeFileSync(join(shell.cwd, `${name}.ts`), text ?? "none");
       expect([name, await check(`${name}.ts`)]).toEqual([name, { code: 0, out: expect.not.stringContaining("error") }]);
     }

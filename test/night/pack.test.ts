@@ -98,8 +98,8 @@ describe.skipIf(!registryAnswers).each(["22", "24", "26"])("on Node %s", (node) 
     expect(readFileSync(join(directory, "greet.txt"), "utf8")).toBe("good day\n");
   });
 
-  test("createService() in somebody's program, as README shows it", async () => {
-    const text = blocksOf(page("README.md")).find(({ info }) => info["run"] === "embedded")?.text ?? "none";
+  test("createService() in somebody's program, as the guide shows it", async () => {
+    const text = blocksOf(page("docs/guide.md")).find(({ info }) => info["run"] === "embedded")?.text ?? "none";
     const project = makeProject(join(root.path, `embedded-${node}`), {
       "package.json": '{ "scripts": { "test": "true" } }',
     });

@@ -33,6 +33,7 @@ const open = (settings: Partial<RepositorySettings>, address: string) => {
       pullRequest: { labels: [], draft: false },
       fetchSeconds: 20,
       mirrorBytes: 1e9,
+      mirrorDays: 90,
       ...settings,
     },
     env: {},

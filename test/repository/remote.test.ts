@@ -15,6 +15,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
   const root = temporary("sortie-remote-");
   let host: GitHost;
   let count = 0;
+  let learned: readonly string[] = [];
   const signal = new AbortController().signal;
   const processes = createProcesses({ folder: join(root.path, "processes"), keepEnv: process.env, log: silent });
   const open = (settings: Partial<RepositorySettings>, resolve?: (name: string) => Promise<readonly string[]>) =>
@@ -28,11 +29,12 @@ describe.runIf(canServe)("the remote profile of git", () => {
         pullRequest: { labels: [], draft: false },
         fetchSeconds: 20,
         mirrorBytes: 1e9,
+        mirrorDays: 90,
         ...settings,
       },
-      env: { HOST_TOKEN: token },
+      env: { HOST_TOKEN: token, OTHER_TOKEN: "another-token-B1b2C3d4E5f6" },
       tracker: processes.track("service"),
-      learn: () => undefined,
+      learn: (tokens) => void (learned = tokens),
       ...(resolve === undefined ? {} : { resolve }),
       log: silent,
     });
@@ -98,6 +100,20 @@ describe.runIf(canServe)("the remote profile of git", () => {
     expect(heard).toEqual([]);
     host.before = undefined;
     elsewhere.close();
+  });
+
+  test("all tokens in use are told, whichever was used last: a text of one Task may show another's", async () => {
+    const match = `http://127.0.0.1:${host.port}/app.git`;
+    const other = `http://127.0.0.1:${host.port}/other.git`;
+    const credentials = [
+      { match: other, token: "env:OTHER_TOKEN" },
+      { match, token: "env:HOST_TOKEN" },
+    ];
+    const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
+    await expect(named.fetch(named.place(other, undefined), signal)).rejects.toThrow(/other credentials/);
+    expect(learned).toEqual(["another-token-B1b2C3d4E5f6"]);
+    await named.fetch(named.place(match, undefined), signal);
+    expect(learned).toEqual(["another-token-B1b2C3d4E5f6", token]);
   });
 
   test("many who ask at once share a fetch; what was pushed before somebody asked is there", async () => {

@@ -181,7 +181,7 @@ describe.each(kept)("$name", ({ open }) => {
       .toSorted((one, other) => Date.parse(other.updatedAt) - Date.parse(one.updatedAt))
       .map((fold) => ({
         row: rowOf(fold),
-        stats: { active: 0, completed: 1, failed: 1, cancelled: 0 },
+        stats: { active: 0, completed: 1, failed: 1, cancelled: 0, asking: 0 },
       }));
     expect(all.length).toBeGreaterThan(10);
     expect(await place.store.missions({ limit: 200 })).toEqual(all);

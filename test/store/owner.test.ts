@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, describe, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { ownDatabase } from "../../src/store/postgres/owner.ts";
+import { ownDatabase } from "../../src/store/postgres/node/owner.ts";
 import { startProcess } from "../crash/process.ts";
 import { compileCache } from "../harness/built.ts";
 import { startPostgresProxy } from "../harness/double/postgres-proxy.ts";

@@ -224,51 +224,6 @@ describe("SQLite", () => {
     for (const work of far) expect(await counted(work), String(work)).toEqual({ here: 0, apart: true });
     vi.restoreAllMocks();
   });
-
-  test("no query looks at the whole log: every plan goes by an index; control: plans of before do not", async () => {
-    await using place = await open();
-    const { long, mission } = await place.fillLog({ tasks: 2500, projects: 2, turns: 100 });
-    const { store } = place;
-    const post = vi.spyOn(Worker.prototype, "postMessage");
-    const project = "/work/p0/.git";
-    await store.list({ project, limit: 51 });
-    await store.list({ project, limit: 51, lifecycleStatus: "cancelled", promptProfile: "none" });
-    await store.list({ project, limit: 51, missionID: mission.missionID });
-    await store.list({ project, limit: 51, search: "no such words" });
-    await store.list({ project, limit: 51, metadata: { ticket: "T-7" } });
-    await store.list({ project, limit: 51, metadata: { team: "red" }, search: "none" });
-    await store.projects(50);
-    await store.missions({ project, limit: 51 });
-    await store.since(0, 200, { project: "/nowhere" });
-    await store.since(0, 200, { mission: mission.stream });
-    await store.since(0, 200, { stream: long, types: ["task.settled"] });
-    await store.read(long, { types: ["ask.opened"] });
-    const orders = post.mock.calls.map(([order]) => order as { kind: string; sql: string; parameters: unknown[] });
-    post.mockRestore();
-    const database = new Database(`${place.dataDir}/s.db`, { readonly: true });
-    /** Steps of a plan that look at every row of a table that grows. */
-    const walks = (text: string, parameters: readonly unknown[]): string[] =>
-      database
-        .prepare<unknown[], { detail: string }>(`explain query plan ${text}`)
-        .all(...parameters)
-        .map(({ detail }) => detail)
-        .filter(
-          (step) =>
-            /^SCAN (events|tasks|missions|texts|metadata|streams|blob_names)\b/.test(step) ||
-            // From a place to the end; with an end of its own it is a window.
-            step.startsWith("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)"),
-        );
-    const queries = orders.filter(({ kind, sql: text }) => kind === "query" && !text.includes('from "log"'));
-    expect(queries.length).toBeGreaterThan(15);
-    for (const { sql: text, parameters } of queries) expect(walks(text, parameters), text).toEqual([]);
-    expect(walks("select project, count(*) from tasks where lifecycle = 'active' group by project", [])).not.toEqual(
-      [],
-    );
-    const before = `select * from events where position > 0 and exists
-      (select 1 from tasks where tasks.stream = events.stream and project = 'x') order by position limit 200`;
-    expect(walks(before, [])).not.toEqual([]);
-    database.close();
-  });
 });
 
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {

@@ -1,46 +1,30 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { git, makeProject, readText, temporary, writeFiles } from "../harness/project.ts";
-import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { browserHere } from "../harness/browser.ts";
+import { git, makeProject, readText, writeFiles } from "../harness/project.ts";
+import type { TestService } from "../harness/service.ts";
+import { violations } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** What is done about an ended Task on its page: tried again, taken back, renamed, deleted. */
 
-if (browserHere === undefined) countBlind(5);
-
-const root = temporary("sortie-web-action-");
 let service: TestService;
-let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
 let count = 0;
-
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  const config = join(root.path, "config.jsonc");
-  writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", limits: { checkRounds: 0 } }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  browser = await launch();
-  const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 900 } });
-  context.setDefaultTimeout(15_000);
-  page = await context.newPage();
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  root[Symbol.dispose]();
+const root = onStage({
+  name: "action",
+  tests: 5,
+  height: 900,
+  config: () => ({ limits: { checkRounds: 0 } }),
+  ready: (stage) => void ({ service, page, complaints } = stage),
 });
 
 const request = 'replace "one" with "two" in a.txt';
 const ended = async (checks: string[] = ["true"]) => {
-  const directory = makeProject(join(root.path, `project-${(count += 1)}`), { "a.txt": "one\n" });
+  const directory = makeProject(join(root, `project-${(count += 1)}`), { "a.txt": "one\n" });
   const client = createServiceClient({ baseUrl: service.url, directory });
   const { data } = await client.task.create({ body: { request, productPillar: "code", checks } });
   const taskID = data?.taskID ?? "";
@@ -123,6 +107,14 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
   test("the log of a failed check opens at its first error; it is searched, wrapped, and whole for the browser", async () => {
     const failing = "for i in $(seq 800); do echo step $i; done; echo 'Error: totals differ by 0.01'; seq 200; exit 1";
     const { taskID } = await ended([failing]);
+    const shown = result().getByRole("region", { name: /^First failing lines/ });
+    await shown.getByText("Error: totals differ by 0.01", { exact: true }).waitFor();
+    expect((await shown.innerText()).trim().split("\n").slice(0, 4)).toEqual([
+      "step 799",
+      "step 800",
+      "Error: totals differ by 0.01",
+      "1",
+    ]);
     await page.goto(`${service.url}/ui/task/${taskID}?tab=checks`);
     const log = page.getByRole("region", { name: /^Log of/ });
     const marked = log.getByText("Error: totals differ by 0.01", { exact: true });

@@ -1,24 +1,16 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../harness/project.ts";
-import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { browserHere } from "../harness/browser.ts";
+import { makeProject } from "../harness/project.ts";
+import type { TestService } from "../harness/service.ts";
+import { violations } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** The diff of a Task: read on a laptop and a telephone, by keys, commented, and too large to be shown at once. */
 
-if (browserHere === undefined) countBlind(4);
-
-const root = temporary("sortie-web-changes-");
-let provider: MockProvider;
 let service: TestService;
-let browser: Browser;
-let context: BrowserContext;
 let page: Page;
 let complaints: string[] = [];
 let directory = "";
@@ -35,31 +27,18 @@ const few = [
 ];
 const many = Array.from({ length: 60 }, (_, file) => write(`src/part-${file}/index.js`, lines(100)));
 
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  provider = await startMockProvider(({ first, turn }) =>
-    turn === 0 ? { calls: first.includes("many") ? many : few } : { text: "Changed." },
-  );
-  const config = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, model: "mock/large" }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  directory = makeProject(join(root.path, "project"), {
-    "src/sum.js": "// Adds.\nexport const sum = (a, b) => a - b;\n",
-  });
-  taskID = await ended("change a few files");
-  browser = await launch();
-  context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 900 } });
-  context.setDefaultTimeout(15_000);
-  page = await context.newPage();
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  await provider?.close();
-  root[Symbol.dispose]();
+const root = onStage({
+  name: "changes",
+  tests: 4,
+  height: 900,
+  model: ({ first, turn }) => (turn === 0 ? { calls: first.includes("many") ? many : few } : { text: "Changed." }),
+  async ready(stage) {
+    ({ service, page, complaints } = stage);
+    directory = makeProject(join(root, "project"), {
+      "src/sum.js": "// Adds.\nexport const sum = (a, b) => a - b;\n",
+    });
+    taskID = await ended("change a few files");
+  },
 });
 
 const ended = async (request: string): Promise<string> => {
@@ -125,6 +104,9 @@ describe.skipIf(browserHere === undefined)("the diff", () => {
     await page.keyboard.press("v");
     await page.getByText("1 viewed").waitFor();
     expect(await table("src/data/large.js").count()).toBe(0);
+    await files.getByLabel("viewed").waitFor();
+    await page.reload();
+    await page.getByText("1 viewed").waitFor();
     await files.getByLabel("viewed").waitFor();
     await at(1280);
   });

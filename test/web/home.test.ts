@@ -1,53 +1,30 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../harness/project.ts";
-import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { browserHere } from "../harness/browser.ts";
+import { makeProject } from "../harness/project.ts";
+import type { TestService } from "../harness/service.ts";
+import { violations } from "./browser.ts";
+import { onStage, viewport } from "./stage.ts";
 
 /** Where somebody is needed: the projects with their numbers, the list by rank, the title and the icon of the tab. */
 
-if (browserHere === undefined) countBlind(4);
-
-const root = temporary("sortie-web-home-");
-let provider: MockProvider;
+const question = "Which currency should totals use?";
 let service: TestService;
 let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
-
-const question = "Which currency should totals use?";
-
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  provider = await startMockProvider(({ first, turn }) => {
+const root = onStage({
+  name: "home",
+  tests: 5,
+  model: ({ first, turn }) => {
     if (first.includes("hold")) return { text: "Looking.", hold: true };
     return turn === 0 && first.includes("currency")
       ? { calls: [{ tool: "ask", input: { question, options: ["EUR", "USD"] } }] }
       : { text: "Done." };
-  });
-  const config = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, model: "mock/large" }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  browser = await launch();
-  const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 800 } });
-  context.setDefaultTimeout(15_000);
-  page = await context.newPage();
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  provider?.release();
-  await service?.[Symbol.asyncDispose]();
-  await provider?.close();
-  root[Symbol.dispose]();
+  },
+  ready: (stage) => void ({ service, browser, page, complaints } = stage),
 });
 
 const create = async (directory: string, request: string, checks: string[] = []): Promise<string> => {
@@ -69,8 +46,8 @@ const icon = (): Promise<string> => page.evaluate<string>("document.querySelecto
 
 describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
   test("from any screen: counts by project, title and icon; all projects in one list, by rank", async () => {
-    const billing = makeProject(join(root.path, "billing"), { "a.txt": "one\n" });
-    const website = makeProject(join(root.path, "website"), { "a.txt": "one\n" });
+    const billing = makeProject(join(root, "billing"), { "a.txt": "one\n" });
+    const website = makeProject(join(root, "website"), { "a.txt": "one\n" });
     await page.goto(`${service.url}/?project=${billing}`);
     const calm = await icon();
     const held = await create(billing, "hold on here");
@@ -112,7 +89,7 @@ describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
   }, 60_000);
 
   test("twelve Tasks fit a laptop's first screen; the form is one line until it is used; filters wait behind a button", async () => {
-    const directory = makeProject(join(root.path, "many"), { "a.txt": "one\n" });
+    const directory = makeProject(join(root, "many"), { "a.txt": "one\n" });
     for (let index = 1; index <= 13; index += 1) await create(directory, `Task number ${index}`, ["true"]);
     await page.goto(`${service.url}/?project=${directory}`);
     await group("Recent").getByRole("listitem").nth(12).waitFor();
@@ -136,9 +113,61 @@ describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
     await page.getByText("No Task matches these filters.").waitFor();
   }, 60_000);
 
+  test("the form shows what decides: branch, result, checks found, model, squad, budget; a draft outlives a reload", async () => {
+    const scripts = { test: "node -e 0", lint: "node -e 0" };
+    const directory = makeProject(join(root, "decided"), { "package.json": JSON.stringify({ scripts }) });
+    const other = makeProject(join(root, "other"), { "a.txt": "one\n" });
+    await create(other, "look around", ["true"]);
+    await page.goto(`${service.url}/?project=${directory}`);
+    const form = page.getByRole("form", { name: "New Task" });
+    await form.getByLabel("What should be done").fill("decide on the currency later");
+    const facts = async () => (await form.getByLabel("What decides").innerText()).replaceAll(/\s+/g, " ");
+    await form.getByText("npm test, npm run lint").waitFor();
+    expect(await facts()).toBe(
+      "Branch main Result one commit on the branch Checks npm test, npm run lint Model mock/large Squad base Budget not limited",
+    );
+    await form.getByRole("button", { name: "Options" }).click();
+    await form.getByLabel("Model", { exact: true }).selectOption("builtin/rules-1");
+    await form.getByLabel("Effort").selectOption("low");
+    await form.getByLabel("Result").selectOption("branch");
+    await form.getByLabel("Squad").selectOption("advanced");
+    await form.getByLabel("Most dollars").fill("2.5");
+    await form.getByLabel("Most minutes").fill("10");
+    await form.getByLabel("Checks").fill("true");
+    expect(await violations(page)).toEqual([]);
+    const chosen =
+      "Branch main Result on a branch of its own Checks true Model built-in rules, effort low Squad advanced Budget $2.5, 10 min";
+    expect(await facts()).toBe(chosen);
+    await page.reload();
+    await form.getByText("$2.5, 10 min").waitFor();
+    expect(await facts()).toBe(chosen);
+    expect(await form.getByLabel("What should be done").inputValue()).toBe("decide on the currency later");
+    await form.getByLabel("What should be done").fill("dead links");
+    await form.getByRole("button", { name: "Start Task" }).click();
+    await page.waitForURL(/\/ui\/task\/task_/);
+    const taskID = /task_\w+/.exec(page.url())?.[0] ?? "";
+    const { data } = await createServiceClient({ baseUrl: service.url, directory }).task.status({ path: { taskID } });
+    expect(data).toMatchObject({
+      model: "builtin/rules-1",
+      landing: "branch",
+      squad: { id: "advanced" },
+      budget: { maxCostUSD: 2.5, maxMinutes: 10 },
+      checks: [{ name: "true", required: true }],
+    });
+    // What was sent is not offered again; another project is a choice away.
+    await page.goto(`${service.url}/?project=${directory}`);
+    await form.getByLabel("What should be done").focus();
+    await form.getByText("not limited").waitFor();
+    expect(await form.getByLabel("What should be done").inputValue()).toBe("");
+    await form.getByLabel("Known projects").selectOption(other);
+    await page.getByRole("link", { name: /look around/ }).waitFor();
+    expect(await form.getByLabel("Project directory").inputValue()).toBe(other);
+    expect(complaints).toEqual([]);
+  }, 60_000);
+
   test("a first question offers notifications; once allowed, one that comes unseen is told, and leads there", async () => {
-    const directory = makeProject(join(root.path, "notified"), { "a.txt": "one\n" });
-    const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 800 } });
+    const directory = makeProject(join(root, "notified"), { "a.txt": "one\n" });
+    const context = await browser.newContext({ reducedMotion: "reduce", viewport });
     context.setDefaultTimeout(15_000);
     // What the browser shows is outside of the page: the page notes what it hands over.
     await context.addInitScript(`
@@ -177,7 +206,7 @@ describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
   });
 
   test("who does not want them is not asked again", async () => {
-    const directory = makeProject(join(root.path, "quiet"), { "a.txt": "one\n" });
+    const directory = makeProject(join(root, "quiet"), { "a.txt": "one\n" });
     const taskID = await create(directory, "which currency now");
     const context = await browser.newContext({ reducedMotion: "reduce" });
     const own = await context.newPage();

@@ -1,31 +1,23 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { browserHere } from "../harness/browser.ts";
 import { dispatch, finish, openStage, plan, type Say, type Stage } from "../harness/double/missions.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { violations } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** A Mission on the page: begun, planned, handed out, woken again, aborted. */
 
-if (browserHere === undefined) countBlind(2);
-
 let stage: Stage;
-let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
-
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  stage = await openStage();
-  browser = await launch();
-  page = await browser.newPage({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
-  page.setDefaultTimeout(12_000);
-  complaints = watch(page, stage.service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await stage?.[Symbol.asyncDispose]();
+onStage({
+  name: "mission",
+  tests: 2,
+  width: 1440,
+  height: 900,
+  serve: async () => (stage = await openStage()).service,
+  ready: (on) => void ({ page, complaints } = on),
+  end: () => stage?.[Symbol.asyncDispose](),
 });
 
 const write = (path: string) => ({ tool: "write", input: { path, content: "made\n" } });
@@ -79,7 +71,7 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
       .getByText("Completed, not verified", { exact: true })
       .waitFor();
     await page.getByRole("link", { name: "Its Mission" }).click();
-    await state("Done").or(state("Idle")).first().waitFor();
+    await state("Stands still").waitFor();
     expect(complaints).toEqual([]);
   });
 

@@ -1,51 +1,36 @@
-import { writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { git, makeProject, readText, temporary, writeFiles } from "../harness/project.ts";
+import { browserHere } from "../harness/browser.ts";
+import { git, makeProject, readText, writeFiles } from "../harness/project.ts";
 import { unpack } from "../harness/zip-reader.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../harness/service.ts";
-import { launch, type Line, openLine, violations, watch } from "./browser.ts";
+import { type Line, openLine, violations, watch } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** Somebody's road through the page, in a real browser, against a real service. */
 
-const names = 12;
-if (browserHere === undefined) countBlind(names);
-
-const root = temporary("sortie-web-");
-let provider: MockProvider;
 let service: TestService;
 let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
 let count = 0;
-
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  provider = await startMockProvider((request) => {
+/** One page for all tests but those that need one of their own; it remembers nothing of the test before. */
+let shared: { page: Page; complaints: string[] } | undefined;
+const root = onStage({
+  name: "page",
+  tests: 12,
+  model: (request) => {
     if (request.first.includes("hold"))
       return request.turn === 0 ? { text: "Looking around.", hold: true } : { text: "Done." };
     return request.turn === 0
       ? { calls: [{ tool: "shell", input: { command: "echo said; exit 3" } }] }
       : { text: "**Done**, <b>really</b>." };
-  });
-  const config = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, model: "builtin/rules-1", limits: { checkRounds: 0 } }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  browser = await launch();
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  await provider?.close();
-  root[Symbol.dispose]();
+  },
+  config: () => ({ model: "builtin/rules-1", limits: { checkRounds: 0 } }),
+  ready: (stage) => void ({ service, browser, ...shared } = stage),
 });
 
 const open = async (url = service.url, options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> => {
@@ -55,11 +40,8 @@ const open = async (url = service.url, options: Parameters<Browser["newContext"]
   complaints = watch(page, url);
   return page;
 };
-/** One page for all tests but those that need one of their own; it remembers nothing of the test before. */
-let shared: { page: Page; complaints: string[] } | undefined;
 beforeEach(async () => {
-  if (browserHere === undefined) return;
-  if (shared === undefined) shared = { page: await open(), complaints };
+  if (shared === undefined) return;
   ({ page, complaints } = shared);
   complaints.length = 0;
   if (page.url().startsWith("http")) await page.evaluate("localStorage.clear()");
@@ -69,7 +51,7 @@ afterEach(async () => {
 });
 
 const project = (files: Record<string, string> = { "a.txt": "one\n" }): string =>
-  makeProject(join(root.path, `project-${(count += 1)}`), files);
+  makeProject(join(root, `project-${(count += 1)}`), files);
 
 const heading = (name: string | RegExp) => page.getByRole("heading", { level: 1, name });
 const state = (word: string) => page.getByRole("region", { name: "The Task" }).getByText(word, { exact: true });
@@ -84,7 +66,7 @@ const compose = async (directory: string, request: string, { checks = [] as stri
   if (checks.length > 0 || model !== "") {
     await page.getByRole("button", { name: "Options" }).click();
     await page.getByLabel("Checks").fill(checks.join("\n"));
-    await page.getByLabel("Model", { exact: true }).fill(model);
+    if (model !== "") await page.getByLabel("Model", { exact: true }).selectOption(model);
   }
   await page.getByRole("button", { name: "Start Task" }).click();
   await page.waitForURL(/\/ui\/task\/task_/);
@@ -95,7 +77,8 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   test("a new user is told what works, and tries it with one press", async () => {
     const directory = project({ "package.json": '{ "scripts": { "test": "node -e 0" } }' });
     await page.goto(service.url);
-    await heading("Works now, without a model: the built-in rules").waitFor();
+    await heading("Connect a model").waitFor();
+    await page.getByRole("heading", { name: "Works now, without a model: the built-in rules" }).waitFor();
     await page.getByRole("button", { name: /^run the tests and report/ }).click();
     expect(await page.getByLabel("What should be done").inputValue()).toBe("run the tests and report");
     await page.getByRole("button", { name: "Start Task" }).click();
@@ -229,7 +212,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
   });
 
   test("a folder without Git is worked in only after a yes, and the end says what is not known", async () => {
-    const directory = join(root.path, "no-git");
+    const directory = join(root, "no-git");
     writeFiles(directory, { "a.txt": "one\n" });
     await page.goto(`${service.url}/?project=${encodeURIComponent(directory)}`);
     const agree = page.getByLabel("Work in place");
@@ -272,7 +255,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
 
   test("behind a password nothing is shown without it, and everything with it", async () => {
     const password = "correct horse battery";
-    await using guarded = await startService(join(root.path, "guarded"), { SERVICE_SERVER_PASSWORD: password });
+    await using guarded = await startService(join(root, "guarded"), { SERVICE_SERVER_PASSWORD: password });
     for (const path of ["/", "/ui/squads", "/assets/x.js"]) expect((await fetch(guarded.url + path)).status).toBe(401);
     await open(guarded.url);
     expect((await page.goto(`${guarded.url}/ui/squads`))?.status()).toBe(401);

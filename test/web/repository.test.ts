@@ -1,53 +1,37 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
+import { browserHere } from "../harness/browser.ts";
 import { addForge } from "../harness/double/forge/double.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
-import { temporary } from "../harness/project.ts";
-import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import type { TestService } from "../harness/service.ts";
+import { violations } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** A repository by address, on the page: given, worked on, found again. */
 
 const able = browserHere !== undefined && canServe;
-if (!able) countBlind(3);
-
-const root = temporary("sortie-web-repository-");
 let host: GitHost;
 let service: TestService;
-let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
-
-beforeAll(async () => {
-  if (!able) return;
-  await built();
-  host = await startGitHost(root.path);
-  addForge(host, "gitea");
-  const own = `http://127.0.0.1:${host.port}`;
-  const credentials = [
-    { match: `${own}/acme/*`, token: "env:HOST_TOKEN", forge: "gitea" },
-    { match: `${own}/*`, token: "env:HOST_TOKEN" },
-  ];
-  const repositories = { allow: [`${own}/*`], credentials };
-  const config = join(root.path, "config.jsonc");
-  writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", repositories }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config, HOST_TOKEN: token });
-  browser = await launch();
-  const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 800 } });
-  context.setDefaultTimeout(15_000);
-  page = await context.newPage();
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  await host?.[Symbol.asyncDispose]();
-  root[Symbol.dispose]();
+onStage({
+  name: "repository",
+  tests: 3,
+  able,
+  config: async (root) => {
+    host = await startGitHost(root);
+    addForge(host, "gitea");
+    const own = `http://127.0.0.1:${host.port}`;
+    const credentials = [
+      { match: `${own}/acme/*`, token: "env:HOST_TOKEN", forge: "gitea" },
+      { match: `${own}/*`, token: "env:HOST_TOKEN" },
+    ];
+    return { repositories: { allow: [`${own}/*`], credentials } };
+  },
+  env: { HOST_TOKEN: token },
+  ready: (stage) => void ({ service, page, complaints } = stage),
+  end: () => host?.[Symbol.asyncDispose](),
 });
 
 describe.skipIf(!able)("a repository by address", () => {

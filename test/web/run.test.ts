@@ -1,23 +1,16 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { BrowserContext, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../harness/project.ts";
-import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { browserHere } from "../harness/browser.ts";
+import { makeProject } from "../harness/project.ts";
+import type { TestService } from "../harness/service.ts";
+import { violations } from "./browser.ts";
+import { onStage } from "./stage.ts";
 
 /** A Task while it runs, and what it came to: its stages, what it does now, its result. */
 
-if (browserHere === undefined) countBlind(7);
-
-const root = temporary("sortie-web-run-");
-let provider: MockProvider;
 let service: TestService;
-let browser: Browser;
 let context: BrowserContext;
 let page: Page;
 let complaints: string[] = [];
@@ -27,10 +20,11 @@ const sum = "export const sum = (a, b) => a - b;\n";
 const content = Array.from({ length: 600 }, (_, line) => `export const line${line} = "${line}";\n`).join("");
 const report = "`sum` **adds** now.\n\n- one file";
 
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  provider = await startMockProvider(({ first, turn }) => {
+const root = onStage({
+  name: "run",
+  tests: 10,
+  height: 900,
+  model: ({ first, turn }) => {
     if (first.includes("count slowly"))
       return turn === 0
         ? { calls: [{ tool: "shell", input: { command: "for i in $(seq 600); do echo line $i; sleep 0.1; done" } }] }
@@ -48,29 +42,17 @@ beforeAll(async () => {
     return turn === 0
       ? { calls: [{ tool: "edit", input: { path: "sum.js", edits: [{ old: "a - b", new: "a + b" }] } }] }
       : { text: report };
-  });
-  const config = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-  writeFileSync(config, JSON.stringify({ providers, model: "mock/large", limits: { checkRounds: 0 } }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  browser = await launch();
-  context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1280, height: 900 } });
-  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.url });
-  context.setDefaultTimeout(15_000);
-  page = await context.newPage();
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  await provider?.close();
-  root[Symbol.dispose]();
+  },
+  config: () => ({ limits: { checkRounds: 0 } }),
+  async ready(stage) {
+    ({ service, context, page, complaints } = stage);
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: service.url });
+  },
 });
 
 /** Three times it is quick. */
 const wait = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n; [ $n -lt 3 ] || sleep 300\n";
-const project = (): string =>
-  makeProject(join(root.path, `project-${(count += 1)}`), { "sum.js": sum, "wait.sh": wait });
+const project = (): string => makeProject(join(root, `project-${(count += 1)}`), { "sum.js": sum, "wait.sh": wait });
 const begin = async (directory: string, request: string, more: { checks?: string[]; landing?: "branch" } = {}) => {
   const client = createServiceClient({ baseUrl: service.url, directory });
   const { data } = await client.task.create({ body: { request, productPillar: "code", ...more } });
@@ -212,10 +194,79 @@ describe.skipIf(browserHere === undefined)("a Task on the page", () => {
     expect(complaints).toEqual([]);
   });
 
+  test("who worked from when to when, below who called it, with tokens and cost; a press opens what that one did", async () => {
+    const { status } = await ended(project(), "add, do not subtract");
+    const sessions = status?.sessionInvocationTopology.nodes ?? [];
+    await page.getByRole("tab", { name: /^Topology/ }).click();
+    const rows = page.getByTestId("topology").getByRole("listitem");
+    await rows.first().waitFor();
+    const texts = (await rows.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "));
+    expect(texts).toHaveLength(sessions.length);
+    expect(sessions.length).toBeGreaterThan(1);
+    expect(texts[0]).toMatch(/^orchestrator ended .*\d\d:\d\d:\d\d–\d\d:\d\d:\d\d, .* tokens, cost unknown$/);
+    expect(texts.slice(1).join(" ")).toMatch(/reviewer ended .* by the service/);
+    const indent = async (at: number): Promise<number> =>
+      (await rows.nth(at).locator("[aria-hidden=true].size-2").boundingBox())?.x ?? Number.NaN;
+    expect(await indent(1)).toBeGreaterThan(await indent(0));
+    expect(await violations(page)).toEqual([]);
+    await rows.filter({ hasText: "reviewer" }).getByRole("button").click();
+    await page
+      .getByRole("log")
+      .getByRole("article", { name: /^reviewer/ })
+      .first()
+      .waitFor();
+    expect(await page.getByRole("article", { name: /^orchestrator/ }).count()).toBe(0);
+  });
+
   test("on a branch of its own: the commands check it out and merge it", async () => {
     const directory = project();
     const { status } = await ended(directory, "add, do not subtract", { landing: "branch", checks: ["true"] });
     await result().getByText(`git -C ${directory} switch ${status?.git.branch}`).waitFor();
+  });
+
+  test("a check that turns red while it is looked at opens at what failed", async () => {
+    const { taskID } = await begin(project(), "add, do not subtract", {
+      checks: ["sleep 4; echo 'Error: no'; exit 1"],
+    });
+    await page.goto(`${service.url}/ui/task/${taskID}?tab=checks`);
+    const check = page.getByRole("main").getByRole("button", { name: /^sleep 4/ });
+    await check.getByText("running", { exact: true }).waitFor();
+    expect(await check.getAttribute("aria-expanded")).toBe("false");
+    await page
+      .getByRole("region", { name: /^Log of/ })
+      .getByText("Error: no")
+      .waitFor();
+  });
+
+  test("rows of running Tasks are asked for every two seconds, and not while the page is hidden", async () => {
+    const directory = project();
+    const { client, taskID } = await begin(directory, "count slowly");
+    const own = await context.newPage();
+    await own.addInitScript(
+      "Object.defineProperty(document, 'visibilityState', { get: () => (window.away === true ? 'hidden' : 'visible') })",
+    );
+    let asked = 0;
+    own.on("request", (request) => {
+      if (request.url().includes("lifecycleStatus=active")) asked += 1;
+    });
+    await own.goto(`${service.url}/?project=${directory}`);
+    await own
+      .getByRole("link", { name: /count slowly/ })
+      .getByText(/\d+ lines/)
+      .waitFor();
+    const during = async (away: boolean): Promise<number> => {
+      await own.evaluate(
+        `window.away = ${away}; document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))`,
+      );
+      await own.waitForTimeout(500);
+      asked = 0;
+      await own.waitForTimeout(5000);
+      return asked;
+    };
+    expect(await during(true)).toBe(0);
+    expect(await during(false)).toBeGreaterThan(0);
+    await own.close();
+    await client.task.cancel({ path: { taskID }, body: {} });
   });
 
   test("a failed one: what failed in a sentence, the first failing lines, and its branch", async () => {

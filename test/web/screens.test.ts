@@ -13,7 +13,7 @@ import { night } from "../harness/night.ts";
 
 /** Every screen: how it is served, how heavy it is, whether everybody can read it, whether it fits. */
 
-const seen = 2;
+const seen = 3;
 if (browserHere === undefined) countBlind(seen);
 
 const root = temporary("sortie-screens-");
@@ -93,6 +93,27 @@ test("the document comes with its policy, its files are kept for ever, and no ro
   expect((await fetch(`${service.url}/assets/..%2f..%2fpackage.json`)).status).toBe(400);
 });
 
+test("the page brings its own typefaces: one for text, one for code, below 120 KB together", async () => {
+  const assets = join(import.meta.dirname, "../../dist/web/assets");
+  const fonts = readdirSync(assets).filter((name) => name.endsWith(".woff2"));
+  expect(fonts.map((name) => name.replace(/-[\w-]{8}\.woff2$/, "")).toSorted()).toEqual([
+    "inter-latin-wght-normal",
+    "jetbrains-mono-latin-wght-normal",
+  ]);
+  expect(fonts.reduce((sum, name) => sum + readFileSync(join(assets, name)).length, 0)).toBeLessThan(120_000);
+  const font = await fetch(`${service.url}/assets/${fonts[0]}`);
+  expect([font.status, font.headers.get("content-type")]).toEqual([200, "font/woff2"]);
+  const css = readdirSync(assets).flatMap((name) =>
+    name.endsWith(".css") ? [readFileSync(join(assets, name), "utf8")] : [],
+  );
+  expect(
+    css
+      .join("")
+      .match(/@font-face\{[^}]*\}/g)
+      ?.every((face) => face.includes("font-display:swap")),
+  ).toBe(true);
+});
+
 test("what a first look loads is below 150 KB, compressed", () => {
   const dist = join(import.meta.dirname, "../../dist/web");
   const html = readFileSync(join(dist, "index.html"), "utf8");
@@ -130,6 +151,28 @@ describe.skipIf(browserHere === undefined)("in a browser", () => {
     await page.getByRole("heading", { level: 1, name: "Squads" }).waitFor();
     await context.close();
   }, 60_000);
+
+  test("text and code are set in the page's own typefaces, and figures stand below each other", async () => {
+    if (browser === undefined) return;
+    const page = await browser.newPage();
+    await page.goto(`${service.url}/ui/task/${taskID}?tab=checks`);
+    await page.getByRole("region", { name: /^Log of/ }).waitFor();
+    const loaded = () =>
+      page.evaluate<string[]>(
+        "[...document.fonts].filter(({ status }) => status === 'loaded').map(({ family }) => family.replaceAll('\"', '')).sort()",
+      );
+    await expect.poll(loaded).toEqual(["Inter Variable", "JetBrains Mono Variable"]);
+    const widths = await page.evaluate<number[]>(`["111111", "888888"].map((text) => {
+      const word = document.body.appendChild(document.createElement("span"));
+      word.textContent = text;
+      word.className = "tabular";
+      const { width } = word.getBoundingClientRect();
+      word.remove();
+      return width;
+    })`);
+    expect(widths[0]).toBe(widths[1]);
+    await page.close();
+  });
 
   test("control: what breaks a rule is found", async () => {
     if (browser === undefined) return;

@@ -1,58 +1,39 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
-import { built } from "../harness/built.ts";
-import { makeProject, temporary } from "../harness/project.ts";
-import { type MockProvider, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
+import { browserHere } from "../harness/browser.ts";
+import { makeProject } from "../harness/project.ts";
+import type { MockTurn } from "../harness/double/mock-provider.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 import { startService, type TestService } from "../harness/service.ts";
-import { launch, violations, watch } from "./browser.ts";
+import { violations, watch } from "./browser.ts";
+import { onStage, viewport } from "./stage.ts";
 
 /** What the page can do with the service itself: try a model, tell others. */
 
-if (browserHere === undefined) countBlind(2);
-
-const root = temporary("sortie-web-service-");
-let provider: MockProvider;
 let receiver: Receiver;
 let service: TestService;
-let browser: Browser;
 let page: Page;
 let complaints: string[] = [];
 let says: MockTurn = {};
 /** What who is told answers. */
 let status = 204;
-
-beforeAll(async () => {
-  if (browserHere === undefined) return;
-  await built();
-  provider = await startMockProvider(() => says);
-  receiver = await startReceiver((_, response) => response.writeHead(status).end());
-  const config = join(root.path, "config.jsonc");
-  const mock = {
-    kind: "openai-compatible",
-    name: "Mock",
-    baseURL: provider.baseURL,
-    apiKey: "none",
-    models: ["large"],
-  };
-  const webhooks = { allow: ["127.0.0.1"] };
-  writeFileSync(config, JSON.stringify({ providers: { mock }, model: "builtin/rules-1", webhooks }));
-  service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
-  browser = await launch();
-  page = await browser.newPage({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce" });
-  page.setDefaultTimeout(10_000);
-  complaints = watch(page, service.url);
-}, 150_000);
-afterAll(async () => {
-  await browser?.close();
-  await service?.[Symbol.asyncDispose]();
-  await receiver?.[Symbol.asyncDispose]();
-  await provider?.close();
-  root[Symbol.dispose]();
+const root = onStage({
+  name: "service",
+  tests: 3,
+  height: 900,
+  model: () => says,
+  config: (_, { baseURL }) => {
+    const mock = { kind: "openai-compatible", name: "Mock", baseURL, apiKey: "none", models: ["large"] };
+    return { providers: { mock }, model: "builtin/rules-1", webhooks: { allow: ["127.0.0.1"] } };
+  },
+  async ready(stage) {
+    ({ service, page, complaints } = stage);
+    receiver = await startReceiver((_, response) => response.writeHead(status).end());
+  },
+  end: () => receiver?.[Symbol.asyncDispose](),
 });
 
 describe.skipIf(browserHere === undefined)("the service, by the page", () => {
@@ -80,6 +61,39 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     expect(complaints).toEqual([]);
   });
 
+  test("a first start opens on connecting a model: the key is kept, answers from then on, and is nowhere on the page", async () => {
+    const own = join(root, "first");
+    await using first = await startService(own, {});
+    const key = "sk-ant-page-0123456789-abcdefghij";
+    const context = await page.context().browser()?.newContext({ reducedMotion: "reduce", viewport });
+    if (context === undefined) return;
+    const other = await context.newPage();
+    const troubles = watch(other, first.url);
+    await other.goto(first.url);
+    await other.getByRole("heading", { level: 1, name: "Connect a model" }).waitFor();
+    const form = other.getByRole("form", { name: "Connect a model" });
+    expect(await form.getByLabel("API key").getAttribute("type")).toBe("password");
+    expect(await violations(other)).toEqual([]);
+    await form.getByLabel("API key").fill("too short");
+    await form.getByRole("button", { name: "Connect" }).click();
+    await other.getByRole("alert").getByText("Expected a key of 8 to 500 characters").waitFor();
+    expect(existsSync(join(own, "config.jsonc"))).toBe(false);
+    await form.getByLabel("API key").fill(key);
+    await form.getByRole("button", { name: "Connect" }).click();
+    await other.getByText(/^anthropic\/claude\S+ answers from now on\.$/).waitFor();
+    expect(await form.getByLabel("API key").inputValue()).toBe("");
+    await other.goto(`${first.url}/ui/models`);
+    await other.getByText("Ready, key from config.jsonc").waitFor();
+    expect(await other.content()).not.toContain(key);
+    expect(await violations(other)).toEqual([]);
+    expect([
+      readFileSync(join(own, "config.jsonc"), "utf8").includes(key),
+      statSync(join(own, "config.jsonc")).mode & 0o777,
+    ]).toEqual([true, 0o600]);
+    expect(troubles).toEqual([]);
+    await context.close();
+  });
+
   test("a webhook is added, its secret shown once, tried, told, paused and deleted", async () => {
     await page.goto(`${service.url}/ui/webhooks`);
     await page.getByText("No webhooks yet").waitFor();
@@ -92,7 +106,7 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     await hooks.getByRole("button", { name: "Test" }).click();
     await hooks.getByText(/^It took the test message: 204 in/).waitFor();
     expect(receiver.types()).toEqual(["webhook.test"]);
-    const directory = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+    const directory = makeProject(join(root, "project"), { "a.txt": "one\n" });
     const client = createServiceClient({ baseUrl: service.url, directory });
     await client.task.create({ body: { request: "dead links", productPillar: "code" } });
     const latest = page.getByRole("region", { name: "Latest" });

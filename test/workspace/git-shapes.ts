@@ -46,7 +46,7 @@ const failing: Record<string, string> = {
   "a HEAD that is no commit": 'echo nonsense > "$G/HEAD"',
   "no HEAD": 'rm "$G/HEAD"',
   "a folder for HEAD": 'rm "$G/HEAD"; mkdir "$G/HEAD"',
-  "a HEAD that names a file outside": 'echo "ref: refs/../../../../outside" > "$G/HEAD"',
+  "a HEAD that names a file outside": 'echo "ref: refs/../../../outside" > "$G/HEAD"',
   "a HEAD that goes round":
     'mkdir -p "$G/refs/heads"; echo "ref: refs/heads/y" > "$G/refs/heads/x"; echo "ref: refs/heads/x" > "$G/refs/heads/y"; echo "ref: refs/heads/x" > "$G/HEAD"',
   "a HEAD that is a link": 'rm "$G/HEAD"; ln -s /etc/passwd "$G/HEAD"',

@@ -3,7 +3,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import type { ErrorBody } from "../../src/protocol/error.ts";
 import type { Overview } from "../../src/protocol/overview.ts";
 import type { TaskBoard } from "../../src/protocol/task/board.ts";
-import type { TaskSummary } from "../../src/protocol/task/status.ts";
+import type { CheckState, TaskSummary } from "../../src/protocol/task/status.ts";
 import { isAddress, whereOf } from "./place.ts";
 
 /** The typed client of the service. The browser adds the credentials that it asked the user for. */
@@ -139,6 +139,16 @@ export const detailOf = (taskID: string) =>
   queryOptions({
     queryKey: ["detail", taskID],
     queryFn: ({ signal }) => ask(client.task.get({ path: { taskID }, signal })),
+  });
+
+/** The log of a check's last run; each run has a new one. */
+export const checkLogOf = (taskID: string, { id, round, state }: Pick<CheckState, "id" | "round" | "state">) =>
+  queryOptions({
+    queryKey: ["check-log", taskID, id, round, state],
+    queryFn: async ({ signal }): Promise<string> => {
+      const text: unknown = await ask(client.task.checkLog({ path: { taskID, checkID: id }, signal, parseAs: "text" }));
+      return String(text);
+    },
   });
 
 /** The numbers of all projects, and what waits for an answer. */

@@ -44,16 +44,21 @@ export const useTheme = (): [Theme, (theme: Theme) => void] => [
   },
 ];
 
-const recentCount = 8;
-
-export const recentProjects = (): string[] => {
+/** What is kept as a list; empty where it is something else. */
+const getList = (key: string): unknown[] => {
   try {
-    const kept: unknown = JSON.parse(get("projects") ?? "[]");
-    return Array.isArray(kept) ? kept.filter((path) => typeof path === "string").slice(0, recentCount) : [];
+    const kept: unknown = JSON.parse(get(key) ?? "[]");
+    return Array.isArray(kept) ? kept : [];
   } catch {
     return [];
   }
 };
+const strings = (list: unknown): string[] =>
+  Array.isArray(list) ? list.filter((each) => typeof each === "string") : [];
+
+const recentCount = 8;
+
+export const recentProjects = (): string[] => strings(getList("projects")).slice(0, recentCount);
 
 export const rememberProject = (directory: string): void => {
   if (recentProjects()[0] === directory) return;
@@ -77,3 +82,14 @@ export const keepDiffView = (view: "unified" | "split"): void => set("diff", vie
 /** Whether notifications were offered and not wanted. */
 export const hasDeclinedNotices = (): boolean => get("notices") === "no";
 export const declineNotices = (): void => set("notices", "no");
+
+/** Of so many Tasks it is kept which files of their changes were looked at. */
+const viewedTasks = 30;
+const viewedBut = (taskID: string): unknown[] =>
+  getList("viewed").filter((each) => !(Array.isArray(each) && each[0] === taskID));
+
+/** The Task's id, and the marks of the files. */
+export const readViewed = (taskID: string): string[] =>
+  strings(getList("viewed").find((each) => Array.isArray(each) && each[0] === taskID)).slice(1);
+export const keepViewed = (taskID: string, marks: readonly string[]): void =>
+  set("viewed", JSON.stringify([[taskID, ...marks], ...viewedBut(taskID)].slice(0, viewedTasks)));

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadConfig } from "../../config/config.ts";
@@ -40,7 +40,7 @@ and then, in another terminal,
 
   ${self} run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
 
-Local servers and other settings stand in README.md, "Your own model". ${self} doctor says what is missing on a machine.`;
+Local servers and other settings stand in docs/guide.md, "Give it a model". ${self} doctor says what is missing on a machine.`;
 
 export type Stage = {
   screen: Screen;
@@ -51,15 +51,23 @@ export type Stage = {
   git: (...args: string[]) => string;
   target: Target;
   client: Client;
+  /** Where the service hears events of forges. */
+  forgePort: number | undefined;
   signal: AbortSignal;
   chapter: (text: string) => void;
 };
 
-/** Runs a demo in its setting; resolves to the exit code. */
+type Built = Pick<Stage, "folder" | "directory" | "git" | "chapter">;
+
+/** What a demo adds to the service: entries of `config.jsonc`, and variables. */
+export type Setting = { config: object; env: Record<string, string> };
+
+/** Runs a demo in its setting; resolves to the exit code. `prepare` comes before the service is started. */
 export const onStage = async (
   { bare, self }: Pick<Caller, "bare" | "self">,
   screen: Screen,
   play: (stage: Stage) => Promise<void>,
+  prepare?: (built: Built) => Setting | Promise<Setting>,
 ): Promise<number> => {
   const began = performance.now();
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "sortie-demo-")));
@@ -79,15 +87,20 @@ export const onStage = async (
     screen.say(`${directory}, commit ${before.slice(0, 10)}`);
 
     // The user's settings are not used: no key, no password, and nothing is written to the data folder.
-    const config = loadConfig({ port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" }, bare);
+    const setting = await prepare?.({ folder, directory, git, chapter });
+    const file = join(folder, "config.jsonc");
+    if (setting !== undefined) writeFileSync(file, JSON.stringify(setting.config));
+    const flags = { port: 0, dataDir: join(folder, "data"), model: "builtin/rules-1" };
+    const named = setting === undefined ? flags : { ...flags, config: file };
+    const config = loadConfig(named, { ...bare, ...setting?.env });
     const service = await createService(config, silent);
     try {
-      const { url, model, sandbox } = service;
+      const { url, model, sandbox, forgePort } = service;
       chapter("The service");
       screen.say(`${url}, model ${model.ref} (rules, no language model), sandbox ${sandbox.name}`);
       const target = { url, directory, username: config.username, password: undefined };
       const client = connect(target);
-      await play({ screen, folder, directory, before, git, target, client, signal: stop.signal, chapter });
+      await play({ screen, folder, directory, before, git, target, client, forgePort, signal: stop.signal, chapter });
     } finally {
       await service.close();
     }
@@ -110,7 +123,7 @@ export function assertKept(kept: boolean, expected: string, got: unknown): asser
 }
 
 /** Runs Git in one folder, without the configuration of the user or the machine. */
-const createGit = (cwd: string, bare: Caller["bare"]) => {
+export const createGit = (cwd: string, bare: Caller["bare"]) => {
   const person = { NAME: "Sortie demo", EMAIL: "demo@localhost" };
   const env = {
     ...bare,

@@ -87,10 +87,10 @@ export const list = async (
   else
     screen.say(
       table([
-        ["MISSION", "AGENT", "RUNNING", "DONE", "FAILED", "UPDATED", "TITLE"],
-        ...missions.map(({ missionID, agentStatus, taskStats, updatedAt, title }) => [
+        ["MISSION", "STATE", "RUNNING", "DONE", "FAILED", "UPDATED", "TITLE"],
+        ...missions.map(({ missionID, state, taskStats, updatedAt, title }) => [
           missionID,
-          agentStatus === "running" ? "works" : "sleeps",
+          state,
           String(taskStats.running),
           String(taskStats.completed),
           String(taskStats.failed),
@@ -113,6 +113,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   const rows = [
     ["Title", line(mission.title)],
     ["Project", line(mission.directory, 400)],
+    ["State", mission.stateReason === null ? mission.state : `${mission.state}: ${line(mission.stateReason, 400)}`],
     ["Agent", `${mission.agentStatus === "running" ? "works" : "sleeps"}, ${line(mission.model)}`],
     ...(mission.now === null
       ? []
@@ -162,7 +163,8 @@ const follow = async (following: Following): Promise<number> => {
   await show(following, "rest", new AbortController().signal);
   const mission = expectData(await service.mission.status({ path: { missionID } }), target.url);
   screen.say(closing(mission, screen));
-  return mission.error === undefined && mission.finished?.outcome !== "blocked" ? exit.completed : exit.failed;
+  const stopped = ["aborted", "blocked", "paused", "stalled"].includes(mission.state);
+  return mission.error === undefined && !stopped ? exit.completed : exit.failed;
 };
 
 /**
@@ -227,13 +229,15 @@ const resting: ReadonlySet<string> = new Set([
   "mission.finished",
   "mission.aborted",
   "mission.paused",
+  "mission.stalled",
+  "mission.waiting",
   "reply.finished",
   "tool.finished",
   "ask.opened",
 ]);
 
 export const closing = (
-  { missionID, error, errorInfo, finished, plan, taskCounts, usage }: MissionStatus,
+  { missionID, state, stateReason, error, errorInfo, finished, plan, taskCounts, usage }: MissionStatus,
   { colors }: Pick<Screen, "colors">,
 ): string => {
   const { bold, green, red, yellow } = colors;
@@ -241,7 +245,10 @@ export const closing = (
   const facts = `${done}/${plan.length} phases, ${taskCounts.total} Tasks, ${taskCounts.running} running, cost ${money(usage.costUSD)}, ${missionID}`;
   if (error !== undefined)
     return [`${red("STOPPED")}: ${facts}`, clean(error), clean(errorInfo?.remedy ?? "")].join("\n").trimEnd();
-  if (finished === null) return `${bold("OPEN")}: ${facts}`;
+  if (finished === null) {
+    const word = state === "stalled" || state === "paused" ? yellow(state.toUpperCase()) : bold("OPEN");
+    return stateReason === null ? `${word}: ${facts}` : `${word}: ${facts}\n${clean(stateReason)}`;
+  }
   const word = finished.outcome.toUpperCase();
   return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}`;
 };

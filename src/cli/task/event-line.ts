@@ -230,11 +230,24 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "mission.reminded":
       case "task.reopened":
+      case "task.reserved":
         return undefined;
       case "mission.paused": {
         const { name, used, cap } = event.data;
         return yellow(`The budget of the whole is used up: ${used} of ${cap} (${name})`);
       }
+      case "mission.stalled":
+        return yellow(`Stands still: ${line(event.data.reason, 600)}`);
+      case "mission.waiting":
+        return `Waits until ${event.data.until.slice(0, 16)} UTC: ${line(event.data.reason, 600)}`;
+      case "phase.written": {
+        const { id, title, after } = event.data.phase;
+        return `${bold("Plan")}: ${line(id, 40)}${after.length === 0 ? "" : ` (after ${line(after.join(", "), 200)})`}: ${line(title, 120)}`;
+      }
+      case "phase.dropped":
+        return `${bold("Plan")}: without ${line(event.data.phase, 40)}`;
+      case "plan.ordered":
+        return undefined;
       case "plan.written":
         return `${bold("Plan")}: ${line(
           event.data.phases

@@ -19,6 +19,8 @@ export type Following = {
   screen: Screen;
   /** Called with every frame of the stream, unchanged; undefined without `--json`. */
   emit?: ((frame: object) => void) | undefined;
+  /** The last event that was shown before. */
+  after?: number | undefined;
 };
 
 /**
@@ -61,16 +63,16 @@ const conclude = async ({ service, target, taskID, screen }: Following): Promise
   return exitOf(status);
 };
 
-/** Prints a Task's events from the first one, until it has ended (`settled`) or up to the newest event (`now`). */
+/** Prints a Task's events, until it has ended (`settled`) or up to the newest event (`now`). */
 export const show = async (
-  { service, target, taskID, screen, emit }: Following,
+  { service, target, taskID, screen, emit, after = 0 }: Following,
   until: "settled" | "now",
   signal: AbortSignal,
   prompter?: Prompter,
 ): Promise<void> => {
   const { dim } = screen.colors;
   const words = createWords(screen);
-  const events = expectData(await service.task.events({ path: { taskID }, query: { after: 0 }, signal }), target.url);
+  const events = expectData(await service.task.events({ path: { taskID }, query: { after }, signal }), target.url);
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;

@@ -398,7 +398,7 @@ export type WebhookCreate = {
     /**
      * Default: all
      */
-    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     description?: string;
 };
 
@@ -433,7 +433,7 @@ export type WebhookPatch = {
      * https; other targets by the operator's `webhooks.allow`
      */
     url?: string;
-    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     description?: string;
     /**
      * enabled also puts a disabled one back to work
@@ -451,6 +451,18 @@ export type WebhookRotate = {
 export type ModelTest = {
     /**
      * Default: the model in use
+     */
+    model?: string;
+};
+
+export type ModelKey = {
+    /**
+     * One whose address is fixed; others are set up in config.jsonc
+     */
+    provider: 'anthropic' | 'openai' | 'google' | 'openrouter';
+    key: string;
+    /**
+     * Of Tasks that name none; default: the provider's usual one, where there is no language model yet
      */
     model?: string;
 };
@@ -3156,6 +3168,10 @@ export type TaskEvent = {
             maxSteps?: number;
             maxMinutes?: number;
         } | null;
+        /**
+         * By time: what its agent wanted to look at again
+         */
+        reason?: string;
     };
 } | {
     id: number;
@@ -3283,6 +3299,111 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'mission.stalled';
+    data: {
+        sessionID: string;
+        reason: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.waiting';
+    data: {
+        sessionID: string;
+        reason: string;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        until: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'phase.written';
+    data: {
+        sessionID: string;
+        callID: string;
+        phase: {
+            id: string;
+            title: string;
+            /**
+             * What a squad may own: words, or domain/phase
+             */
+            phase: string;
+            objective: string;
+            acceptance: Array<string>;
+            /**
+             * Ids of the phases that must be done before
+             */
+            after: Array<string>;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'phase.dropped';
+    data: {
+        sessionID: string;
+        callID: string;
+        phase: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'plan.ordered';
+    data: {
+        sessionID: string;
+        callID: string;
+        phases: Array<string>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'plan.written';
     data: {
         sessionID: string;
@@ -3363,8 +3484,48 @@ export type TaskEvent = {
     type: 'task.reopened';
     data: {
         sessionID: string;
-        callID: string;
+        /**
+         * Of the Mission's agent; absent: somebody else's doing
+         */
+        callID?: string;
         taskID: string;
+        /**
+         * The one that begins
+         */
+        attempt?: number;
+        /**
+         * Its whole budget from now on; absent: as it was
+         */
+        reserved?: {
+            maxCostUSD?: number;
+            maxTokens?: number;
+            maxSteps?: number;
+            maxMinutes?: number;
+        } | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.reserved';
+    data: {
+        sessionID: string;
+        callID?: string;
+        taskID: string;
+        reserved: {
+            maxCostUSD?: number;
+            maxTokens?: number;
+            maxSteps?: number;
+            maxMinutes?: number;
+        } | null;
     };
 } | {
     id: number;
@@ -3388,6 +3549,10 @@ export type TaskEvent = {
         outcome: 'completed' | 'failed' | 'cancelled' | 'deleted';
         error?: string;
         /**
+         * Of the failure, as in `errorInfo`
+         */
+        code?: string;
+        /**
          * The Task's last words; may be cut
          */
         summary: string;
@@ -3398,6 +3563,35 @@ export type TaskEvent = {
          * That this attempt worked
          */
         minutes?: number;
+        /**
+         * What the service observed of its newest attempt; the beginnings of long lists and texts
+         */
+        evidence?: {
+            diffStat: {
+                files: number;
+                insertions: number;
+                deletions: number;
+            } | null;
+            checks: Array<{
+                name: string;
+                state: string;
+                required: boolean;
+            }>;
+            contrast: string | null;
+            reviews: Array<{
+                title: string;
+                verdict: string;
+                notes: string;
+            }>;
+        };
+        /**
+         * The plan after this and the ends told with it: phases that are ready, that run, and how many are not done
+         */
+        plan?: {
+            ready: Array<string>;
+            running: Array<string>;
+            left: number;
+        };
     };
 } | {
     id: number;
@@ -3611,6 +3805,22 @@ export type MissionStatus = {
      * Whether the Mission's own agent works
      */
     agentStatus: 'running' | 'inactive';
+    /**
+     * Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked
+     */
+    state: 'working' | 'waiting' | 'asking' | 'paused' | 'stalled' | 'blocked' | 'done' | 'aborted';
+    /**
+     * In one sentence; null where the word says it
+     */
+    stateReason: string | null;
+    /**
+     * Questions of its own that wait for an answer
+     */
+    pendingCount: number;
+    /**
+     * What its agent last said of the whole
+     */
+    outcome: 'done' | 'blocked' | 'waiting' | null;
     archived: boolean;
     /**
      * What it does or waits for; null once it has ended, or stands still
@@ -3673,6 +3883,15 @@ export type MissionStatus = {
          * The share of Tasks that run
          */
         percent: number;
+        /**
+         * Of the plan
+         */
+        phases: {
+            total: number;
+            done: number;
+            running: number;
+            failed: number;
+        };
     };
     tasks: Array<TaskStatusDetail>;
     plan: Array<MissionPhase>;
@@ -3697,6 +3916,27 @@ export type MissionStatus = {
      * Used by the tree, with what is reserved for running Tasks
      */
     budgetUsed: {
+        maxCostUSD: number;
+        maxTokens: number;
+        maxSteps: number;
+        maxMinutes: number;
+    };
+    /**
+     * Used by the tree by now; minutes of Tasks count when they end
+     */
+    budgetSpent: {
+        /**
+         * null: a price is not known
+         */
+        maxCostUSD: number | null;
+        maxTokens: number;
+        maxSteps: number;
+        maxMinutes: number;
+    };
+    /**
+     * What running Tasks may still use of what is reserved for them
+     */
+    budgetReserved: {
         maxCostUSD: number;
         maxTokens: number;
         maxSteps: number;
@@ -3901,6 +4141,10 @@ export type MissionPhase = {
      * Where no squad owns it and none was made: why a general one does it. null: its squad owns it
      */
     general: string | null;
+    /**
+     * Of a phase that is done: its newest correction did not land. What landed before stays
+     */
+    correction: 'failed' | 'cancelled' | null;
     attempts: number;
 };
 
@@ -4016,6 +4260,18 @@ export type ProjectPlace = {
      * The branch that a result would land on; null: none is checked out
      */
     branch: string | null;
+    /**
+     * As of the 202
+     */
+    landing: 'commit' | 'branch' | 'none';
+    /**
+     * The project's own commands, which run where a request names no checks
+     */
+    checks: Array<string>;
+    /**
+     * Of a request that names none
+     */
+    squad: string;
 };
 
 export type Project = {
@@ -4023,6 +4279,16 @@ export type Project = {
      * Of its newest Task
      */
     directory: string;
+    /**
+     * null: a directory of somebody's own
+     */
+    repository: {
+        url: string;
+        /**
+         * A branch, tag or commit; null: the remote's default branch
+         */
+        ref: string | null;
+    } | null;
     tasks: number;
     active: number;
     /**
@@ -4060,6 +4326,22 @@ export type MissionSummary = {
      * Whether the Mission's own agent works
      */
     agentStatus: 'running' | 'inactive';
+    /**
+     * Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked
+     */
+    state: 'working' | 'waiting' | 'asking' | 'paused' | 'stalled' | 'blocked' | 'done' | 'aborted';
+    /**
+     * In one sentence; null where the word says it
+     */
+    stateReason: string | null;
+    /**
+     * Questions of its own that wait for an answer
+     */
+    pendingCount: number;
+    /**
+     * What its agent last said of the whole
+     */
+    outcome: 'done' | 'blocked' | 'waiting' | null;
     archived: boolean;
     /**
      * What it does or waits for; null once it has ended, or stands still
@@ -4073,6 +4355,10 @@ export type MissionSummary = {
      * ISO-8601, UTC, milliseconds
      */
     updatedAt: string;
+    /**
+     * As in the status record
+     */
+    error: string | null;
     /**
      * Milliseconds; with sessionID the list's cursor
      */
@@ -4277,7 +4563,7 @@ export type WebhookCreated = {
      * Without its query, which may be a secret
      */
     url: string;
-    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
      * Only of this project; null = of all
      */
@@ -4322,7 +4608,7 @@ export type Webhook = {
      * Without its query, which may be a secret
      */
     url: string;
-    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted'>;
+    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
      * Only of this project; null = of all
      */
@@ -4372,7 +4658,7 @@ export type Delivery = {
      * The header webhook-id
      */
     messageID: string;
-    type: 'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.aborted';
+    type: 'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted';
     taskID: string | null;
     /**
      * Of the Mission that it speaks of
@@ -4470,6 +4756,16 @@ export type Overview = {
          */
         directory: string;
         /**
+         * null: a directory of somebody's own
+         */
+        repository: {
+            url: string;
+            /**
+             * A branch, tag or commit; null: the remote's default branch
+             */
+            ref: string | null;
+        } | null;
+        /**
          * Tasks and Missions that wait for an answer
          */
         needsYou: number;
@@ -4550,6 +4846,40 @@ export type Health = {
      * Errors since the start that nobody expected where they came; the log has each with its stack
      */
     faults: number;
+};
+
+export type Nodes = {
+    /**
+     * The node that answers; null where the service has its database alone
+     */
+    self: string | null;
+    nodes: Array<{
+        name: string;
+        version: string;
+        host: string;
+        /**
+         * `lost`: not heard of for ten seconds
+         */
+        state: 'up' | 'stopped' | 'lost';
+        /**
+         * Runs of Tasks and Missions
+         */
+        running: number;
+        /**
+         * How many more it would begin
+         */
+        room: number;
+        /**
+         * On the disk of its data folder, bytes
+         */
+        diskFree: number;
+        /**
+         * Of its sandbox; 1 is the strongest, 0 not yet known
+         */
+        tier: number;
+        startedAt: string;
+        seenAt: string;
+    }>;
 };
 
 export type Models = {
@@ -4633,12 +4963,24 @@ export type ModelTrial = {
     } | null;
 };
 
+export type ModelKeySet = {
+    provider: string;
+    keySource: string;
+    /**
+     * The model of Tasks that name none
+     */
+    active: {
+        ref: string;
+        source: string;
+    };
+};
+
 export type Error = {
     /**
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -5034,7 +5376,7 @@ export type TaskUpdateErrors = {
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `budget_reached`
      */
     409: Error;
     /**
@@ -5321,7 +5663,7 @@ export type TaskDiffErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5584,7 +5926,7 @@ export type TaskPreviewErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5670,7 +6012,7 @@ export type TaskCaptureErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5822,7 +6164,7 @@ export type TaskMessageErrors = {
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_busy`
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_busy`, `budget_reached`
      */
     409: Error;
     /**
@@ -5908,7 +6250,7 @@ export type TaskRetryErrors = {
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`, `budget_reached`
      */
     409: Error;
     /**
@@ -6018,7 +6360,7 @@ export type TaskRevertErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6356,7 +6698,7 @@ export type TaskProjectArchiveErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7463,7 +7805,7 @@ export type MissionProjectArchiveErrors = {
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8917,6 +9259,62 @@ export type ServiceHealthResponses = {
 
 export type ServiceHealthResponse = ServiceHealthResponses[keyof ServiceHealthResponses];
 
+export type ServiceNodesData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/nodes';
+};
+
+export type ServiceNodesErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
+     */
+    403: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * A fault of the service: `internal`
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     */
+    503: Error;
+};
+
+export type ServiceNodesError = ServiceNodesErrors[keyof ServiceNodesErrors];
+
+export type ServiceNodesResponses = {
+    /**
+     * Nodes, by name
+     */
+    200: Nodes;
+};
+
+export type ServiceNodesResponse = ServiceNodesResponses[keyof ServiceNodesResponses];
+
 export type ServiceModelsData = {
     body?: never;
     headers?: {
@@ -9048,6 +9446,78 @@ export type ServiceTestModelResponses = {
 };
 
 export type ServiceTestModelResponse = ServiceTestModelResponses[keyof ServiceTestModelResponses];
+
+export type ServiceSetKeyData = {
+    body: ModelKey;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/model/key';
+};
+
+export type ServiceSetKeyErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `key_not_allowed`
+     */
+    403: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `provider_not_fixed`, `config_not_writable`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * A fault of the service: `internal`
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     */
+    503: Error;
+};
+
+export type ServiceSetKeyError = ServiceSetKeyErrors[keyof ServiceSetKeyErrors];
+
+export type ServiceSetKeyResponses = {
+    /**
+     * Set; never the key
+     */
+    200: ModelKeySet;
+};
+
+export type ServiceSetKeyResponse = ServiceSetKeyResponses[keyof ServiceSetKeyResponses];
 
 export type ServiceMetricsData = {
     body?: never;

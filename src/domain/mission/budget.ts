@@ -1,19 +1,18 @@
 import type { EventData } from "../../protocol/event/event.ts";
-import type { MissionBudget } from "../../protocol/mission/status.ts";
+import type { MissionBudget, MissionStatus } from "../../protocol/mission/status.ts";
 import type { Usage } from "../../protocol/task/status.ts";
-import type { MissionState } from "../state/mission.ts";
-import { phaseState } from "./plan.ts";
+import { type Dispatched, isRunning, type MissionState } from "../state/mission.ts";
+import { noUsage } from "../state/stream.ts";
 
 /**
  * The budget of a Mission and its Tasks together: what its own agent and its ended Tasks used, plus what is reserved
- * for running ones. A Task is dispatched with a share of the rest as its own budget, so that the total cannot exceed
- * the cap.
+ * for running ones. What a Task is given is in `grant.ts`.
  */
 
-type Name = keyof MissionBudget;
-const names: readonly Name[] = ["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"];
+export type Name = keyof MissionBudget;
+export const names: readonly Name[] = ["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"];
 
-const amounts = (usage: Usage, minutes: number): Record<Name, number> => ({
+export const amounts = (usage: Usage, minutes: number): Record<Name, number> => ({
   maxCostUSD: usage.costUSD ?? 0,
   maxTokens: usage.inputTokens + usage.outputTokens,
   maxSteps: usage.modelCalls,
@@ -26,15 +25,47 @@ const amounts = (usage: Usage, minutes: number): Record<Name, number> => ({
  */
 export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Name, number> => {
   const sum = amounts(state.usage, state.answeredMs / 60_000);
-  for (const { ends, reserved } of state.tasks) {
-    // Usage accumulates over the attempts of a Task, so its newest end has the total. Minutes count per attempt.
+  for (const task of state.tasks) {
+    const { ends, reserved } = task;
+    // Usage accumulates over the attempts of a Task, so its newest end has the total.
     const last = ends.at(-1);
-    const minutes = ends.reduce((all, end) => all + (end.minutes ?? 0), 0);
-    const used = last === undefined ? undefined : amounts(last.usage, minutes);
-    for (const name of names) sum[name] += used?.[name] ?? (reserves ? (reserved?.[name] ?? 0) : 0);
+    const runs = reserves && isRunning(task);
+    const used = amounts(last?.usage ?? noUsage, minutesOf(task));
+    for (const name of names) {
+      const held = runs ? reserved?.[name] : undefined;
+      sum[name] += held === undefined ? used[name] : heldOf(name, held, used[name]);
+    }
   }
   return sum;
 };
+
+/** What a Task may come to. Usage accumulates over its attempts; the minutes of its budget are those of one attempt. */
+export const heldOf = (name: Name, reserved: number, used: number): number =>
+  name === "maxMinutes" ? used + reserved : Math.max(used, reserved);
+
+/** What the tree has used by now, and what its running Tasks may still use. `now`: of each Task, by its row. */
+export const spentOf = (
+  state: MissionState,
+  now: ReadonlyMap<string, Usage>,
+): Pick<MissionStatus, "budgetSpent" | "budgetReserved"> => {
+  const spent = amounts(state.usage, state.answeredMs / 60_000);
+  const left = amounts(noUsage, 0);
+  let priced = state.usage.costUSD !== null;
+  for (const task of state.tasks) {
+    const usage = now.get(task.taskID) ?? task.ends.at(-1)?.usage ?? noUsage;
+    const used = amounts(usage, minutesOf(task));
+    priced &&= usage.costUSD !== null;
+    for (const name of names) {
+      spent[name] += used[name];
+      const held = isRunning(task) ? task.reserved?.[name] : undefined;
+      if (held !== undefined) left[name] += heldOf(name, held, used[name]) - used[name];
+    }
+  }
+  return { budgetSpent: { ...spent, maxCostUSD: priced ? spent.maxCostUSD : null }, budgetReserved: left };
+};
+
+/** Of its attempts that ended. */
+export const minutesOf = ({ ends }: Dispatched): number => ends.reduce((all, end) => all + (end.minutes ?? 0), 0);
 
 /** The first cap that is reached; undefined: none. */
 export const reachedOf = (
@@ -57,36 +88,7 @@ export const reachedOf = (
  */
 export const stopReason = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
 
-/**
- * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
- * far as there is that much. null: no cap.
- */
-export const shareOf = (
-  state: MissionState,
-  wanted: MissionBudget | undefined,
-): { ok: true; budget: MissionBudget | null } | { ok: false; name: Name; left: number; cap: number } => {
-  const { cap } = state;
-  if (cap === null) return { ok: true, budget: wanted ?? null };
-  const used = usedOf(state);
-  const open = state.plan.filter((phase) => ["waiting", "ready", "failed"].includes(phaseState(state, phase)));
-  const shares = Math.max(1, open.length);
-  const budget: MissionBudget = { ...wanted };
-  for (const name of names) {
-    const limit = cap[name];
-    if (limit === undefined) continue;
-    const left = limit - used[name];
-    const given = Math.min(down(name, left), wanted?.[name] ?? down(name, left / shares));
-    if (given <= 0) return { ok: false, name, left: Math.max(0, rounded(left)), cap: limit };
-    budget[name] = given;
-  }
-  return { ok: true, budget };
-};
-
-/** Rounds down to the precision in which it is counted, so that shares never exceed what is left. */
-const down = (name: Name, amount: number): number => Math.floor(amount * parts[name]) / parts[name];
-const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1, maxMinutes: 100 };
-
-const units: Record<Name, string> = {
+export const units: Record<Name, string> = {
   maxCostUSD: "USD",
   maxTokens: "tokens",
   maxSteps: "model calls",
@@ -96,4 +98,4 @@ const units: Record<Name, string> = {
 export const pausedText = ({ name, used, cap }: Pick<EventData["mission.paused"], "name" | "used" | "cap">): string =>
   `The Mission's budget is used up: ${used} of ${cap} ${units[name]} (${name}) by it and its Tasks. Nothing more is dispatched; wake it with a higher budget to go on.`;
 
-const rounded = (used: number): number => Number(used.toFixed(used < 1 ? 6 : 2));
+export const rounded = (used: number): number => Number(used.toFixed(used < 1 ? 6 : 2));

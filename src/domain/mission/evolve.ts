@@ -4,14 +4,15 @@ import type { Recorded } from "../event.ts";
 import { withModel } from "../session/session.ts";
 import { beginStream, isWaiting, noRepetition } from "../state/stream.ts";
 import { evolveSession } from "../session/evolve.ts";
-import type { Dispatched, MissionState } from "../state/mission.ts";
+import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts";
 import { isAwake } from "./next.ts";
+import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 11;
+export const missionRevision = 14;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -68,6 +69,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         deferred: null,
         pause: null,
         quotaSince: null,
+        told: null,
       };
     case "mission.finished":
       return { ...state, finished: event.data, proposes: event.data.outcome === "done" && hasLanded(state) };
@@ -84,24 +86,45 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...heard(state, event), reminded: true };
     case "mission.paused":
       return { ...state, paused: event.data, messages: state.messages + 1 };
+    case "mission.stalled":
+      return { ...state, told: "stalled" };
+    case "mission.waiting":
+      return { ...state, told: "waiting" };
+    case "phase.written":
+      return { ...state, plan: withPhase(state.plan, event.data.phase), reminded: false };
+    case "phase.dropped":
+      return { ...state, plan: state.plan.filter(({ id }) => id !== event.data.phase), reminded: false };
+    case "plan.ordered":
+      return { ...state, plan: inOrder(state.plan, event.data.phases), reminded: false };
     case "plan.written":
       return { ...state, plan: event.data.phases, reminded: false };
     case "task.dispatched": {
       const { sessionID: _, ...data } = event.data;
       return {
         ...state,
-        tasks: [...state.tasks, { ...data, ends: [], reopened: false, reconciled: null }],
+        tasks: [...state.tasks, { ...data, ends: [], attempt: 1, reconciled: null }],
         reminded: false,
       };
     }
     case "task.reopened":
-      return { ...state, tasks: changed(state, event.data.taskID, () => ({ reopened: true })) };
+      return {
+        ...state,
+        tasks: changed(state, event.data.taskID, (task) => ({
+          attempt: event.data.attempt ?? endedOf(task) + 1,
+          reserved: event.data.reserved === undefined ? task.reserved : event.data.reserved,
+        })),
+      };
+    case "task.reserved":
+      return { ...state, tasks: changed(state, event.data.taskID, () => ({ reserved: event.data.reserved })) };
     case "task.ended":
       return {
         ...heard(state, event),
         // What was reserved for the Task may be free again.
         paused: null,
-        tasks: changed(state, event.data.taskID, ({ ends }) => ({ ends: [...ends, event.data], reopened: false })),
+        tasks: changed(state, event.data.taskID, ({ ends, attempt }) => ({
+          ends: [...ends, event.data],
+          attempt: Math.max(attempt, event.data.attempt),
+        })),
       };
     case "squad.reconciled":
       return {
@@ -140,6 +163,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...evolveSession(state, event),
         answeredMs,
+        told: failure === null ? null : state.told,
         failure: failure === null ? null : { failure, at: event.at },
       };
     }
@@ -174,6 +198,7 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   input: version,
   finished: null,
   proposes: false,
+  told: null,
   messages: state.messages + 1,
 });
 
@@ -230,6 +255,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     finished: null,
     reminded: false,
     paused: null,
+    told: null,
     failure: null,
   };
 };

@@ -1,6 +1,6 @@
 import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
-import { nextStep } from "./next.ts";
+import { stepOf } from "./step.ts";
 
 /** What the Mission does or waits for, in one sentence; null once it has ended, or stands still. */
 
@@ -14,7 +14,7 @@ const doingOf = (state: MissionState): Doing | undefined => {
   if (state.aborted !== null) return undefined;
   const wait = waitOf(state);
   if (wait !== undefined) return wait;
-  const step = nextStep(state);
+  const step = stepOf(state);
   if (step.kind !== "sleep")
     return state.sandbox === null || state.stopped ? { kind: "queue", text: "Waiting for a place" } : talkOf(state);
   const running = state.tasks.filter(isRunning);

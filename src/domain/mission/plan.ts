@@ -1,6 +1,6 @@
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
-import { type Dispatched, isRunning, type MissionState, outcomeOf } from "../state/mission.ts";
+import { deliveredBy, type Dispatched, isRunning, type MissionState, outcomeOf } from "../state/mission.ts";
 
 /** The plan of a Mission: its phases, what blocks them, and how far each has come. */
 
@@ -21,20 +21,60 @@ export const planProblem = (phases: readonly PlannedPhase[], kept: readonly stri
       if (before === id) return `Expected phase "${id}" to come after others, got itself`;
       if (!ids.has(before)) return `Expected ids of this plan in \`after\` of "${id}", got "${before}"`;
     }
-  const circle = phases.find(({ id }) => reaches(phases, id, id, new Set()));
-  if (circle !== undefined) return `Expected phases without a circle in \`after\`, got one through "${circle.id}"`;
+  const circle = inCircle(phases);
+  if (circle !== undefined) return `Expected phases without a circle in \`after\`, got one through "${circle}"`;
   const lost = kept.find((id) => !ids.has(id));
   return lost === undefined ? undefined : `Expected the phase "${lost}", whose Task runs, to stay; cancel it first`;
 };
 
-const reaches = (phases: readonly PlannedPhase[], from: string, to: string, seen: Set<string>): boolean => {
-  const next = phases.find(({ id }) => id === from)?.after ?? [];
-  return next.some((id) => {
-    if (id === to) return true;
-    if (seen.has(id)) return false;
+/** A phase that comes after itself, by way of others. */
+const inCircle = (phases: readonly PlannedPhase[]): string | undefined => {
+  const waiting = new Map(phases.map(({ id, after }) => [id, new Set(after)]));
+  for (let free: string[] = [""]; free.length > 0; ) {
+    free = [...waiting].flatMap(([id, after]) => (after.size === 0 ? [id] : []));
+    for (const id of free) waiting.delete(id);
+    for (const after of waiting.values()) for (const id of free) after.delete(id);
+  }
+  // What is left waits for a circle or is in it: whoever goes back from phase to phase comes into it.
+  const [start] = waiting.keys();
+  const seen = new Set<string>();
+  let id = start;
+  while (id !== undefined && !seen.has(id)) {
     seen.add(id);
-    return reaches(phases, id, to, seen);
-  });
+    [id] = waiting.get(id) ?? [];
+  }
+  return id;
+};
+
+/** The plan with one phase, new at the end or changed where it stands. */
+export const withPhase = (plan: readonly PlannedPhase[], phase: PlannedPhase): PlannedPhase[] => {
+  const at = plan.findIndex(({ id }) => id === phase.id);
+  return at < 0 ? [...plan, phase] : plan.with(at, phase);
+};
+
+/** The plan in this order; what it does not name stays behind it. */
+export const inOrder = (plan: readonly PlannedPhase[], ids: readonly string[]): PlannedPhase[] => {
+  const at = new Map(ids.map((id, index) => [id, index]));
+  const place = ({ id }: PlannedPhase): number => at.get(id) ?? ids.length;
+  return plan.toSorted((one, other) => place(one) - place(other));
+};
+
+/** What makes one plan of another: the phases written, those dropped, and the order where it is not that already. */
+export const planDifference = (
+  plan: readonly PlannedPhase[],
+  next: readonly PlannedPhase[],
+): { written: PlannedPhase[]; dropped: string[]; order: string[] | null } => {
+  const before = new Map(plan.map((phase) => [phase.id, JSON.stringify(phase)]));
+  const ids = next.map(({ id }) => id);
+  const kept = new Set(ids);
+  const written = next.filter((phase) => before.get(phase.id) !== JSON.stringify(phase));
+  const dropped = plan.flatMap(({ id }) => (kept.has(id) ? [] : [id]));
+  const then = written.reduce<PlannedPhase[]>(
+    withPhase,
+    plan.filter(({ id }) => kept.has(id)),
+  );
+  const order = then.every(({ id }, at) => id === ids[at]) ? null : ids;
+  return { written, dropped, order };
 };
 
 export type PhaseState = "waiting" | "ready" | "producing" | "running" | "done" | "failed" | "cancelled";
@@ -56,7 +96,7 @@ export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState
   const last = workOf(state, phase.id).at(-1);
   const outcome = last === undefined ? undefined : outcomeOf(last);
   if (last !== undefined && isRunning(last)) return "running";
-  if (outcome === "completed") return "done";
+  if (isDone(state, phase.id)) return "done";
   if (productionsOf(state, phase.id).some(isRunning)) return "producing";
   if (outcome === "cancelled" || outcome === "deleted") return "cancelled";
   if (outcome === "failed") return "failed";
@@ -65,16 +105,28 @@ export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState
 
 /** Phases that this one depends on and that are not done. */
 export const blockersOf = (state: MissionState, phase: PlannedPhase): string[] =>
-  phase.after.filter((id) => {
-    const before = state.plan.find((other) => other.id === id);
-    return before === undefined || phaseState(state, before) !== "done";
-  });
+  phase.after.filter((id) => !state.plan.some((other) => other.id === id) || !isDone(state, id));
+
+/** It was delivered, and no correction of it runs. */
+const isDone = (state: MissionState, phaseID: string): boolean => {
+  const work = workOf(state, phaseID);
+  const last = work.at(-1);
+  return last !== undefined && !isRunning(last) && work.some((task) => deliveredBy(task) !== undefined);
+};
 
 export const outcomeText = (outcome: "completed" | "failed" | "cancelled" | "deleted"): string =>
   ({ completed: "It was completed", failed: "It failed", cancelled: "It was cancelled", deleted: "It was deleted" })[
     outcome
   ];
 
-/** The Tasks of a phase that failed. */
+/** The Tasks of a phase that failed, and delivered nothing before. */
 export const failuresOf = (state: MissionState, phaseID: string): Dispatched[] =>
-  workOf(state, phaseID).filter((task) => outcomeOf(task) === "failed");
+  workOf(state, phaseID).filter((task) => outcomeOf(task) === "failed" && deliveredBy(task) === undefined);
+
+/** What became of the newest correction of a phase that is done, where that did not land. */
+export const correctionOf = (state: MissionState, phase: PlannedPhase): "failed" | "cancelled" | null => {
+  if (phaseState(state, phase) !== "done") return null;
+  const last = workOf(state, phase.id).at(-1);
+  const outcome = last === undefined ? undefined : outcomeOf(last);
+  return outcome === "failed" ? "failed" : outcome === "cancelled" || outcome === "deleted" ? "cancelled" : null;
+};

@@ -1,5 +1,5 @@
 import { inert } from "../task/pull-request.ts";
-import { outcomeOf, type MissionState } from "../state/mission.ts";
+import { deliveredBy, type MissionState } from "../state/mission.ts";
 
 /** What a pull request says of a Mission's change as a whole. */
 export const pullRequestOf = ({
@@ -8,9 +8,10 @@ export const pullRequestOf = ({
   tasks,
   missionID,
 }: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">): { title: string; body: string } => {
-  const landed = tasks.filter((task) => outcomeOf(task) === "completed" && task.production === null);
-  const rows = landed.slice(0, mostTasks).map(({ title: what, taskID, ends }) => {
-    const commit = ends.at(-1)?.landedCommit;
+  const landed = tasks.filter((task) => deliveredBy(task) !== undefined && task.production === null);
+  const rows = landed.slice(0, mostTasks).map((task) => {
+    const { title: what, taskID } = task;
+    const commit = deliveredBy(task)?.landedCommit;
     return `- ${inert(what.replaceAll(/\s+/g, " "))} (${taskID}${commit == null ? "" : `, ${commit.slice(0, 10)}`})`;
   });
   const more = landed.length - rows.length;

@@ -1,38 +1,82 @@
+import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission/status.ts";
 import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
 import { pendingOf } from "../session/ask.ts";
-import { usedOf } from "./budget.ts";
-import { errorOf, type MissionState } from "../state/mission.ts";
+import { spentOf, usedOf } from "./budget.ts";
+import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
+import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
 import { agentStatus } from "./next.ts";
-import { phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
+import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
+import { type Standing, standingAmong, standingOf } from "./standing.ts";
 
 /** What lists and the status record show of a Mission, from its own fold and the rows of its Tasks. */
 
-/** The stored list row of a Mission. The counts of its Tasks are added when it is read. */
-export type MissionRow = Omit<MissionSummary, "status" | "taskStats">;
+/** The stored list row of a Mission; what its Tasks do is added when it is read. `runs`: as far as its own log tells. */
+export type MissionRow = Omit<MissionSummary, "status" | "taskStats"> & { standing: Standing; runs: number };
 
-export const rowOf = (state: MissionState): MissionRow => ({
-  missionID: state.missionID,
-  sessionID: state.sessionID,
-  title: state.title,
-  directory: state.directory,
-  repository: state.repository && { url: state.repository.url, ref: state.repository.ref },
-  agentStatus: agentStatus(state),
-  archived: state.archived,
-  createdAt: state.createdAt,
-  updatedAt: state.updatedAt,
-  updated: Date.parse(state.updatedAt),
-  now: state.now,
+export const rowOf = (state: MissionState): MissionRow => ({ ...headOf(state), ...innerOf(state) });
+
+const innerOf = (state: MissionState): Pick<MissionRow, "standing" | "runs"> => ({
+  standing: standingOf(state),
+  runs: state.tasks.filter(isRunning).length,
 });
 
-export type Counts = { active: number; completed: number; failed: number; cancelled: number };
+const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
+  const { state: word, reason } = standingOf(state);
+  return {
+    missionID: state.missionID,
+    sessionID: state.sessionID,
+    title: state.title,
+    directory: state.directory,
+    repository: state.repository && { url: state.repository.url, ref: state.repository.ref },
+    agentStatus: agentStatus(state),
+    state: word,
+    stateReason: reason,
+    pendingCount: openAsks(state).length,
+    outcome: state.finished?.outcome ?? null,
+    error: errorOf(state)?.error ?? null,
+    archived: state.archived,
+    createdAt: state.createdAt,
+    updatedAt: state.updatedAt,
+    updated: Date.parse(state.updatedAt),
+    now: state.now,
+  };
+};
 
-export const summaryOf = (row: MissionRow, { active, completed, failed, cancelled }: Counts): MissionSummary => {
+/** Of its Tasks. `asking`: of the active ones. */
+export type Counts = { active: number; completed: number; failed: number; cancelled: number; asking: number };
+
+export const summaryOf = (
+  { standing, runs, ...row }: MissionRow,
+  { active, completed, failed, cancelled, asking }: Counts,
+): MissionSummary => {
+  const { state, reason } = standingAmong(standing, { known: runs, active, asking });
   const inactive = completed + failed + cancelled;
   const taskStats = { total: active + inactive, running: active, inactive, completed, failed, cancelled };
-  return { ...row, status: active > 0 ? "running" : "inactive", taskStats };
+  return { ...row, state, stateReason: reason, status: active > 0 ? "running" : "inactive", taskStats };
 };
+
+/**
+ * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan is true while
+ * its agent is busy, and after an abort.
+ */
+const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): MissionState => ({
+  ...state,
+  tasks: state.tasks.map((task) => {
+    const row = rows.get(task.taskID);
+    const end = (outcome: EventData["task.ended"]["outcome"]): Dispatched => {
+      const { sessionID, taskID, phase, title } = { ...task, sessionID: state.sessionID };
+      const known = { sessionID, taskID, phase, title, summary: "", landedCommit: null, branch: null };
+      const attempt = row?.attempt ?? endedOf(task) + 1;
+      const ended = { ...known, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
+      return { ...task, ends: [...task.ends, ended], attempt };
+    };
+    if (row === undefined) return isRunning(task) ? end("deleted") : task;
+    if (row.lifecycleStatus !== "active") return row.attempt > endedOf(task) ? end(row.lifecycleStatus) : task;
+    return isRunning(task) ? task : { ...task, attempt: row.attempt };
+  }),
+});
 
 /** The status record. `tasks`: the rows of the Tasks it dispatched, oldest first. */
 export const missionStatusOf = (
@@ -40,12 +84,19 @@ export const missionStatusOf = (
   tasks: TaskSummary[],
   { mayProduce, now }: { mayProduce: boolean; now: Date },
 ): MissionStatus => {
-  const { updated: _, ...row } = rowOf(state);
-  const running = tasks.filter(({ status }) => status === "running").length;
+  const { updated: _, error: _error, ...row } = headOf(state);
+  const active = tasks.filter(({ status }) => status === "running");
+  const running = active.length;
   const counts = { total: tasks.length, running, inactive: tasks.length - running };
-  const used = usedOf(state);
+  const { standing, runs } = innerOf(state);
+  const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
+  const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
+  const plan = planOf(seenWith(state, new Map(tasks.map((task) => [task.taskID, task]))));
+  const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;
   return {
     ...row,
+    state: word,
+    stateReason: reason,
     session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
@@ -58,9 +109,18 @@ export const missionStatusOf = (
         ? null
         : { outcome: state.finished.outcome, summary: state.finished.summary, wakeAt: state.finished.wakeAt },
     taskCounts: counts,
-    progress: { ...counts, percent: tasks.length === 0 ? 0 : (100 * running) / tasks.length },
+    progress: {
+      ...counts,
+      percent: tasks.length === 0 ? 0 : (100 * running) / tasks.length,
+      phases: {
+        total: plan.length,
+        done: phases("done"),
+        running: phases("running", "producing"),
+        failed: phases("failed"),
+      },
+    },
     tasks,
-    plan: planOf(state),
+    plan,
     pending: pendingOf(state),
     attachments: state.attachments,
     productPillar: state.productPillar,
@@ -69,7 +129,8 @@ export const missionStatusOf = (
     squadProduction: mayProduce ? "authorised" : "forbidden",
     usage: tasks.reduce((sum, { usage }) => together(sum, usage), state.usage),
     budget: state.cap,
-    budgetUsed: used,
+    budgetUsed: usedOf(state),
+    ...spentOf(state, new Map(tasks.map(({ taskID, usage }) => [taskID, usage]))),
     generatedAt: now.toISOString(),
   };
 };
@@ -100,6 +161,7 @@ export const planOf = (state: MissionState): MissionPhase[] =>
       taskID: work.at(-1)?.taskID ?? null,
       productionTaskID: productionsOf(state, phase.id).at(-1)?.taskID ?? null,
       general: work.at(-1)?.general ?? null,
+      correction: correctionOf(state, phase),
       attempts: work.length,
     };
   });

@@ -1,4 +1,5 @@
 import type { EventData } from "../../protocol/event/event.ts";
+import type { Usage } from "../../protocol/task/status.ts";
 import type { DomainEvent } from "../event.ts";
 import { pausedText } from "./budget.ts";
 
@@ -12,11 +13,12 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
     case "task.ended":
       return endedText(event.data);
     case "squad.reconciled":
-      return `The squad ${event.data.squad.id} ${event.data.squad.version} (digest ${event.data.squad.digest}) was made for phase ${event.data.phase} and found in the catalog as it was staged. Dispatch the phase to it.`;
+      return `The squad ${event.data.squad.id} ${event.data.squad.version} (digest ${event.data.squad.digest}) was made for phase ${event.data.phase} and found in the catalog as it was staged. Dispatch the phase to it when it is ready.`;
     case "squad.refused":
       return `The squad made for phase ${event.data.phase} cannot be used: ${event.data.reason}`;
     case "mission.woken":
-      return event.data.by === "time" ? "The time that you set is over." : undefined;
+      if (event.data.by !== "time") return undefined;
+      return `The time that you set is over.${event.data.reason === undefined ? "" : ` You had said: ${event.data.reason}`}`;
     case "mission.reminded":
       return "You stopped, and nothing is under way that would wake you, but you have not called `finish`. Dispatch what is ready, change the plan, ask the user, or call `finish` and say how the Mission ends.";
     default:
@@ -34,6 +36,9 @@ const endedText = ({
   summary,
   landedCommit,
   branch,
+  usage,
+  evidence,
+  plan,
 }: EventData["task.ended"]): string => {
   const again = attempt > 1 ? ` (attempt ${attempt})` : "";
   const where =
@@ -46,7 +51,35 @@ const endedText = ({
           : ` Nothing landed; its work is on ${branch}.`;
   const why = error === undefined ? "" : `\n\nWhy:\n${material(`${taskID} error`, error)}`;
   const said = summary.trim() === "" ? "" : `\n\nIts last words:\n${material(taskID, summary)}`;
-  return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${why}${said}`;
+  const seen = evidence === undefined ? "" : `\n\n${evidenceText(taskID, evidence, usage)}`;
+  const next = plan === undefined ? "" : `\n\n${planText(plan)}`;
+  return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${seen}${why}${said}${next}`;
+};
+
+const evidenceText = (
+  taskID: string,
+  { diffStat, checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
+  { modelCalls, inputTokens, outputTokens, costUSD }: Usage,
+): string =>
+  [
+    diffStat === null
+      ? "It changed no files."
+      : `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions}).`,
+    checks.length === 0
+      ? "It had no checks."
+      : `Checks: ${checks.map(({ name, state, required }) => `${name} ${state}${required ? "" : " (not required)"}`).join("; ")}.`,
+    ...(contrast === null ? [] : [`Contrast: ${contrast}.`]),
+    `It used ${modelCalls} model calls, ${inputTokens + outputTokens} tokens${costUSD === null ? "" : `, ${costUSD.toFixed(2)} USD`}.`,
+    ...reviews.map(
+      ({ title, verdict, notes }) =>
+        `Review of ${quoted(title)}: ${verdict}${notes.trim() === "" ? "." : `.\n${material(`${taskID} reviewer`, notes)}`}`,
+    ),
+  ].join("\n");
+
+const planText = ({ ready, running, left }: NonNullable<EventData["task.ended"]["plan"]>): string => {
+  if (left === 0) return "Every phase of the plan is done.";
+  const named = (words: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${words}: ${ids.join(", ")}`]);
+  return `${[...named("Ready", ready), ...named("Under way", running), `Not done: ${left}`].join(". ")}.`;
 };
 
 /** Marks a Task's own words with their origin: they inform the agent and are not instructions. */
@@ -61,9 +94,11 @@ export const missionSentence = (
       type:
         | `mission.${string}`
         | `plan.${string}`
+        | `phase.${string}`
         | `squad.${string}`
         | "task.dispatched"
         | "task.reopened"
+        | "task.reserved"
         | "task.ended";
     }
   >,
@@ -91,6 +126,16 @@ export const missionSentence = (
       return "Its agent was told that it has not said how the Mission ends";
     case "mission.paused":
       return pausedText(event.data);
+    case "mission.stalled":
+      return `Stands still: ${event.data.reason}`;
+    case "mission.waiting":
+      return `Waits until ${event.data.until.slice(0, 16).replace("T", " ")} UTC: ${event.data.reason}`;
+    case "phase.written":
+      return `Phase ${quoted(event.data.phase.title)} is in the plan`;
+    case "phase.dropped":
+      return `Phase ${event.data.phase} is out of the plan`;
+    case "plan.ordered":
+      return "The plan has another order";
     case "plan.written":
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
@@ -98,7 +143,9 @@ export const missionSentence = (
         ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : `, which does not own it: ${event.data.general}`}`
         : `Has the squad ${event.data.production.squad} made`;
     case "task.reopened":
-      return "Wrote to a Task that had ended";
+      return "A Task that had ended goes on";
+    case "task.reserved":
+      return "A Task got another budget";
     case "task.ended":
       return `Task ${quoted(event.data.title)} ${event.data.outcome}${event.data.error === undefined ? "" : `: ${event.data.error}`}`;
     case "squad.reconciled":

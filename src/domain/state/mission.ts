@@ -14,8 +14,8 @@ import type { StreamState } from "./stream.ts";
 export type Dispatched = Omit<EventData["task.dispatched"], "sessionID"> & {
   /** The attempts that ended, oldest first. */
   ends: EventData["task.ended"][];
-  /** It ended, and got a message since. */
-  reopened: boolean;
+  /** The newest attempt that began, as far as the Mission knows. */
+  attempt: number;
   /** For a Task that produces a squad: what the catalog showed afterwards. */
   reconciled: SquadRef | { refused: string } | null;
 };
@@ -62,6 +62,8 @@ export type MissionState = StreamState & {
   finished: EventData["mission.finished"] | null;
   reminded: boolean;
   paused: EventData["mission.paused"] | null;
+  /** Whoever watches was told that it stands still, or waits for a time. */
+  told: "stalled" | "waiting" | null;
   /** Why its agent could not continue. */
   failure: { failure: TurnFailure; at: string } | null;
 };
@@ -70,7 +72,11 @@ export type MissionState = StreamState & {
 export const endedOf = (task: Dispatched): number => task.ends.at(-1)?.attempt ?? 0;
 
 /** Whether the Task's newest attempt has not ended, as far as the Mission knows. */
-export const isRunning = (task: Dispatched): boolean => task.ends.length === 0 || task.reopened;
+export const isRunning = (task: Dispatched): boolean => endedOf(task) < task.attempt;
+
+/** The newest attempt that was completed: what it landed stays, whatever became of a correction. */
+export const deliveredBy = ({ ends }: Dispatched): EventData["task.ended"] | undefined =>
+  ends.findLast(({ outcome }) => outcome === "completed");
 
 export const outcomeOf = (task: Dispatched): EventData["task.ended"]["outcome"] | undefined =>
   task.ends.at(-1)?.outcome;

@@ -146,9 +146,15 @@ export const describeEvent = (event: Recorded): string => {
     case "mission.proposed":
     case "mission.reminded":
     case "mission.paused":
+    case "mission.stalled":
+    case "mission.waiting":
+    case "phase.written":
+    case "phase.dropped":
+    case "plan.ordered":
     case "plan.written":
     case "task.dispatched":
     case "task.reopened":
+    case "task.reserved":
     case "task.ended":
     case "squad.reconciled":
     case "squad.refused":

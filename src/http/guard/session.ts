@@ -1,10 +1,11 @@
-import { createHmac, hash, scryptSync, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes, scryptSync, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Auth } from "./auth.ts";
+import type { EndedSessions } from "../../store/ended-session.ts";
 
 /**
  * Log-ins of browsers. A session is a cookie that says when it ends, signed for one Host with a key that is made of the
- * name and password: nothing is stored, and another password ends it. What was logged out is remembered until it ends.
+ * name and password: it is not stored, and another password ends it. What was logged out is kept until it would have ended.
  */
 
 export interface Sessions {
@@ -17,45 +18,49 @@ export interface Sessions {
 }
 
 const lastsMs = 12 * 60 * 60 * 1000;
+/** Cookies of the name that are looked at. */
+const mostTried = 8;
 /** The page's own mark, without any secret: gone a little before the session, so that the page asks in time. */
 const markedSeconds = lastsMs / 1000 - 60;
-const mostEnded = 10_000;
 
-export const createSessions = ({ username, password }: Auth & { password: string }, now: () => number): Sessions => {
+export const createSessions = (
+  { username, password }: Auth & { password: string },
+  ended: EndedSessions,
+  now: () => number,
+): Sessions => {
   // Slow, so that who has a cookie cannot try passwords against it; made at the first log-in.
   let made: Buffer | undefined;
   const key = (): Buffer => (made ??= scryptSync(password, `sortie session ${username}`, 32));
-  const ended = new Map<string, number>();
 
-  const signed = (host: string, until: string): string =>
-    createHmac("sha256", key()).update(`${host}\n${until}`).digest("base64url");
+  const signed = (host: string, said: string): string =>
+    createHmac("sha256", key()).update(`${host}\n${said}`).digest("base64url");
 
   const untilOf = (host: string, token: string): number | undefined => {
-    const [until = "", signature = "", ...more] = token.split(".");
+    const [until = "", nonce = "", signature = "", ...more] = token.split(".");
     if (more.length > 0 || !/^\d{1,15}$/.test(until) || Number(until) <= now()) return undefined;
-    const expected = hash("sha256", signed(host, until), "buffer");
+    const expected = hash("sha256", signed(host, `${until}.${nonce}`), "buffer");
     return timingSafeEqual(expected, hash("sha256", signature, "buffer")) ? Number(until) : undefined;
   };
 
   const held = (incoming: IncomingMessage): { token: string; until: number } | undefined => {
     const host = hostOf(incoming);
-    const token = cookieOf(incoming, nameOf(host));
-    if (token === undefined || ended.has(token)) return undefined;
-    const until = untilOf(host, token);
-    return until === undefined ? undefined : { token, until };
+    for (const token of cookiesOf(incoming, nameOf(host)).slice(0, mostTried)) {
+      const until = untilOf(host, token);
+      if (until !== undefined && !ended.has(token)) return { token, until };
+    }
+    return undefined;
   };
 
   return {
     holds: (incoming) => isOwn(incoming) && held(incoming) !== undefined,
     begin(incoming) {
       const host = hostOf(incoming);
-      const until = String(now() + lastsMs);
-      return cookies(incoming, `${until}.${signed(host, until)}`, lastsMs / 1000, markedSeconds);
+      const said = `${now() + lastsMs}.${randomBytes(16).toString("base64url")}`;
+      return cookies(incoming, `${said}.${signed(host, said)}`, lastsMs / 1000, markedSeconds);
     },
     end(incoming) {
       const session = held(incoming);
-      for (const [token, until] of ended) if (until <= now() || ended.size > mostEnded) ended.delete(token);
-      if (session !== undefined) ended.set(session.token, session.until);
+      if (session !== undefined) ended.add(session.token, session.until);
       return cookies(incoming, "", 0, 0);
     },
   };
@@ -66,12 +71,13 @@ const hostOf = ({ headers }: IncomingMessage): string => (headers.host ?? "").to
 /** Cookies are shared by all ports of a host: each service has a name of its own. */
 const nameOf = (host: string): string => `sortie${/:(\d+)$/.exec(host)?.[1] ?? ""}`;
 
-const cookieOf = ({ headers }: IncomingMessage, name: string): string | undefined =>
+/** All of that name: another port of the host can set one for a longer path, which browsers send first. */
+const cookiesOf = ({ headers }: IncomingMessage, name: string): string[] =>
   (headers.cookie ?? "")
     .split(";")
     .map((pair) => pair.trim())
-    .find((pair) => pair.startsWith(`${name}=`))
-    ?.slice(name.length + 1);
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
 
 const cookies = (incoming: IncomingMessage, value: string, seconds: number, marked: number): string[] => {
   const name = nameOf(hostOf(incoming));

@@ -1,12 +1,10 @@
-import { ServiceError } from "../../error.ts";
-import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
 import type { Missions } from "../../mission/missions.ts";
-import { quote } from "../../protocol/issue.ts";
+import type { MissionStatus } from "../../protocol/mission/status.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
-import type { MissionQuery } from "../../store/store.ts";
 import { checkAttachments } from "../request/attachment.ts";
+import { cursorOf } from "../request/cursor.ts";
 import type { Call, Handler } from "../request/call.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { matchesTag, tagged, tagOf, unchanged } from "../response/etag.ts";
@@ -37,7 +35,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     outgoing,
   }: Call<Routes["mission.list" | "mission.all"]>): Promise<HttpAnswer> => {
     const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
-    const cursor = cursorOf(cursorUpdated, cursorSessionID);
+    const cursor = cursorOf("sessionID", cursorUpdated, cursorSessionID);
     // One more than asked for, to find out whether there is a next page.
     const asked = {
       ...(search === undefined ? {} : { search }),
@@ -71,10 +69,9 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
         await streams.wait({ entry, outgoing }, query.wait, sessionID, async () => {
           const { status, etag } = await now();
           if (had !== undefined) return !matchesTag(had, etag);
-          const { finished, aborted, error } = status;
           const still = status.status === "inactive" && status.agentStatus === "inactive";
           // Between a Task's end and the agent's next turn all is still, too.
-          return still && (finished !== null || aborted || error !== undefined);
+          return still && (status.finished !== null || status.error !== undefined || ended.has(status.state));
         });
       }
       const { status, etag } = await now();
@@ -118,17 +115,5 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
   };
 };
 
-const cursorOf = (updated: string | undefined, sessionID: string | undefined): MissionQuery["cursor"] => {
-  if (updated === undefined && sessionID === undefined) return undefined;
-  if (updated === undefined || sessionID === undefined)
-    throw new ServiceError(
-      "invalid_cursor",
-      `Expected cursorUpdated and cursorSessionID together, got only ${updated === undefined ? "cursorSessionID" : "cursorUpdated"}.`,
-    );
-  if (!/^\d{1,15}$/.test(updated) || !isID("ses", sessionID))
-    throw new ServiceError(
-      "invalid_cursor",
-      `Expected updated and sessionID of the last element of a page, got ${quote(updated)} and ${quote(sessionID)}.`,
-    );
-  return { updated: Number(updated), sessionID };
-};
+/** It does not go on by itself. */
+const ended: ReadonlySet<string> = new Set<MissionStatus["state"]>(["paused", "stalled", "blocked", "done", "aborted"]);

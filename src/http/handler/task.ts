@@ -1,14 +1,12 @@
 import type { TaskState } from "../../domain/state/task.ts";
-import { ServiceError } from "../../error.ts";
-import { isID } from "../../id.ts";
 import type { Log } from "../../log.ts";
-import { quote } from "../../protocol/issue.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import type { Call, Handler } from "../request/call.ts";
+import { cursorOf } from "../request/cursor.ts";
 import type { RunOnce } from "../request/idempotency.ts";
 import { matchesTag, tagged, tagOf, unchanged } from "../response/etag.ts";
 import { attachmentNamed, servedType } from "../response/file.ts";
@@ -21,7 +19,7 @@ import { accepted, sendArchive } from "./answer.ts";
 
 export type TaskDeps = {
   tasks: Tasks;
-  store: Pick<Store, "state">;
+  store: Pick<Store, "state" | "nodes">;
   runOnce: RunOnce;
   streams: Streams;
   limits: Limits;
@@ -46,7 +44,9 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     const status = await tasks.status(taskID);
     const text = JSON.stringify(status);
     const made = { text, etag: tagOf(text) };
-    if (state !== undefined && status.queue === null && status.lastEventID === state.position)
+    // One that runs elsewhere may wait for its node.
+    const alone = store.nodes === undefined || status.lifecycleStatus !== "active";
+    if (state !== undefined && alone && status.queue === null && status.lastEventID === state.position)
       statusTexts.set(state, made);
     return made;
   };
@@ -80,7 +80,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
 
     "task.list": async ({ entry, directory, query, prefixed, incoming, outgoing }) => {
       const { limit = listSize, cursorUpdated, cursorTaskID, ...filters } = query;
-      const cursor = cursorOf(cursorUpdated, cursorTaskID);
+      const cursor = cursorOf("taskID", cursorUpdated, cursorTaskID);
       // One more than asked for, to find out whether there is a next page.
       const asked = {
         ...(filters as Omit<ListQuery, "project" | "limit">),
@@ -210,19 +210,4 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
       return sendArchive(entry, outgoing, await tasks.archive(directory, params.taskID, whenGone(outgoing)), log);
     },
   };
-};
-
-const cursorOf = (updated: string | undefined, taskID: string | undefined): ListQuery["cursor"] => {
-  if (updated === undefined && taskID === undefined) return undefined;
-  if (updated === undefined || taskID === undefined)
-    throw new ServiceError(
-      "invalid_cursor",
-      `Expected cursorUpdated and cursorTaskID together, got only ${updated === undefined ? "cursorTaskID" : "cursorUpdated"}.`,
-    );
-  if (!/^\d{1,15}$/.test(updated) || !isID("task", taskID))
-    throw new ServiceError(
-      "invalid_cursor",
-      `Expected updated and taskID of the last element of a page, got ${quote(updated)} and ${quote(taskID)}.`,
-    );
-  return { updated: Number(updated), taskID };
 };

@@ -166,13 +166,24 @@ const answerWords = (pending: readonly PendingAsk[], command: string, tool: stri
 
 // ---- Missions ------------------------------------------------------------------------------------------------------
 
-const missionState = z.enum(["working", "asking", "waiting", "idle", "done", "blocked", "failed", "aborted"]);
+const missionState = z.enum([
+  "working",
+  "asking",
+  "waiting",
+  "paused",
+  "stalled",
+  "idle",
+  "done",
+  "blocked",
+  "failed",
+  "aborted",
+]);
 
 export const mcpMissionStatus = z.object({
   missionID: z.string(),
   title: z.string(),
   state: missionState.describe(
-    "done and blocked are its agent's own word; waiting: until wakeAt; idle: until it is woken; failed: its agent could not go on",
+    "done and blocked are its agent's own word; waiting: until wakeAt; paused: no budget left; stalled, idle: until woken; failed: it could not go on",
   ),
   next,
   nextPollSeconds,
@@ -234,6 +245,7 @@ const stateOfMission = (mission: MissionStatus): McpMissionStatus["state"] => {
   if (mission.pending.length > 0) return "asking";
   if (mission.status === "running" || mission.agentStatus === "running") return "working";
   if (mission.error !== undefined) return "failed";
+  if (mission.state === "paused" || mission.state === "stalled") return mission.state;
   return mission.finished?.outcome ?? "idle";
 };
 
@@ -247,6 +259,10 @@ const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, f
       return finished?.wakeAt == null
         ? "It waits for something from outside; read `summary`. mission_wake makes it go on."
         : `It goes on by itself at ${finished.wakeAt}. mission_wake makes it go on now.`;
+    case "paused":
+      return "Its budget is used up. Only mission_wake with a higher budget makes it go on; ask your user first.";
+    case "stalled":
+      return "It stands still: nothing runs and nothing is due. mission_wake with a text makes it go on.";
     case "idle":
       return "It sleeps. mission_wake with a text gives it more direction.";
     case "done":

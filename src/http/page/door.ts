@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { type Auth, createAuth, isGuess, unauthorized } from "../guard/auth.ts";
 import type { Logins } from "../guard/rate-limit.ts";
 import { pathOf } from "../guard/request.ts";
+import { createEndedSessions } from "../../store/ended-session.ts";
 import { createSessions } from "../guard/session.ts";
 import type { HttpAnswer, RequestContext } from "../response/response.ts";
 import { logIn, loginForm, loginPath, logOut, logoutPath, opensPage } from "./login.ts";
@@ -19,17 +20,20 @@ export const createDoor = ({
   auth,
   logins,
   now,
+  endedSessions,
   isPage,
 }: {
   auth: Auth;
   logins: Logins;
   now: () => number;
+  /** Where log-outs are kept; undefined: in memory. */
+  endedSessions: string | undefined;
   isPage: (path: string) => boolean;
 }): Door | undefined => {
   const isRight = createAuth(auth);
   const { password } = auth;
   if (isRight === undefined || password === undefined) return undefined;
-  const sessions = createSessions({ ...auth, password }, now);
+  const sessions = createSessions({ ...auth, password }, createEndedSessions(endedSessions, now), now);
   return (incoming, entry) => {
     const path = pathOf(incoming.url ?? "");
     if (incoming.method === "POST" && path === loginPath)

@@ -29,6 +29,7 @@ const pagePolicy = [
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self' data: blob:",
+  "font-src 'self'",
   "connect-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",
@@ -54,6 +55,7 @@ export const page = async (entry: RequestContext, known: string | undefined): Pr
 };
 
 const assetTypes: Readonly<Record<string, string>> = {
+  woff2: "font/woff2",
   css: "text/css; charset=utf-8",
   js: "text/javascript; charset=utf-8",
   svg: "image/svg+xml",
@@ -61,7 +63,7 @@ const assetTypes: Readonly<Record<string, string>> = {
 
 /** A file of the page. Its name contains a hash of the content, so browsers may cache it forever. */
 export const asset = async (entry: RequestContext, name: string): Promise<HttpAnswer> => {
-  const type = /^[\w-][\w.-]*\.(?:css|js|svg)$/.test(name)
+  const type = /^[\w-][\w.-]*\.(?:css|js|svg|woff2)$/.test(name)
     ? assetTypes[name.slice(name.lastIndexOf(".") + 1)]
     : undefined;
   const found = type === undefined ? undefined : await readBuilt(`web/assets/${name}`);

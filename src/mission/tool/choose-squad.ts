@@ -127,36 +127,38 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
     "Ask for each phase before you dispatch it; phases of one kind have one answer.",
   input,
   effect: "none",
-  async run({ phase: asked }): Promise<ToolResult> {
-    const planned = run.state().plan.find(({ id }) => id === asked);
-    const phase = planned?.phase ?? asked;
-    const catalog = await recommendedSquads(run, phase);
-    if ("why" in catalog) return failed(`${catalog.why} Nothing can be recommended from it.`);
-    const { owners, related } = catalog.found;
-    const set = run.state().squads;
-    const listed = (some: typeof owners) =>
-      some.map(({ found: { squad, digest }, reasons }) => ({
-        id: squad.id,
-        version: squad.version,
-        digest,
-        summary: squad.summary,
-        notFor: squad.notFor,
-        allowed: set.length === 0 || set.includes(squad.id),
-        reasons,
-      }));
-    const bar = planned === undefined ? undefined : whyNoProduction(run, planned);
-    return ok(
-      JSON.stringify(
-        {
-          phase,
-          owners: listed(owners),
-          related: listed(related),
-          general: set[0] ?? run.squad,
-          production: planned === undefined ? undefined : bar === undefined ? "authorised" : bar,
-        },
-        null,
-        1,
-      ),
-    );
-  },
+  // A plan that is written in the same reply, before it, is the one that it answers by.
+  run: ({ phase: asked }): Promise<ToolResult> =>
+    run.inOrder(async () => {
+      const planned = run.state().plan.find(({ id }) => id === asked);
+      const phase = planned?.phase ?? asked;
+      const catalog = await recommendedSquads(run, phase);
+      if ("why" in catalog) return failed(`${catalog.why} Nothing can be recommended from it.`);
+      const { owners, related } = catalog.found;
+      const set = run.state().squads;
+      const listed = (some: typeof owners) =>
+        some.map(({ found: { squad, digest }, reasons }) => ({
+          id: squad.id,
+          version: squad.version,
+          digest,
+          summary: squad.summary,
+          notFor: squad.notFor,
+          allowed: set.length === 0 || set.includes(squad.id),
+          reasons,
+        }));
+      const bar = planned === undefined ? undefined : whyNoProduction(run, planned);
+      return ok(
+        JSON.stringify(
+          {
+            phase,
+            owners: listed(owners),
+            related: listed(related),
+            general: set[0] ?? run.squad,
+            production: planned === undefined ? undefined : bar === undefined ? "authorised" : bar,
+          },
+          null,
+          1,
+        ),
+      );
+    }),
 });

@@ -1,22 +1,25 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import type { SquadRef } from "../../domain/agent.ts";
-import { pausedText, reachedOf, shareOf } from "../../domain/mission/budget.ts";
+import { pausedText, reachedOf } from "../../domain/mission/budget.ts";
+import { isFirst, shareOf } from "../../domain/mission/grant.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { blockersOf, failuresOf, outcomeText, phaseState, maxPhaseTries, workOf } from "../../domain/mission/plan.ts";
+import { blockersOf, failuresOf, phaseState, maxPhaseTries } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
+import { budget as taskBudget } from "../../protocol/field.ts";
 import { checkRequest, commandText } from "../../protocol/check.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
-import { markForeign, failed, ok } from "../../tool/result.ts";
+import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 import { branchOut } from "../repository.ts";
+import { handoverOf } from "./handover.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -49,15 +52,7 @@ const input = z.strictObject({
     .optional()
     .describe("Files for this Task, which gets no others: the user's by name, artifacts of earlier Tasks by id"),
   priority: z.enum(["critical", "high", "normal", "low"]).optional(),
-  budget: z
-    .strictObject({
-      maxCostUSD: z.number().positive().optional(),
-      maxTokens: z.number().int().positive().optional(),
-      maxSteps: z.number().int().positive().optional(),
-      maxMinutes: z.number().positive().optional(),
-    })
-    .optional()
-    .describe("Default: its share of what is left"),
+  budget: taskBudget.optional().describe("Default: its share of what is left"),
 });
 
 type Input = z.infer<typeof input>;
@@ -104,7 +99,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
       ...(given.priority === undefined ? {} : { priority: given.priority }),
     },
     budget: given.budget as MissionBudget | undefined,
-    handover: handoverOf(run.state(), phase),
+    handover: handoverOf(run.state(), phase, run.chat.note),
     contract: { title: phase.title, objective: phase.objective, acceptance: phase.acceptance },
     production: undefined,
   });
@@ -152,34 +147,6 @@ const filesOf = async (run: MissionRun, names: readonly string[]): Promise<Attac
     : files;
 };
 
-/**
- * What earlier phases left, and how the phase is accepted: the service's message to the squad, in addition to the
- * agent's brief.
- */
-const handoverOf = (state: MissionState, phase: PlannedPhase): string => {
-  const before = phase.after.flatMap((id) => {
-    const other = state.plan.find((one) => one.id === id);
-    const last = workOf(state, id).at(-1)?.ends.at(-1);
-    if (other === undefined || last === undefined) return [];
-    const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
-    return [
-      `## ${other.title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${last.summary === "" ? "" : markForeign(last.taskID, last.summary)}`.trim(),
-    ];
-  });
-  const earlier = failuresOf(state, phase.id).map(
-    (task, at) => `- Attempt ${at + 1} (${task.taskID}) failed: ${task.ends.at(-1)?.error ?? "no reason given"}`,
-  );
-  return [
-    `This Task is one phase of a larger Mission, "${state.title}". Do this phase and no other.`,
-    `# The phase\n${phase.title}: ${phase.objective}`,
-    ...(phase.acceptance.length === 0
-      ? []
-      : [`# It is accepted when\n${phase.acceptance.map((line) => `- ${line}`).join("\n")}`]),
-    ...(before.length === 0 ? [] : [`# What earlier phases left\n${before.join("\n\n")}`]),
-    ...(earlier.length === 0 ? [] : [`# What was tried\n${earlier.join("\n")}`]),
-  ].join("\n\n");
-};
-
 // ---- Creating the Task ---------------------------------------------------------------------------------------------
 
 /** A squad's revision. `general`: why it is used although it does not own the phase. */
@@ -211,10 +178,16 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     if (known !== undefined) return ok(dispatched(known));
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
-    const share = shareOf(state, making.budget);
+    const kept = run.limits.reservePercent;
+    const first = isFirst(state, phase.id, making.production !== undefined);
+    const share = shareOf(state, making.budget, { first, kept });
     if (!share.ok) {
-      const reached = reachedOf(state) ?? { name: share.name, used: share.cap - share.left, cap: share.cap };
-      return failed(`${pausedText(reached)} Running Tasks may give back what they do not use.`);
+      const reached = reachedOf(state);
+      const why =
+        reached === undefined
+          ? `Nothing is left for this Task of the Mission's cap of ${share.cap} (${share.name}), beside what is used, reserved for running Tasks and kept back for corrections.`
+          : pausedText(reached);
+      return failed(`${why} Running Tasks may give back what they do not use. Nothing was dispatched.`);
     }
     const squad = await making.squad();
     if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);

@@ -1,41 +1,53 @@
 import { z } from "zod";
+import type { MissionState } from "../../domain/state/mission.ts";
 import { isRunning } from "../../domain/state/mission.ts";
-import { phaseState, planProblem } from "../../domain/mission/plan.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { inOrder, phaseState, planDifference, planProblem, withPhase } from "../../domain/mission/plan.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool } from "../../tool/tool.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { planSummary } from "./watch-task.ts";
+import { planSummary } from "./plan-text.ts";
 
-/** The tools that write the plan and that declare the Mission's outcome. */
+/** The tools that write the plan: the whole of it, or one phase. Each phase is a fact of its own. */
 
-/** Largest plan in bytes, so that its event stays below the limit of 64 KiB. */
-const planBytes = 48 * 1024;
+const mostPhases = 500;
+
+/** Largest phase in bytes, so that its event stays below the limit of 64 KiB. */
+const phaseBytes = 60 * 1024;
 
 const id = z
   .string()
   .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/)
   .max(40);
 
+/** One that the plan must have: said in words where it has not. */
+const known = z.string();
+
+const words = {
+  title: z.string().min(1).max(120),
+  phase: z
+    .string()
+    .min(1)
+    .max(129)
+    .optional()
+    .describe("What kind of work it is, as squads own it: domain/phase or words. Default: the id"),
+  objective: z.string().min(1).max(4000).describe("What is true when it is done"),
+  acceptance: z.array(z.string().min(1).max(500)).max(20).optional().describe("What can be seen or run"),
+  after: z.array(known).max(100).optional().describe("Ids of phases whose result it starts from"),
+};
+
 const planInput = z.strictObject({
   phases: z
     .array(
       z.strictObject({
         id: id.describe("Small letters, digits, hyphens; it stays the same over every later plan"),
-        title: z.string().min(1).max(120),
-        phase: z
-          .string()
-          .min(1)
-          .max(129)
-          .optional()
-          .describe("What kind of work it is, as squads own it: domain/phase or words. Default: the id"),
-        objective: z.string().min(1).max(4000).describe("What is true when it is done"),
-        acceptance: z.array(z.string().min(1).max(500)).max(20).optional().describe("What can be seen or run"),
-        after: z.array(id).max(50).optional().describe("Ids of phases whose result it starts from"),
+        ...words,
       }),
     )
     .min(1)
-    .max(50),
+    .max(mostPhases),
+  drop: z.array(known).max(mostPhases).optional().describe("Ids of phases that are to go"),
 });
 
 export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
@@ -43,10 +55,10 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
   description:
     "Writes the whole plan: phases with what each is for, how its result is judged, and which phases it starts from. " +
     "Phases without `after` run at the same time; one with it begins with what those before have landed in the project. " +
-    "One phase is what one Task delivers and one squad knows how to do. Write it before the first dispatch, and again when it changes; ids stay.",
+    "One phase is what one Task delivers and one squad knows how to do. Write it before the first dispatch; later change single phases with `phase`. Ids stay.",
   input: planInput,
   effect: "log",
-  run: ({ phases: given }, { callID }) =>
+  run: ({ phases: given, drop = [] }, { callID }) =>
     run.inOrder(async () => {
       const phases = given.map(
         ({ id, title, phase = id, objective, acceptance = [], after = [] }): PlannedPhase => ({
@@ -58,51 +70,94 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
           after,
         }),
       );
-      const { plan, tasks } = run.state();
-      const kept = [...new Set(tasks.filter(isRunning).map(({ phase }) => phase))];
-      const problem = planProblem(phases, kept);
-      if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
-      const bytes = Buffer.byteLength(JSON.stringify(phases));
-      if (bytes > planBytes)
-        return failed(`Expected a plan of at most ${planBytes} bytes, got ${bytes}. Say it shorter.`);
-      if (JSON.stringify(plan) !== JSON.stringify(phases))
-        await run.record([{ type: "plan.written", data: { sessionID: run.stream, callID, phases } }]);
-      return ok(planSummary(run.state()));
-    }),
-});
-
-const finishInput = z.strictObject({
-  outcome: z.enum(["done", "blocked", "waiting"]),
-  summary: z.string().min(1).max(8000).describe("For the user, who has not watched"),
-  wakeInMinutes: z.number().int().min(1).max(525_600).optional().describe("With waiting: when you want to look again"),
-});
-
-export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> => ({
-  name: "finish",
-  description:
-    "Says how the whole stands, and ends your turn. done: every phase is done and you have read the evidence. blocked: you can do nothing more without the user; say what is missing. " +
-    "waiting: something outside has to happen first; with `wakeInMinutes` you are woken then. " +
-    "Not needed while Tasks run: answer without a call, you are woken when one ends.",
-  input: finishInput,
-  effect: "log",
-  run: ({ outcome, summary, wakeInMinutes }, { callID }) =>
-    run.inOrder(async () => {
       const state = run.state();
-      if (state.finished?.callID === callID) return ok("Said.");
-      const open = state.plan.filter((phase) => phaseState(state, phase) !== "done");
-      if (outcome === "done" && open.length > 0)
+      const named = new Set([...phases.map(({ id }) => id), ...drop]);
+      const left = state.plan.filter((phase) => !named.has(phase.id));
+      // Those of running Tasks are refused in words of their own.
+      const lost = left.filter((phase) => phaseState(state, phase) !== "running");
+      if (lost.length > 0)
         return failed(
-          `Expected every phase of the plan to be done, these are not: ${open.map((phase) => `${phase.id} (${phaseState(state, phase)})`).join(", ")}. Change the plan if they are no longer wanted, or say blocked.`,
+          `Expected every phase of the plan in \`phases\` or in \`drop\`, these are in neither: ${lost
+            .slice(0, 50)
+            .map((phase) => `${phase.id} (${JSON.stringify(phase.title)}, ${phaseState(state, phase)})`)
+            .join(", ")}. The plan is as it was. One phase alone is added or changed with \`phase\`.`,
         );
-      if (wakeInMinutes !== undefined && outcome !== "waiting")
-        return failed(`Expected wakeInMinutes only with the outcome waiting, got ${outcome}.`);
-      const wakeAt =
-        wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
-      const decidedAt = state.version;
-      const said = await run.record(
-        [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt } }],
-        { decidedAt },
-      );
-      return said ? ok("Said.") : failed("Something came in meanwhile. Read it first.");
+      return write(run, callID, phases);
     }),
 });
+
+/** The fields mean what they mean in `plan`, and are described there. */
+const phaseInput = z.strictObject({
+  id,
+  title: words.title.optional(),
+  phase: z.string().min(1).max(129).optional(),
+  objective: z.string().min(1).max(4000).optional(),
+  acceptance: z.array(z.string().min(1).max(500)).max(20).optional(),
+  after: z.array(known).max(100).optional(),
+  before: known.optional().describe("The phase before which it is to stand"),
+  drop: z.boolean().optional(),
+});
+
+export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => ({
+  name: "phase",
+  description:
+    "Adds, changes, moves or drops one phase of the plan; the others stay. Name only what changes; a new one needs title and objective.",
+  input: phaseInput,
+  effect: "log",
+  run: ({ id, before, drop = false, ...given }, { callID }) =>
+    run.inOrder(async () => {
+      const { plan } = run.state();
+      const known = plan.find((phase) => phase.id === id);
+      const ids = plan.map((phase) => phase.id).join(", ");
+      if (drop && known === undefined)
+        return failed(`Expected the id of a phase of the plan (${ids}), got "${id}". The plan is as it was.`);
+      if (before !== undefined && (before === id || !plan.some((phase) => phase.id === before)))
+        return failed(
+          `Expected the id of another phase (${ids}) in \`before\`, got "${before}". The plan is as it was.`,
+        );
+      if (drop)
+        return write(
+          run,
+          callID,
+          plan.filter((phase) => phase.id !== id),
+        );
+      const title = given.title ?? known?.title;
+      const objective = given.objective ?? known?.objective;
+      if (title === undefined || objective === undefined)
+        return failed(`Expected a title and an objective for the new phase "${id}". The plan is as it was.`);
+      const next = withPhase(plan, {
+        id,
+        title,
+        phase: given.phase ?? known?.phase ?? id,
+        objective,
+        acceptance: given.acceptance ?? known?.acceptance ?? [],
+        after: given.after ?? known?.after ?? [],
+      });
+      if (before === undefined) return write(run, callID, next);
+      const others = next.flatMap((phase) => (phase.id === id ? [] : [phase.id]));
+      return write(run, callID, inOrder(next, others.toSpliced(others.indexOf(before), 0, id)));
+    }),
+});
+
+/** Makes this the plan, in one commit, unless something is wrong with it. */
+const write = async (run: MissionRun, callID: string, next: readonly PlannedPhase[]): Promise<ToolResult> => {
+  const state = run.state();
+  const problem = problemOf(state, next);
+  if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
+  const { written, dropped, order } = planDifference(state.plan, next);
+  const at = { sessionID: run.stream, callID };
+  const facts: DomainEvent[] = [
+    ...dropped.map((phase): DomainEvent => ({ type: "phase.dropped", data: { ...at, phase } })),
+    ...written.map((phase): DomainEvent => ({ type: "phase.written", data: { ...at, phase } })),
+    ...(order === null ? [] : [{ type: "plan.ordered" as const, data: { ...at, phases: order } }]),
+  ];
+  if (facts.length > 0) await run.record(facts);
+  return ok(planSummary(run.state(), dropped));
+};
+
+const problemOf = ({ tasks }: MissionState, next: readonly PlannedPhase[]): string | undefined => {
+  if (next.length > mostPhases) return `Expected at most ${mostPhases} phases, got ${next.length}`;
+  const large = next.find((phase) => Buffer.byteLength(JSON.stringify(phase)) > phaseBytes);
+  if (large !== undefined) return `Expected a phase of at most ${phaseBytes} bytes, got more in "${large.id}"`;
+  return planProblem(next, [...new Set(tasks.filter(isRunning).map(({ phase }) => phase))]);
+};

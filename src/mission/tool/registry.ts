@@ -3,7 +3,8 @@ import { note } from "../../tool/task/note.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { dispatchTool } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
-import { finishTool, planTool } from "./plan.ts";
+import { finishTool } from "./finish.ts";
+import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
 import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.ts";
@@ -12,6 +13,7 @@ import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.
 export const createMissionTools = (run: MissionRun): Tool[] =>
   [
     planTool(run),
+    phaseTool(run),
     recommendTool(run),
     dispatchTool(run),
     statusTool(run),

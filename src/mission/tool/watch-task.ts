@@ -1,48 +1,30 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { usedOf } from "../../domain/mission/budget.ts";
-import { isRunning, type MissionState } from "../../domain/state/mission.ts";
-import { planOf } from "../../domain/mission/status.ts";
+import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
+import { isRunning } from "../../domain/state/mission.ts";
+import type { MissionBudget } from "../../protocol/mission/status.ts";
+import { budget as taskBudget } from "../../protocol/field.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { markForeign, failed, truncateMiddle, maxOutput, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
+import { planText } from "./plan-text.ts";
 
 /** The tools by which the Mission's agent reads and steers its Tasks. */
 
-/** The plan and the Tasks as JSON, for the agent. */
-export const planSummary = (state: MissionState): string =>
-  JSON.stringify(
-    {
-      phases: planOf(state).map(({ id, state: now, after, squad, taskID, productionTaskID, attempts }) => ({
-        id,
-        state: now,
-        ...(after.length === 0 ? {} : { after }),
-        ...(squad === null ? {} : { squad: squad.id }),
-        ...(taskID === null ? {} : { taskID }),
-        ...(productionTaskID === null ? {} : { productionTaskID }),
-        attempts,
-      })),
-      running: state.tasks.filter(isRunning).map(({ taskID }) => taskID),
-      ...(state.attachments.length === 0 ? {} : { attachments: state.attachments.map(({ filename }) => filename) }),
-      ...(state.cap === null ? {} : { budget: state.cap, used: usedOf(state) }),
-    },
-    null,
-    1,
-  );
-
 const statusInput = z.strictObject({
-  tasks: z.array(z.string()).max(50).optional().describe("Task ids; absent: only the plan"),
+  phases: z.array(z.string()).max(50).optional().describe("Ids of phases whose words are to be whole in a long plan"),
+  tasks: z.array(z.string()).max(50).optional().describe("Ids of Tasks, for what each is doing now"),
 });
 
 export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> => ({
   name: "task_status",
   description:
-    "Shows the plan with the state of each phase, which Tasks run, and the budget; for Tasks that you name, also what each is doing now. " +
+    "Shows the plan with all its words, the state, Tasks and commits of each phase, which Tasks run, and the budget; for Tasks that you name, also what each is doing now. " +
     "No need to ask again and again: you are woken when a Task ends.",
   input: statusInput,
   effect: "none",
-  async run({ tasks = [] }) {
+  async run({ phases = [], tasks = [] }) {
     const shown = await Promise.all(
       tasks.map(async (taskID) => {
         const task = await ownTask(run, taskID);
@@ -59,7 +41,8 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
         };
       }),
     );
-    const text = planSummary(run.state());
+    // What calls before it in the same reply made of the plan is in it.
+    const text = await run.inOrder(() => Promise.resolve(planText(run.state(), phases)));
     return ok(
       shown.length === 0 ? text : `${text}\n${truncateMiddle(JSON.stringify(shown, null, 1), "name fewer Tasks")}`,
     );
@@ -89,9 +72,7 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
         ok(markForeign(`${taskID} ${part}`, truncateMiddle(text, "look at the project or the archive", half)));
       switch (part) {
         case "outcome": {
-          const { lifecycleStatus, error, errorInfo, git, goals, usage } = await run.tasks.status(taskID);
-          const { messages } = await run.tasks.messages(taskID, { after: 0, limit: Number.MAX_SAFE_INTEGER });
-          const last = messages.findLast(({ role }) => role === "assistant")?.text ?? "";
+          const { lifecycleStatus, error, errorInfo, git, goals, usage, summary } = await run.tasks.status(taskID);
           const slices = goals.map(({ contract, settlement, review, evidence }) => ({
             title: contract.title,
             settled: settlement.state,
@@ -100,7 +81,11 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
             contrast: evidence.find(({ kind, stale }) => kind === "contrast" && !stale)?.summary,
           }));
           return data(
-            JSON.stringify({ lifecycleStatus, error, errorInfo, git, slices, usage, lastWords: last }, null, 1),
+            JSON.stringify(
+              { lifecycleStatus, error, errorInfo, git, slices, usage, lastWords: summary ?? "" },
+              null,
+              1,
+            ),
           );
         }
         case "diff": {
@@ -166,24 +151,37 @@ const textIn = (bytes: Buffer): string | undefined => {
   }
 };
 
-const messageInput = z.strictObject({ task: z.string(), text: z.string().min(1).max(50_000) });
+const messageInput = z.strictObject({
+  task: z.string(),
+  text: z.string().min(1).max(50_000),
+  budget: taskBudget.optional().describe("Its whole budget from now on, where its own is used up"),
+});
 
 export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>> => ({
   name: "task_message",
   description:
     "Sends a Task an instruction. One that runs reads it at its next step; one that ended goes on from where it was, with its history and its squad, and ends anew. " +
-    "For a correction of what it does; other work is another phase.",
+    "For a correction of what it does; other work is another phase. " +
+    "One that has used up its budget needs a higher one.",
   input: messageInput,
   effect: "log",
-  run: ({ task: taskID, text }, { callID }) =>
+  run: ({ task: taskID, text, budget }, { callID }) =>
     refusing(async () => {
       const task = await ownTask(run, taskID);
       if ("outcome" in task) return task;
+      const known = run.state().tasks.find((one) => one.taskID === taskID);
+      const { times, code } = sameFailures(known ?? { ends: [] });
+      if (times >= maxSameFailures && known !== undefined && !isRunning(known))
+        return failed(
+          `The Task failed ${times} times in a row in the same way (${code}), and is not told to go on again. Dispatch its phase with another brief, plan another way, or report it.`,
+        );
       const once = { scope: `mission ${run.stream}`, key: callID, bodyHash: hash("sha256", text) };
-      const { body } = await run.tasks.message(run.state().directory, taskID, { source: "mission", text }, once);
-      const told = run.state().tasks.find((one) => one.taskID === taskID);
-      if (body.disposition === "restarted" && told !== undefined && !told.reopened)
-        await run.record([{ type: "task.reopened", data: { sessionID: run.stream, callID, taskID } }]);
+      const { body } = await run.tasks.message(run.state().directory, taskID, { source: "mission", text }, once, {
+        callID,
+        ...(budget === undefined ? {} : { budget: budget as MissionBudget }),
+      });
+      // What that commit wrote here.
+      await run.record([]);
       return ok(`${body.disposition}.`);
     }),
 });

@@ -3,7 +3,7 @@ import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { AgentSession } from "../../agent/session.ts";
 import { isOver, timeouts } from "../../domain/session/ask.ts";
-import type { StreamID } from "../../domain/event.ts";
+import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
@@ -72,7 +72,7 @@ const move = async (run: MissionRun): Promise<void> => {
     const state = run.state();
     const step = nextStep(state);
     const now = run.now();
-    if (!begun && step.kind !== "sleep" && step.kind !== "ask" && !isEarly(run)) {
+    if (!begun && !begunless.has(step.kind) && !isEarly(run)) {
       begun = true;
       if (step.kind === "recover") await holdBack(run);
       const { worker, sandbox, fence } = run;
@@ -101,6 +101,15 @@ const move = async (run: MissionRun): Promise<void> => {
         await run.record([{ type: "mission.paused", data: { sessionID: run.stream, ...reached } }], {
           decidedAt: state.version,
         });
+        break;
+      }
+      case "tell": {
+        const { told, reason, until } = step;
+        const said: DomainEvent =
+          told === "waiting" && until !== null
+            ? { type: "mission.waiting", data: { sessionID: run.stream, reason, until } }
+            : { type: "mission.stalled", data: { sessionID: run.stream, reason } };
+        await run.record([said], { decidedAt: state.version });
         break;
       }
       case "remind":
@@ -132,6 +141,9 @@ const move = async (run: MissionRun): Promise<void> => {
   }
 };
 
+/** Steps that need no run on record: nothing of the Mission's own is done. */
+const begunless: ReadonlySet<string> = new Set(["sleep", "ask", "tell"]);
+
 /** Steps that wait for something outside of the run. */
 const ending: ReadonlySet<string> = new Set(["sleep", "wait", "ask"]);
 
@@ -141,11 +153,21 @@ const isEarly = (run: MissionRun): boolean => {
   return deferred !== null && isDeferred(deferred, run.now()) && input <= (reply?.read ?? 0);
 };
 
+const longestReason = 500;
+
 /** Records a wake when the time that the agent set for itself has come. */
 const hearTime = async (run: MissionRun): Promise<void> => {
   const { finished, aborted, version } = run.state();
   if (finished?.wakeAt == null || aborted !== null || Date.parse(finished.wakeAt) > run.now().getTime()) return;
-  await run.record([{ type: "mission.woken", data: { sessionID: run.stream, by: "time" } }], { decidedAt: version });
+  await run.record(
+    [
+      {
+        type: "mission.woken",
+        data: { sessionID: run.stream, by: "time", reason: finished.summary.slice(0, longestReason) },
+      },
+    ],
+    { decidedAt: version },
+  );
 };
 
 /**

@@ -1,9 +1,13 @@
 import { timeUntil } from "../../domain/session/work-time.ts";
 import type { DomainEvent, Recorded } from "../../domain/event.ts";
+import { evolveMission } from "../../domain/mission/evolve.ts";
+import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
 import { evolve } from "../../domain/task/evolve.ts";
-import { type Dispatched, endedOf, outcomeOf } from "../../domain/state/mission.ts";
+import { type Dispatched, endedOf, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import { noUsage } from "../../domain/state/stream.ts";
-import type { TaskSummary } from "../../protocol/task/status.ts";
+import { ServiceError } from "../../error.ts";
+import type { EventData } from "../../protocol/event/event.ts";
+import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
@@ -25,24 +29,67 @@ export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
     const events: DomainEvent[] = [];
     for (const task of state.tasks) events.push(...(await endsOf(run, task, rows.get(task.taskID))));
     if (events.length === 0) break;
-    await run.record(events, { decidedAt: state.version });
+    await run.record(withPlan(state, events), { decidedAt: state.version });
   }
   for (;;) {
     const state = run.state();
     const task = state.tasks.find(
-      (one) => one.production !== null && one.reconciled === null && outcomeOf(one) === "completed" && !one.reopened,
+      (one) => one.production !== null && one.reconciled === null && outcomeOf(one) === "completed" && !isRunning(one),
     );
     if (task === undefined) return;
     await run.record([await verifyProducedSquad(run, task)], { decidedAt: state.version });
   }
 };
 
+/** With the plan as it is after all of them, in the last one: it is told once. */
+const withPlan = (state: MissionState, events: readonly DomainEvent[]): DomainEvent[] => {
+  const after = events.reduce((so, event) => {
+    const at = { stream: state.sessionID, position: so.position, version: so.version + 1, at: so.updatedAt };
+    return evolveMission(so, { ...event, ...at });
+  }, state);
+  const phases = (...states: PhaseState[]) =>
+    after.plan.filter((phase) => states.includes(phaseState(after, phase))).map(({ id }) => id);
+  const plan = {
+    ready: phases("ready").slice(0, mostNamed),
+    running: phases("running", "producing").slice(0, mostNamed),
+    left: after.plan.length - phases("done").length,
+  };
+  return events.map((event, at) =>
+    event.type === "task.ended" && at === events.length - 1 ? { ...event, data: { ...event.data, plan } } : event,
+  );
+};
+
+const mostNamed = 50;
+
+/** What the service observed of the newest attempt of a Task, as far as its agent decides by it. */
+const evidenceOf = (status: TaskStatus): NonNullable<EventData["task.ended"]["evidence"]> => ({
+  diffStat: status.git.diffStat,
+  checks: status.checks
+    .slice(0, mostNamed)
+    .map(({ name, state, required }) => ({ name: name.slice(0, 200), state, required })),
+  contrast:
+    status.goals
+      .flatMap(({ evidence }) => evidence)
+      .find(({ kind, stale }) => kind === "contrast" && !stale)
+      ?.summary.slice(0, longestNotes) ?? null,
+  reviews: status.goals
+    .flatMap(({ contract, review }) =>
+      review.verdict === null
+        ? []
+        : [{ title: contract.title, verdict: review.verdict, notes: (review.notes ?? "").slice(0, longestNotes) }],
+    )
+    .slice(-mostReviews),
+});
+
+const longestNotes = 1000;
+const mostReviews = 10;
+
 const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | undefined): Promise<DomainEvent[]> => {
   const known = endedOf(task);
   const { taskID, phase, title } = task;
   const at = { sessionID: run.stream, taskID, phase, title };
   if (row === undefined)
-    return outcomeOf(task) === undefined || task.reopened
+    return isRunning(task)
       ? [
           {
             type: "task.ended",
@@ -66,8 +113,11 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
     settled.slice(known, ended).map(async (event, index): Promise<DomainEvent> => {
       if (event.type !== "task.settled") throw new Error(`Expected task.settled, got ${event.type}`);
       const attempt = known + index + 1;
-      const { lifecycleStatus, error, summary } = event.data;
-      const words = await loadText(run.store.blobs, summary);
+      const { lifecycleStatus, error, errorInfo, summary } = event.data;
+      const newest = attempt === row.attempt && row.lifecycleStatus !== "active";
+      const status = newest ? await statusOf(run, taskID) : undefined;
+      // The whole report of its work; a Task's last message may be no more than an answer to its reviewer.
+      const words = status?.summary ?? (await loadText(run.store.blobs, summary));
       return {
         type: "task.ended",
         data: {
@@ -75,16 +125,25 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           attempt,
           outcome: lifecycleStatus,
           ...(error === undefined ? {} : { error: error.slice(0, longestWords) }),
+          ...(errorInfo === undefined ? {} : { code: errorInfo.code }),
           summary: words.length > longestWords ? `${words.slice(0, longestWords)}…` : words,
           landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
           branch: row.git.branch,
           usage: row.usage,
           minutes: await minutesOf(run, event),
+          ...(status === undefined ? {} : { evidence: evidenceOf(status) }),
         },
       };
     }),
   );
 };
+
+/** undefined: it was deleted meanwhile. */
+const statusOf = async (run: MissionRun, taskID: string): Promise<TaskStatus | undefined> =>
+  run.tasks.status(taskID).catch((error: unknown) => {
+    if (error instanceof ServiceError && error.code === "task_not_found") return undefined;
+    throw error;
+  });
 
 /**
  * Minutes that the ended attempt worked. For an attempt before the newest one the Task's log is folded anew, which is

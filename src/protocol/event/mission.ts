@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { modelRef, productPillar, pullRequest, repository, time } from "../field.ts";
 import { budgetShare, planned, squadIDs } from "../mission/status.ts";
-import { squadRef, usage } from "../task/status.ts";
+import { diffStat, squadRef, usage } from "../task/status.ts";
 
 /** Events of a Mission, and of a Task that produces a squad. */
 
@@ -34,6 +34,7 @@ export const missionEvents = {
     squads: squadIDs.exactOptional(),
     allowSquadProduction: z.boolean().exactOptional(),
     budget: budgetShare.nullable().exactOptional(),
+    reason: z.string().exactOptional().describe("By time: what its agent wanted to look at again"),
   }),
   "mission.updated": z.object({
     sessionID,
@@ -65,7 +66,16 @@ export const missionEvents = {
     used: z.number(),
     cap: z.number(),
   }),
-  /** The complete plan; the newest event counts. */
+  /** Nothing runs, nothing is due and nobody is asked, and its agent has said no end. Once for each standstill. */
+  "mission.stalled": z.object({ sessionID, reason: z.string() }),
+  /** It waits for a time: one that its agent set, or a provider's quota. Once for each wait. */
+  "mission.waiting": z.object({ sessionID, reason: z.string(), until: time }),
+  /** One phase of the plan, whole: a new one stands last, another one where it stood. */
+  "phase.written": z.object({ sessionID, callID: z.string(), phase: planned }),
+  "phase.dropped": z.object({ sessionID, callID: z.string(), phase: z.string() }),
+  /** The order of the phases, where that is another one. */
+  "plan.ordered": z.object({ sessionID, callID: z.string(), phases: z.array(z.string()) }),
+  /** The complete plan, as it was written before phases were facts of their own; the newest event counts. */
   "plan.written": z.object({ sessionID, callID: z.string(), phases: z.array(planned) }),
   /** In the same commit as the Task's `task.created`. */
   "task.dispatched": z.object({
@@ -86,8 +96,21 @@ export const missionEvents = {
       .exactOptional()
       .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
   }),
-  /** The Mission sent a message to a Task that had ended, which works again. */
-  "task.reopened": z.object({ sessionID, callID: z.string(), taskID: z.string() }),
+  /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
+  "task.reopened": z.object({
+    sessionID,
+    callID: z.string().exactOptional().describe("Of the Mission's agent; absent: somebody else's doing"),
+    taskID: z.string(),
+    attempt: z.number().int().exactOptional().describe("The one that begins"),
+    reserved: budgetShare.nullable().exactOptional().describe("Its whole budget from now on; absent: as it was"),
+  }),
+  /** A running Task has another budget: in the same commit as that. */
+  "task.reserved": z.object({
+    sessionID,
+    callID: z.string().exactOptional(),
+    taskID: z.string(),
+    reserved: budgetShare.nullable(),
+  }),
   /** Exactly one for each ended attempt of a dispatched Task. */
   "task.ended": z.object({
     sessionID,
@@ -97,11 +120,27 @@ export const missionEvents = {
     title: z.string(),
     outcome: z.enum(["completed", "failed", "cancelled", "deleted"]),
     error: z.string().exactOptional(),
+    code: z.string().exactOptional().describe("Of the failure, as in `errorInfo`"),
     summary: z.string().describe("The Task's last words; may be cut"),
     landedCommit: z.string().nullable(),
     branch: z.string().nullable(),
     usage,
     minutes: z.number().exactOptional().describe("That this attempt worked"),
+    evidence: z
+      .object({
+        diffStat: diffStat.nullable(),
+        checks: z.array(z.object({ name: z.string(), state: z.string(), required: z.boolean() })),
+        contrast: z.string().nullable(),
+        reviews: z.array(z.object({ title: z.string(), verdict: z.string(), notes: z.string() })),
+      })
+      .exactOptional()
+      .describe("What the service observed of its newest attempt; the beginnings of long lists and texts"),
+    plan: z
+      .object({ ready: z.array(z.string()), running: z.array(z.string()), left: z.number().int() })
+      .exactOptional()
+      .describe(
+        "The plan after this and the ends told with it: phases that are ready, that run, and how many are not done",
+      ),
   }),
   /** A produced squad is in the catalog as it was staged: with the same id, version and digest. */
   "squad.reconciled": z.object({ sessionID, taskID: z.string(), phase: z.string(), squad: squadRef }),

@@ -43,6 +43,12 @@ const head = {
   repository: repository.nullable().describe("null: the project is a directory"),
   status: activity.describe("Of its Tasks alone"),
   agentStatus: activity.describe("Whether the Mission's own agent works"),
+  state: z
+    .enum(["working", "waiting", "asking", "paused", "stalled", "blocked", "done", "aborted"])
+    .describe("Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked"),
+  stateReason: z.string().nullable().describe("In one sentence; null where the word says it"),
+  pendingCount: z.number().int().describe("Questions of its own that wait for an answer"),
+  outcome: z.enum(["done", "blocked", "waiting"]).nullable().describe("What its agent last said of the whole"),
   archived: z.boolean(),
   now: now.nullable().describe("What it does or waits for; null once it has ended, or stands still"),
   createdAt: time,
@@ -52,6 +58,7 @@ const head = {
 export const missionSummary = z
   .object({
     ...head,
+    error: z.string().nullable().describe("As in the status record"),
     updated: z.number().int().describe("Milliseconds; with sessionID the list's cursor"),
     taskStats: z.object({
       ...counts,
@@ -83,9 +90,20 @@ const missionPhase = planned
       .string()
       .nullable()
       .describe("Where no squad owns it and none was made: why a general one does it. null: its squad owns it"),
+    correction: z
+      .enum(["failed", "cancelled"])
+      .nullable()
+      .describe("Of a phase that is done: its newest correction did not land. What landed before stays"),
     attempts: z.number().int(),
   })
   .meta({ id: "MissionPhase" });
+
+const amounts = z.object({
+  maxCostUSD: z.number(),
+  maxTokens: z.number(),
+  maxSteps: z.number(),
+  maxMinutes: z.number(),
+});
 
 /** The session behind the Mission: the contract's one session of the kind `mission`. */
 const missionSession = z.object({
@@ -117,7 +135,18 @@ export const missionStatus = z
       .nullable()
       .describe("What its agent last said of the whole"),
     taskCounts: z.object(counts),
-    progress: z.object({ ...counts, percent: z.number().describe("The share of Tasks that run") }),
+    progress: z.object({
+      ...counts,
+      percent: z.number().describe("The share of Tasks that run"),
+      phases: z
+        .object({
+          total: z.number().int(),
+          done: z.number().int(),
+          running: z.number().int(),
+          failed: z.number().int(),
+        })
+        .describe("Of the plan"),
+    }),
     tasks: z.array(taskStatusDetail),
     plan: z.array(missionPhase),
     pending: z.array(pendingAsk),
@@ -128,9 +157,11 @@ export const missionStatus = z
     squadProduction: z.enum(["authorised", "forbidden"]),
     usage: usage.describe("Of the whole tree"),
     budget: missionBudget.nullable(),
-    budgetUsed: z
-      .object({ maxCostUSD: z.number(), maxTokens: z.number(), maxSteps: z.number(), maxMinutes: z.number() })
-      .describe("Used by the tree, with what is reserved for running Tasks"),
+    budgetUsed: amounts.describe("Used by the tree, with what is reserved for running Tasks"),
+    budgetSpent: amounts
+      .extend({ maxCostUSD: z.number().nullable().describe("null: a price is not known") })
+      .describe("Used by the tree by now; minutes of Tasks count when they end"),
+    budgetReserved: amounts.describe("What running Tasks may still use of what is reserved for them"),
     generatedAt: time,
   })
   .meta({ id: "MissionStatus" });

@@ -33,6 +33,13 @@ export const serviceRoutes = {
     directory: "accepted",
     answers: [json(service.health, "Health")],
   },
+  "service.nodes": {
+    method: "GET",
+    path: "/nodes",
+    summary: "The services that share the database, those of the last day",
+    directory: "accepted",
+    answers: [json(service.nodes, "Nodes, by name")],
+  },
   "service.models": {
     method: "GET",
     path: "/models",
@@ -49,6 +56,15 @@ export const serviceRoutes = {
     bodyOptional: true,
     refuses: ["model_not_configured", "model_not_found"],
     answers: [json(service.modelTrial, "How it went, also when it failed")],
+  },
+  "service.setKey": {
+    method: "POST",
+    path: "/model/key",
+    summary: "Give the key of a provider, which is kept in config.jsonc and used at once",
+    directory: "accepted",
+    body: service.modelKey,
+    refuses: ["key_not_allowed", "provider_not_fixed", "config_not_writable"],
+    answers: [json(service.modelKeySet, "Set; never the key")],
   },
   "service.metrics": {
     method: "GET",

@@ -59,6 +59,7 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       params: params,
       body: bodies.taskPatch,
+      refuses: ["budget_reached"],
       answers: [json(status.taskStatus, "The status record after the change")],
     },
     "task.delete": {
@@ -114,7 +115,7 @@ export const taskRoutes = (bodies: Requests) =>
         .refine(({ from, to }) => (from === undefined) === (to === undefined), {
           error: "Expected from and to together, got one of them",
         }),
-      refuses: ["commit_not_found"],
+      refuses: ["commit_not_found", "node_away"],
       answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
     },
     "task.callOutput": {
@@ -150,6 +151,7 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "Whether a picture of what the Task has made can be taken, and those that were",
       directory: "required",
       params: params,
+      refuses: ["node_away"],
       answers: [json(board.preview, "The preview")],
     },
     "task.capture": {
@@ -160,7 +162,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskCapture,
       bodyOptional: true,
-      refuses: ["task_active", "preview_not_available", "preview_failed"],
+      refuses: ["task_active", "preview_not_available", "preview_failed", "node_away"],
       answers: [json(accepted.captureAccepted, "Taken; an artifact")],
     },
     "task.events": {
@@ -184,7 +186,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskMessage,
       bodySize: "large",
-      refuses: ["task_busy", "model_not_configured", "queue_full"],
+      refuses: ["task_busy", "model_not_configured", "queue_full", "budget_reached"],
       answers: [json(accepted.messageAccepted, "Accepted", 202)],
     },
     "task.retry": {
@@ -195,7 +197,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskRetry,
       bodyOptional: true,
-      refuses: ["task_active"],
+      refuses: ["task_active", "budget_reached"],
       answers: [json(accepted.retryAccepted, "Accepted; the attempt runs by itself from here", 202)],
     },
     "task.revert": {
@@ -206,7 +208,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskRevert,
       bodyOptional: true,
-      refuses: ["not_revertible", "repository_unavailable", "queue_full"],
+      refuses: ["not_revertible", "repository_unavailable", "queue_full", "node_away"],
       answers: [json(accepted.taskReverted, "Accepted; the revert runs by itself from here", 202)],
     },
     "task.cancel": {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { artifact, attachmentInfo, checkState, pendingAsk, taskStatus, topology, usage } from "./status.ts";
-import { time } from "../field.ts";
+import { repository, time } from "../field.ts";
 
 /** Views of a Task as a whole: its board, its messages, its preview; and the list of projects that have Tasks. */
 
@@ -76,6 +76,7 @@ export const preview = z
 export const project = z
   .object({
     directory: z.string().describe("Of its newest Task"),
+    repository: repository.nullable().describe("null: a directory of somebody's own"),
     tasks: z.number().int(),
     active: z.number().int(),
     updated: z.number().int().describe("Milliseconds; 0: it has no Task yet"),
@@ -96,6 +97,9 @@ export const projectPlace = z
       .describe("directory: in the files themselves; edits are final at once"),
     because: z.enum(["no_git", "no_commit"]).nullable().describe("Why there can be no copy to work in"),
     branch: z.string().nullable().describe("The branch that a result would land on; null: none is checked out"),
+    landing: z.enum(["commit", "branch", "none"]).describe("As of the 202"),
+    checks: z.array(z.string()).describe("The project's own commands, which run where a request names no checks"),
+    squad: z.string().describe("Of a request that names none"),
   })
   .meta({ id: "ProjectPlace" });
 

@@ -204,7 +204,11 @@ export const production = z
   })
   .meta({ id: "Production" });
 
-const diffStat = z.object({ files: z.number().int(), insertions: z.number().int(), deletions: z.number().int() });
+export const diffStat = z.object({
+  files: z.number().int(),
+  insertions: z.number().int(),
+  deletions: z.number().int(),
+});
 
 const common = {
   taskID: z.string(),

@@ -1,7 +1,8 @@
 import { messageOf } from "../../error.ts";
-import type { OutboundOptions } from "../../outbound/address.ts";
+import { isPublic } from "../../outbound/address.ts";
 import { type CallResult, callOutbound } from "../../outbound/request.ts";
 import { ForgeRefused, RepositoryAway } from "../repository.ts";
+import { plainWords } from "../words.ts";
 
 /**
  * The one way to a forge: requests below the operator's address alone, bounded in time and size, without redirects. An
@@ -21,8 +22,19 @@ export type CallRequest = {
 const timeoutMs = 30_000;
 const maxBytes = 4 * 1024 * 1024;
 
-export const createCall = (api: string, options: OutboundOptions): Call => {
+export type CallOptions = {
+  /** The operator named the host: it may be inside. */
+  vouched: boolean;
+  resolve: ((host: string) => Promise<readonly string[]>) | undefined;
+};
+
+export const createCall = (api: string, { vouched, resolve }: CallOptions): Call => {
   const root = new URL(`${api}/`);
+  const options = {
+    vouched: () => vouched,
+    allowed: (address: string) => vouched || isPublic(address),
+    ...(resolve === undefined ? {} : { resolve }),
+  };
   return async ({ method, url, headers, body }, signal) => {
     const target = URL.parse(url);
     if (target === null || target.origin !== root.origin || !target.pathname.startsWith(root.pathname))
@@ -102,11 +114,7 @@ const textsIn = (value: unknown, depth: number): string[] => {
         .flatMap((each) => textsIn(each, depth + 1));
 };
 
-const plain = (text: string): string =>
-  text
-    .replaceAll(/[\p{Cc}\s]+/gu, " ")
-    .trim()
-    .slice(0, 600) || "no words";
+const plain = (text: string): string => plainWords(text, 600) || "no words";
 
 /** The value of an answer. */
 export const jsonOf = ({ status, body }: CallResult, host: string): unknown => {

@@ -1,8 +1,8 @@
-import { request } from "@octokit/request";
 import { z } from "zod";
-import { ForgeRefused, RepositoryAway } from "../repository.ts";
+import { ForgeRefused } from "../repository.ts";
 import { type Call, isExisting, isMissing } from "./call.ts";
 import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
+import { createRequest, told } from "./octokit.ts";
 
 /** Pull requests of GitHub, by its own client. */
 
@@ -27,33 +27,7 @@ const foundOf = (data: unknown): Found => {
 
 export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forge => {
   const [owner = "", repo = ""] = path.split("/");
-  const of = (signal: AbortSignal) => {
-    const send = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
-      const { status, headers, body } = await call(
-        {
-          method: init.method as "GET",
-          url: input instanceof Request ? input.url : input.toString(),
-          headers: init.headers as Record<string, string>,
-          body: init.body as string | undefined,
-        },
-        signal,
-      );
-      return new Response(status === 204 ? null : new Uint8Array(body), { status, headers: typeOf(headers) });
-    };
-    return request.defaults({
-      baseUrl: api,
-      headers: { authorization: `Bearer ${token}`, "x-github-api-version": "2022-11-28", "user-agent": "sortie" },
-      request: { fetch: send },
-      owner,
-      repo,
-    });
-  };
-  /** The client puts an error of its own around ours. */
-  const told = async <T>(answer: Promise<T>): Promise<T> =>
-    answer.catch((error: unknown) => {
-      const cause = error instanceof Error ? error.cause : undefined;
-      throw cause instanceof ForgeRefused || cause instanceof RepositoryAway ? cause : error;
-    });
+  const of = createRequest(api, token, call);
 
   return {
     async find(branch, _base, signal) {
@@ -113,7 +87,3 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     },
   };
 };
-
-/** The body was decoded and counted already. */
-const typeOf = (headers: Record<string, string>): Record<string, string> =>
-  headers["content-type"] === undefined ? {} : { "content-type": headers["content-type"] };

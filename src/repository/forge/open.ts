@@ -1,29 +1,37 @@
-import { isPublic } from "../../outbound/address.ts";
-import { createCall } from "./call.ts";
-import type { ForgeKind } from "../repository.ts";
+import { type Call, createCall, type CallOptions } from "./call.ts";
+import { ForgeRefused, type ForgeKind } from "../repository.ts";
 import type { Forge, ForgePlace } from "./forge.ts";
 
 /** The forge of a repository; its client is loaded with the first one that needs it. */
 export const openForge = async (
   kind: ForgeKind,
   place: ForgePlace,
-  options: {
-    /** The operator named the host: it may be inside. */
-    vouched: boolean;
-    resolve: ((host: string) => Promise<readonly string[]>) | undefined;
+  options: CallOptions & {
+    /** Another token, where this one is refused and there is one. */
+    renew: (signal: AbortSignal) => Promise<string | undefined>;
   },
 ): Promise<Forge> => {
-  const call = createCall(place.api, {
-    vouched: () => options.vouched,
-    allowed: (address) => options.vouched || isPublic(address),
-    ...(options.resolve === undefined ? {} : { resolve: options.resolve }),
-  });
+  const call = createCall(place.api, options);
   switch (kind) {
     case "github":
-      return (await import("./github.ts")).createGitHub(place, call);
+      return (await import("./github.ts")).createGitHub(place, renewing(call, options.renew));
     case "gitlab":
       return (await import("./gitlab.ts")).createGitLab(place, call);
     case "gitea":
       return (await import("./gitea.ts")).createGitea(place, call);
   }
 };
+
+/** A token of an app may be revoked before its end. What was refused for its token was not carried out. */
+const renewing =
+  (call: Call, renew: (signal: AbortSignal) => Promise<string | undefined>): Call =>
+  async (request, signal) => {
+    try {
+      return await call(request, signal);
+    } catch (error) {
+      if (!(error instanceof ForgeRefused) || error.status !== 401) throw error;
+      const token = await renew(signal);
+      if (token === undefined) throw error;
+      return call({ ...request, headers: { ...request.headers, authorization: `Bearer ${token}` } }, signal);
+    }
+  };

@@ -10,10 +10,10 @@ const byName: Record<string, ForgeKind> = { "github.com": "github", "gitlab.com"
 export const forgeOf = (
   { scheme, host, port, path }: Address,
   credential: Credential | undefined,
-): { kind: ForgeKind; place: () => ForgePlace } | { problem: string } => {
-  if (credential?.kind !== "token")
+): { kind: ForgeKind; place: Omit<ForgePlace, "token"> } | { problem: string } => {
+  if (credential === undefined || credential.kind === "ssh")
     return { problem: "repositories.credentials has no token for it, with which one could be opened" };
-  const kind = credential.forge ?? byName[host];
+  const kind = credential.kind === "app" ? "github" : (credential.forge ?? byName[host]);
   if (kind === undefined)
     return { problem: `nothing says which forge ${host} is: give its entry of repositories.credentials a \`forge\`` };
   const root = `${scheme}://${host}${port === "" ? "" : `:${port}`}`;
@@ -30,5 +30,5 @@ export const forgeOf = (
   const parts = name.split("/").length;
   if (kind === "gitlab" ? parts < 2 : parts !== 2)
     return { problem: `its path is not that of a repository of ${kind}: expected /owner/name, got ${path}` };
-  return { kind, place: () => ({ api, path: name, token: credential.read() }) };
+  return { kind, place: { api, path: name } };
 };

@@ -76,8 +76,8 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
  * Storing a blob again refreshes its age once it is older than `touchedMs`. `drop` keeps a file younger than `youngMs`,
  * because a commit may be about to name it.
  */
-const touchedMs = 10 * 60_000;
-const youngMs = 3 * touchedMs;
+export const touchedMs = 10 * 60_000;
+export const youngMs = 3 * touchedMs;
 
 const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;

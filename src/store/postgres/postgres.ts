@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import type { Pool, PoolConfig } from "pg";
-import type { StreamID } from "../../domain/event.ts";
+import type { Recorded, StreamID } from "../../domain/event.ts";
 import { type Clock, createClock } from "../../clock.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
@@ -9,6 +9,7 @@ import { isEmpty, noChanges, type StoredView } from "../batch/batch.ts";
 import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
+import { movingFrom } from "../blob/move.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
@@ -20,10 +21,12 @@ import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
+import { createDatabaseBlobs, prepareBlobs } from "./blob.ts";
 import { createCheck } from "./check.ts";
 import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
+import { createPlacements, isHere, place, prepareNodes } from "./node/placement.ts";
 import { listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";
@@ -34,7 +37,7 @@ import { createEventReads, createReads } from "../sql/read.ts";
 import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
-import type { Store, Write } from "../store.ts";
+import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";
 
 type Options = {
@@ -47,12 +50,16 @@ type Options = {
    * database that cannot be reached.
    */
   leaseMs?: number;
+  /** Where blobs are kept: in the data folder (the default), or in the database, where all services have them. */
+  blobs?: "folder" | "database";
   /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
   /**
-   * No other process has the database (`owner.ts`): every claim is of a dead one, and freed at once.
+   * No other process has the database (`node/owner.ts`): every claim is of a dead one, and freed at once.
    */
   alone?: boolean;
+  /** The name of this node: other processes have the database, too (`node/member.ts`). */
+  node?: { name: string; instance: string };
   /** The clock of the one process, for events and due times. Default: the database's, which all processes share. */
   now?: Clock;
 };
@@ -86,7 +93,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         ...createEventReads(db, reader, "postgres"),
         ...createLists(db, reader, "postgres", { state, mission }),
         overview: createOverview(db, reader, "postgres", { state, mission }),
-        ...createQueue(db),
+        ...createQueue(db, options.node && isHere(options.node.name)),
         state,
         mission,
       },
@@ -153,6 +160,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       for (const member of members) member.run(base, changes, now);
       if (isEmpty(changes)) return { value: changes, id };
       await save(trx, changes, now);
+      if (options.node !== undefined)
+        await place(trx, options.node.name, { made: madeIn(changes.events), erased: [...changes.erased] });
       if (changes.events.length + changes.erased.size > 0)
         await sql`select pg_notify(${notify.channel}, ${notify.tell(changes.erased)})`.execute(trx);
       return { value: changes, id };
@@ -188,10 +197,27 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     );
   const atomically: Atomically = (queries) => apart((trx) => runAll(trx, queries));
 
+  let blobs: Blobs = createBlobs(join(dataDir, "blobs"), space);
+  if (options.blobs === "database") {
+    await prepareBlobs(db);
+    const moving = scope.use(
+      await movingFrom(join(dataDir, "blobs"), createDatabaseBlobs({ db, apart, signal: stopping.signal }), log),
+    );
+    blobs = moving.blobs;
+  }
+
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
-    blobs: createBlobs(join(dataDir, "blobs"), space),
+    blobs,
+    ...(options.node === undefined
+      ? {}
+      : {
+          nodes: {
+            name: options.node.name,
+            ...withErrors(eachAgain(createPlacements(db, options.node.name), stopping.signal), unreadable),
+          },
+        }),
     live: createLive(),
     webhooks: webhooksOn({ db, reader, atomically, apart, signal: stopping.signal }),
     redact: (text) => text,
@@ -226,6 +252,10 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   return store;
 };
 
+/** The streams that the events begin. */
+const madeIn = (events: readonly Recorded[]): StreamID[] =>
+  events.flatMap(({ type, stream }) => (type === "task.created" || type === "mission.created" ? [stream] : []));
+
 const needsOf = (write: Write): Needs => ({
   streams: [
     ...(write.due ?? []).map(({ stream }) => stream),
@@ -241,18 +271,20 @@ const needsOf = (write: Write): Needs => ({
 /** Brings the schema up to date, and frees what dead services held. */
 const prepare = async (
   config: PoolConfig,
-  { schema, alone = false, log, now = createClock() }: Options,
+  { schema, alone = false, node, log, now = createClock() }: Options,
 ): Promise<void> => {
   const pool = discarding(openPool({ ...config, max: 1 }, schemaBounds, log));
   await using db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   try {
     if (schema !== undefined) await sql`create schema if not exists ${sql.id(schema)}`.execute(db);
     await migrate(db, "postgres");
-    if (alone)
+    if (node !== undefined) await prepareNodes((text) => sql.raw(text).execute(db));
+    if (alone || node !== undefined)
       await db
         .updateTable("streams")
         .set((column) => ({ holder: null, lease_until: null, epoch: column("epoch", "+", 1) }))
         .where("holder", "is not", null)
+        .$if(node !== undefined, (rows) => rows.where("holder", "like", `${node?.instance}/%`))
         .execute();
     // As on SQLite: if the log's newest event is of the future, no due time of the future can be believed.
     const at = now();

@@ -1,11 +1,15 @@
-import { type Kysely, sql } from "kysely";
+import { type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Tables } from "./schema.ts";
 import type { QueuePlace, Store } from "../store.ts";
 
 /** The queue of due streams, with the same SQL for both databases. */
 
-export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
+/** `here`: which streams are this service's to run; all, if that is not said. */
+export const createQueue = (
+  db: Kysely<Tables>,
+  here?: RawBuilder<SqlBool>,
+): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
   async due(now, limit) {
     const rows = await db
       .selectFrom("streams")
@@ -13,6 +17,7 @@ export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" |
       .where("due_at", "<=", now.getTime())
       .where("due_at", "is not", null)
       .where("holder", "is", null)
+      .$if(here !== undefined, (rows) => rows.where(here ?? sql<SqlBool>`true`))
       .orderBy("rank")
       .orderBy("due_at")
       .orderBy("stream")
@@ -31,6 +36,7 @@ export const createQueue = (db: Kysely<Tables>): Pick<Store, "due" | "nextDue" |
       .select("due_at")
       .where("due_at", "is not", null)
       .where("holder", "is", null)
+      .$if(here !== undefined, (rows) => rows.where(here ?? sql<SqlBool>`true`))
       .orderBy("due_at")
       .limit(1)
       .executeTakeFirst();

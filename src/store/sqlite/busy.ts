@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { type DatabaseConnection, SqliteDialect, SqliteDriver } from "kysely";
+import { type CompiledQuery, type DatabaseConnection, type QueryResult, SqliteDialect, SqliteDriver } from "kysely";
+import type { DiskSync } from "./disk-sync.ts";
 
 /**
  * Somebody else writes to the file: a backup, or a person with a shell of SQLite's. SQLite would wait for them within the
@@ -31,20 +32,29 @@ export const patiently = async <T>(work: () => T | Promise<T>): Promise<T> => {
   }
 };
 
-/** Queries over a connection that does not wait by itself. */
-export const patientDialect = (database: Database.Database): SqliteDialect => {
+/** Queries over a connection that waits by itself neither for others nor for the disk. */
+export const patientDialect = (database: Database.Database, disk: DiskSync): SqliteDialect => {
   const config = { database };
   const dialect = new SqliteDialect(config);
   dialect.createDriver = () => {
     const driver = new SqliteDriver(config);
     const acquire = driver.acquireConnection.bind(driver);
-    driver.acquireConnection = async () => patientConnection(await acquire());
+    driver.acquireConnection = async () => patientConnection(await acquire(), database, disk);
     return driver;
   };
   return dialect;
 };
 
-const patientConnection = (connection: DatabaseConnection): DatabaseConnection => ({
-  executeQuery: (query) => patiently(() => connection.executeQuery(query)),
+const patientConnection = (
+  connection: DatabaseConnection,
+  database: Database.Database,
+  disk: DiskSync,
+): DatabaseConnection => ({
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    const result = await patiently(() => connection.executeQuery<R>(query));
+    const written = !database.inTransaction && !/^\s*select\b/i.test(query.sql);
+    if (written) await disk.sync();
+    return result;
+  },
   streamQuery: (query, size) => connection.streamQuery(query, size),
 });

@@ -1,4 +1,4 @@
-import type { Position } from "../../domain/event.ts";
+import type { Position, Recorded } from "../../domain/event.ts";
 import { type EventReads, pageBytes } from "../sql/read.ts";
 import type { prepareStatements } from "./statement.ts";
 
@@ -17,6 +17,10 @@ export const withNearReads = (options: {
   position: () => Position;
 }): EventReads => {
   const { here, apart, rows, position } = options;
+  const synced = (found: Recorded[]): Recorded[] => {
+    const newest = position();
+    return (found.at(-1)?.position ?? 0) <= newest ? found : found.filter((event) => event.position <= newest);
+  };
   return {
     async read(stream, asked = {}) {
       const { after = 0, limit = Number.POSITIVE_INFINITY, types, last = false } = asked;
@@ -31,13 +35,15 @@ export const withNearReads = (options: {
 
     async since(after, limit, filter = {}, signal) {
       const { types, project, mission, stream } = filter;
+      // What the disk does not have yet is nothing that anybody could go on after (decision 109).
+      if (after >= position()) return [];
       if (types === undefined && project === undefined && mission === undefined)
-        return rows.since(after, limit, stream, pageBytes);
+        return synced(rows.since(after, limit, stream, pageBytes));
       const bound = Math.min(
         position() - after,
         stream === undefined ? Number.POSITIVE_INFINITY : (rows.head(stream)?.version ?? 0),
       );
-      return (bound <= few ? here : apart).since(after, limit, filter, signal);
+      return synced(await (bound <= few ? here : apart).since(after, limit, filter, signal));
     },
   };
 };

@@ -10,6 +10,7 @@ import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
+import { createDiskSync, type DiskSync } from "./disk-sync.ts";
 import { notStarted, openFile, starting } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
@@ -42,7 +43,7 @@ export type SqliteStore = Store & {
   verify(): Promise<void>;
 };
 
-type Options = { file: string; dataDir: string; log: Log; space?: Space; now?: () => Date };
+type Options = { file: string; dataDir: string; log: Log; disk?: DiskSync; space?: Space; now?: () => Date };
 
 /**
  * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the
@@ -57,7 +58,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     starting(file, () => openFile(file)),
     (opened) => void opened.close(),
   );
-  const db = new Kysely<Tables>({ dialect: patientDialect(database) });
+  const disk = scope.adopt(options.disk ?? createDiskSync(file), (opened) => opened.close());
+  const db = new Kysely<Tables>({ dialect: patientDialect(database, disk) });
   await migrate(db, "sqlite", async (from) => {
     if (!inMemory) await copyBeside(database, { file, from, now: now(), log });
   }).catch((error: unknown) => {
@@ -77,6 +79,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     rows.freeAll(now());
     rows.commit();
     setPatience(database, false);
+    // Who writes from now on waits for the disk with `disk`.
+    database.pragma("synchronous = NORMAL");
   });
 
   const stateOf = (stream: StreamID): Fold | undefined => {
@@ -106,6 +110,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     database,
     rows,
     view: base,
+    disk,
     space,
     log,
     now,
@@ -213,6 +218,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       await reader[Symbol.asyncDispose]?.();
       if (whole) {
         try {
+          database.pragma("synchronous = FULL");
           rows.markClean();
           database.pragma("wal_checkpoint(TRUNCATE)");
         } catch (error) {

@@ -8,10 +8,14 @@ import { DiskFull, isFull } from "../disk/full.ts";
 import type { Atomically } from "../sql/write.ts";
 import { unavailable } from "../unavailable.ts";
 import { isBusy, patienceMs, patiently, setPatience, stepMs } from "./busy.ts";
+import type { DiskSync } from "./disk-sync.ts";
 import { isFatal } from "./file.ts";
 import type { prepareStatements } from "./statement.ts";
 
-/** How SQLite is written: one transaction per tick for all commits of it, and others between. */
+/**
+ * How SQLite is written: one transaction per tick for all commits of it, and others between. The members of a transaction
+ * are told of it when it is on disk; those that come meanwhile are the next one.
+ */
 
 type Waiting = { urgent: boolean; run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
 
@@ -19,6 +23,7 @@ export const createTransactions = (options: {
   database: Database.Database;
   rows: ReturnType<typeof prepareStatements>;
   view: StoredView;
+  disk: DiskSync;
   space: Space;
   log: Log;
   now: () => Date;
@@ -27,8 +32,10 @@ export const createTransactions = (options: {
   /** Called after them. */
   told: (batch: Changes) => void;
 }) => {
-  const { database, rows, view, space, log, now, applied, told } = options;
+  const { database, rows, view, disk, space, log, now, applied, told } = options;
   let waiting: Waiting[] = [];
+  /** Written, and not yet known to be on disk. */
+  let unsynced: { batch: Changes; members: readonly Waiting[] } | undefined;
   let closed = false;
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
@@ -60,6 +67,7 @@ export const createTransactions = (options: {
     });
 
   const flush = (): void => {
+    if (unsynced !== undefined) return;
     const members = waiting;
     waiting = [];
     const refused = space.isKept() ? members.filter(({ urgent }) => !urgent) : [];
@@ -100,18 +108,62 @@ export const createTransactions = (options: {
     }
     failing = undefined;
     patientUntil = undefined;
+    const written = { batch, members };
+    if (isEmpty(batch)) return tell(written);
+    unsynced = written;
+    disk.sync().then(
+      () => kept(written),
+      (error: unknown) => lost(written, error),
+    );
+  };
+
+  const tell = ({ batch, members }: { batch: Changes; members: readonly Waiting[] }): void => {
     applied(batch);
     for (const member of members) member.settle();
     told(batch);
   };
 
-  /** On a full disk: once more, with a part of the space that is kept back. */
-  const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
-    if (await space.giveUp()) transact(members);
-    else for (const member of members) member.fail(unavailable(error));
+  /** The disk has it. Unless it was waited for otherwise meanwhile. */
+  const kept = (written: typeof unsynced): void => {
+    if (written === undefined || unsynced !== written) return;
+    unsynced = undefined;
+    tell(written);
+    // With those that the ones told now bring.
+    if (waiting.length > 0) setImmediate(flush);
   };
 
-  /** Returns when the transaction is on disk. */
+  /** What the disk has of it is unknown. */
+  const lost = (written: typeof unsynced, error: unknown): void => {
+    if (written === undefined || unsynced !== written) return;
+    unsynced = undefined;
+    failing = error;
+    broken = error;
+    log.error({ error: messageOf(error) }, "the database could not be synced to its disk; nothing more is written");
+    for (const member of [...written.members, ...waiting.splice(0)]) member.fail(unavailable(error));
+  };
+
+  const waitNow = (): void => {
+    const written = unsynced;
+    if (written === undefined) return;
+    try {
+      disk.syncNow();
+      kept(written);
+    } catch (error) {
+      lost(written, error);
+    }
+  };
+
+  /** On a full disk: once more, with a part of the space that is kept back. */
+  const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
+    if (!(await space.giveUp())) {
+      for (const member of members) member.fail(unavailable(error));
+      return;
+    }
+    waiting = [...members, ...waiting];
+    flush();
+  };
+
+  /** Returns when the transaction is written, and still has to be synced. */
   const write = (batch: Changes, at: Date): void => {
     rows.begin();
     try {
@@ -141,12 +193,19 @@ export const createTransactions = (options: {
       throw error;
     }
   };
-  const atomically: Atomically = async (queries) => {
+  const lazily: Atomically = async (queries) => {
     try {
       await patiently(() => run(queries));
     } catch (error) {
       throw unavailable(error);
     }
+  };
+
+  const atomically: Atomically = async (queries) => {
+    await lazily(queries);
+    await disk.sync().catch((error: unknown) => {
+      throw unavailable(error);
+    });
   };
 
   return {
@@ -155,12 +214,7 @@ export const createTransactions = (options: {
     atomically,
 
     /** For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
-    lazily: ((queries) => {
-      database.pragma("synchronous = NORMAL");
-      const done = atomically(queries);
-      database.pragma("synchronous = FULL");
-      return done;
-    }) satisfies Atomically,
+    lazily,
 
     /** Whether anything will be written any more. */
     writes: (): boolean => !closed && broken === undefined,
@@ -187,7 +241,9 @@ export const createTransactions = (options: {
     close(): boolean {
       closing = true;
       setPatience(database, true);
+      waitNow();
       flush();
+      waitNow();
       closed = true;
       return broken === undefined && failing === undefined;
     },

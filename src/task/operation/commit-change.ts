@@ -26,6 +26,8 @@ export type Decision<T> = {
   revoke?: boolean;
   /** See `Write.urgent`. */
   urgent?: boolean;
+  /** For other logs, in the same commit. */
+  also?: Write["appends"];
 };
 
 const mismatch = (state: TaskState, directory: string): ServiceError =>
@@ -46,6 +48,13 @@ export const createChange = (
   { store, engine, workspaces, now }: { store: Store; engine: Engine; workspaces: Workspaces; now: () => Date },
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
+  /** A Task of another node, whose directory this machine need not have: it is known by its path. */
+  const elsewhere = async (directory: string, taskID: string): Promise<TaskState | undefined> => {
+    const placed = (await store.nodes?.elsewhere([taskID]))?.has(taskID);
+    const state = placed === true ? await store.state(taskID) : undefined;
+    return state?.directory === (directory.replace(/(?<!\/)\/+$/, "") || "/") ? state : undefined;
+  };
+
   /**
    * Resolves to the Task if it belongs to the project of `directory`; rejects with `task_not_found` or
    * `directory_mismatch`.
@@ -61,12 +70,17 @@ export const createChange = (
       place = await workspaces.inspect(directory);
     } catch (error) {
       // What a Task left in the place of a repository keeps nobody from steering it where it was begun.
-      if (!(error instanceof ServiceError) || !error.code.startsWith("repository_")) throw error;
+      if (!(error instanceof ServiceError)) throw error;
+      const away = await elsewhere(directory, taskID);
+      if (away !== undefined) return away;
+      if (!error.code.startsWith("repository_")) throw error;
       place = { directory, project: undefined };
       refusal = () => error;
     }
     const state = await stateOf(taskID);
     if (state.project === place.project || state.directory === place.directory) return state;
+    const away = await elsewhere(directory, taskID);
+    if (away !== undefined) return away;
     throw refusal(state, directory);
   };
 
@@ -79,11 +93,12 @@ export const createChange = (
     for (;;) {
       const state = await stateOf(taskID);
       const decision = await decide(state);
-      const { status, body, events, due, revoke, urgent = false } = decision;
+      const { status, body, events, due, revoke, urgent = false, also = [] } = decision;
       if (events.length === 0 && once === undefined)
         return { status, body: { ...body, eventID: state.position }, replayed: false };
       const write: Write = {
-        appends: [{ stream: taskID, expected: state.version, events }],
+        // Its own last: the answer has the position of the newest.
+        appends: [...also, { stream: taskID, expected: state.version, events }],
         ...dueBy(taskID, due, missionWake(state, events, now())),
         ...(revoke ? { revoke: [taskID] } : {}),
         urgent,

@@ -13,6 +13,7 @@ import type { Tasks, TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
 import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
+import type { Reserve } from "../reserve.ts";
 import { hearers, readersOf } from "./reader.ts";
 
 /**
@@ -22,17 +23,20 @@ export const createMessage =
   (
     { store, now }: Pick<TasksDeps, "store" | "now">,
     { own, change }: Change,
+    reserve: Reserve,
     restarted: (taskID: string) => void,
   ): Tasks["message"] =>
-  async (directory, taskID, body, once) => {
+  async (directory, taskID, body, once, mission) => {
     refuseBusy(await own(directory, taskID), body);
     const messageID = newID("msg");
     const text = await keepText(store.blobs, body.text);
     const attachments = await keepAttachments(store.blobs, body.attachments ?? []);
     const byUser = serviceSource(body.source) === undefined ? {} : { byUser: true as const };
-    const accepted = await change<MessageAccepted>(taskID, once, (state) => {
+    const accepted = await change<MessageAccepted>(taskID, once, async (state) => {
       refuseBusy(state, body);
       const active = isActive(state);
+      const { budget, callID } = mission ?? {};
+      const reserved = active && budget === undefined ? undefined : await reserve.again(state, budget, callID);
       const interrupt = active && body.onBusy === "interrupt" && state.landingStarted === null;
       const disposition = !active
         ? "restarted"
@@ -55,7 +59,9 @@ export const createMessage =
           lifecycleStatus: "active",
           eventID: 0,
         },
+        also: reserved?.also ?? [],
         events: [
+          ...(reserved?.events ?? []),
           {
             type: "message.received",
             data: { messageID, sessionID, source: body.source, text, attachments, disposition, ...byUser },

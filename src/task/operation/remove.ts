@@ -3,9 +3,11 @@ import { messageOf, ServiceError } from "../../error.ts";
 import { withReserve } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
-import type { Tasks, TasksDeps } from "../tasks.ts";
+import type { TasksDeps } from "../tasks.ts";
 import { clearTheWay } from "../workspace/landing.ts";
-import type { Change } from "./commit-change.ts";
+
+/** Deletes a Task. `find`: the Task as it is now, or the reason why it may not be deleted. */
+export type Remove = (taskID: string, find: () => Promise<TaskState>) => Promise<void>;
 
 /**
  * Deletes an ended Task: its log, worktree and branch, also on a full disk. `removed` is called once the log is gone.
@@ -13,10 +15,9 @@ import type { Change } from "./commit-change.ts";
 export const createRemove =
   (
     { store, engine, workspaces, disk, log }: Pick<TasksDeps, "store" | "engine" | "workspaces" | "disk" | "log">,
-    { own }: Change,
     removed: (taskID: string) => void,
-  ): Tasks["remove"] =>
-  async (directory, taskID) => {
+  ): Remove =>
+  async (taskID, find) => {
     /** A log that is longer than what is kept back for deletions has the space that the worktree takes. */
     const erase = (id: string, version: number): Promise<boolean> =>
       store.erase(id, version).catch(async (error: unknown) => {
@@ -36,7 +37,7 @@ export const createRemove =
       }
     };
     for (;;) {
-      const state = await own(directory, taskID);
+      const state = await find();
       if (isActive(state))
         throw new ServiceError("task_active", `Expected ${taskID} to be inactive, it is running. Cancel it first.`);
       await endLanding(state);

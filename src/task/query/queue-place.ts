@@ -1,6 +1,7 @@
 import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
+import { lastSeen } from "../../store/node.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
@@ -41,15 +42,25 @@ const working: ReadonlySet<TaskSummary["phase"]> = new Set([
 
 /** `shortage`: why all Tasks pause now; undefined: they do not. */
 export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue" | "now">>(
-  store: Pick<Store, "places">,
+  store: Pick<Store, "places" | "nodes">,
   tasks: readonly T[],
   now: Date,
   shortage: string | undefined,
 ): Promise<T[]> => {
   const queued = tasks.flatMap(({ taskID, phase }) => (phase === "queued" ? [taskID] : []));
   const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
+  const active = tasks.flatMap(({ taskID, phase }) => (phase === "queued" || working.has(phase) ? [taskID] : []));
+  const elsewhere = await store.nodes?.elsewhere(active);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
+    const placed = elsewhere?.get(taskID);
+    if (placed?.isUp === false) {
+      const reason = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: start it again`;
+      const found = { position: 1, notBefore: null, reason };
+      return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found, true) };
+    }
+    // How full its disk is, and who works in a directory, that node knows.
+    if (placed !== undefined && phase !== "queued") return task;
     if (phase === "queued") {
       const found = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
       return { ...task, queue: found, now: found === queue ? task.now : waitingFor(task.now, found) };
@@ -61,7 +72,9 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
 };
 
 /** What the Task waits for by what the service knows beyond its log. A place is what the log says it waits for. */
-const waitingFor = (now: TaskSummary["now"], queue: TaskSummary["queue"]): TaskSummary["now"] =>
-  now?.kind !== "queue" || queue === null || queue.reason === "waits for a slot"
-    ? now
-    : { ...now, text: waiting(queue.reason) };
+const waitingFor = (now: TaskSummary["now"], queue: TaskSummary["queue"], away = false): TaskSummary["now"] =>
+  away && now != null && queue !== null
+    ? { ...now, kind: "queue", text: waiting(queue.reason) }
+    : now?.kind !== "queue" || queue === null || queue.reason === "waits for a slot"
+      ? now
+      : { ...now, text: waiting(queue.reason) };

@@ -12,6 +12,7 @@ import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { Disk } from "../../store/disk/disk.ts";
+import { mustBeHere } from "../../store/node.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
@@ -72,6 +73,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
           );
     }
     if (task.workspace === null) return "";
+    await mustBeHere(store.nodes, task.taskID);
     const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) return workspace.diff(between.to, between.from);
     return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));

@@ -47,9 +47,11 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
   };
 };
 
+export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds"> };
+
 /** On the PATH of commands, or among the project's own tools. What an operator's setup installs is not known before. */
-const hasProgram =
-  ({ setup, processes }: Run, root: Files, top: Files): HasProgram =>
+export const hasProgram =
+  ({ setup, processes }: Machine, root: Files, top: Files): HasProgram =>
   async (name) => {
     if (setup !== undefined || processes.finds(name)) return true;
     const places = [`node_modules/.bin/${name}`, `.venv/bin/${name}`];

@@ -26,8 +26,11 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
     return revertDescription(state.revertOf.title, state.revertOf.commits);
   const asked = await newestRequest(run);
   // Rules report what their instructions did, and nothing else.
-  if (state.model.startsWith("builtin/"))
-    return { title: titleFrom(asked), body: (await endsOf(run))[0]?.report ?? "" };
+  if (state.model.startsWith("builtin/")) {
+    // What comes from a forge begins with where it is from; its issue has a title.
+    const title = state.source === "forge" ? fitTitle(state.title) : titleFrom(asked);
+    return { title, body: (await endsOf(run))[0]?.report ?? "" };
+  }
   const known = await saidOf(run);
   if (known !== undefined) return known;
   if (isFollowUp(state) && isTitle(asked)) return { title: titleFrom(asked), body: "" };

@@ -1,8 +1,9 @@
-import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { findBackend, serveGit } from "../../../src/cli/demo/git-backend.ts";
 import { makeProject } from "../project.ts";
 
 /** A host of Git repositories on a real port: git's own http-backend behind Basic authentication. */
@@ -18,14 +19,16 @@ export type GitHost = AsyncDisposable & {
   requests: { path: string; authorization: string | undefined }[];
   /** Answers a request itself where it returns true. */
   before: ((incoming: IncomingMessage, outgoing: ServerResponse) => boolean | Promise<boolean>) | undefined;
+  /** Whose password may fetch from a repository and push to it; by default it is the host's. */
+  admits: (password: string, repository: string) => boolean;
   port: number;
 };
 
 export const token = "host-token-A1b2C3d4E5f6";
 
-const backend = join(execFileSync("git", ["--exec-path"], { encoding: "utf8" }).trim(), "git-http-backend");
+const backend = findBackend();
 
-export const canServe = existsSync(backend);
+export const canServe = backend !== undefined;
 
 export const startGitHost = async (root: string, password: string | null = token): Promise<GitHost> => {
   const folder = join(root, "host");
@@ -53,6 +56,7 @@ export const startGitHost = async (root: string, password: string | null = token
       execFileSync("git", ["-C", join(folder, `${name}.git`), ...args], { encoding: "utf8" }).trim(),
     requests: [],
     before: undefined,
+    admits: (given) => password === null || given === password,
     port: 0,
   };
   const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
@@ -60,53 +64,14 @@ export const startGitHost = async (root: string, password: string | null = token
     const { authorization } = incoming.headers;
     host.requests.push({ path: incoming.url ?? "", authorization });
     if ((await host.before?.(incoming, outgoing)) === true) return;
-    const wanted = `Basic ${Buffer.from(`x-access-token:${password}`).toString("base64")}`;
-    if (password !== null && authorization !== wanted) {
+    const basic = Buffer.from(/^Basic (.+)$/.exec(authorization ?? "")?.[1] ?? "", "base64").toString();
+    const given = basic.startsWith("x-access-token:") ? basic.slice("x-access-token:".length) : "";
+    const repository = /^\/(.+)\.git\//.exec(incoming.url ?? "")?.[1] ?? "";
+    if (!host.admits(given, repository)) {
       outgoing.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end();
       return;
     }
-    const [path = "", query = ""] = (incoming.url ?? "").split("?");
-    const child = spawn(backend, [], {
-      env: {
-        PATH: process.env["PATH"],
-        GIT_PROJECT_ROOT: folder,
-        GIT_HTTP_EXPORT_ALL: "1",
-        GIT_CONFIG_NOSYSTEM: "1",
-        GIT_CONFIG_COUNT: "1",
-        GIT_CONFIG_KEY_0: "safe.directory",
-        GIT_CONFIG_VALUE_0: "*",
-        REMOTE_USER: "x-access-token",
-        REQUEST_METHOD: incoming.method ?? "GET",
-        PATH_INFO: path,
-        QUERY_STRING: query,
-        CONTENT_TYPE: incoming.headers["content-type"] ?? "",
-        ...(incoming.headers["content-encoding"] === undefined
-          ? {}
-          : { HTTP_CONTENT_ENCODING: incoming.headers["content-encoding"] }),
-        ...(incoming.headers["git-protocol"] === undefined
-          ? {}
-          : { GIT_PROTOCOL: String(incoming.headers["git-protocol"]) }),
-      },
-    });
-    incoming.pipe(child.stdin);
-    child.stdin.on("error", () => undefined);
-    let head: Buffer = Buffer.alloc(0);
-    let begun = false;
-    child.stdout.on("data", (chunk: Buffer) => {
-      if (begun) return void outgoing.write(chunk);
-      head = Buffer.concat([head, chunk]);
-      const end = head.indexOf("\r\n\r\n");
-      if (end < 0) return;
-      begun = true;
-      const lines = head.toString("latin1", 0, end).split("\r\n");
-      const headers = Object.fromEntries(
-        lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
-      );
-      const { Status: status = "200", ...rest } = headers;
-      outgoing.writeHead(Number.parseInt(status, 10), rest);
-      outgoing.write(head.subarray(end + 4));
-    });
-    child.stdout.once("end", () => outgoing.end());
+    serveGit({ backend: backend ?? "", folder, path: process.env["PATH"] }, incoming, outgoing);
   };
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   host.port = (server.address() as AddressInfo).port;

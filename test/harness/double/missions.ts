@@ -45,6 +45,7 @@ export type Stage = AsyncDisposable & {
 export const openStage = async (
   env: Record<string, string> = {},
   config: Record<string, unknown> = {},
+  models?: object[],
 ): Promise<Stage> => {
   const root = temporary("sortie-missions-");
   const scripts = new Map<string, Script>();
@@ -58,7 +59,8 @@ export const openStage = async (
   });
   const data = join(root.path, "data");
   const file = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+  const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
+  const providers = { mock: models === undefined ? mock : { ...mock, models } };
   writeFileSync(file, JSON.stringify({ model: "mock/large", providers, ...config }));
   const start = () => startService(data, { SERVICE_CONFIG: file, ...env });
   let folders = 0;
@@ -146,6 +148,11 @@ export const plan = (...phases: (string | { id: string; after?: string[]; phase?
     }),
   },
 });
+/** The same, without some phases of the plan before. */
+export const replan = (drop: string[], ...phases: Parameters<typeof plan>) => {
+  const { tool, input } = plan(...phases);
+  return { tool, input: { ...input, drop } };
+};
 export const dispatch = (phase: string, request: string, more: Record<string, unknown> = {}) => ({
   tool: "dispatch",
   input: { phase, request, ...more },

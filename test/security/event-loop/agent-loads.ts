@@ -10,7 +10,7 @@ import type { Call, Turn } from "./stage.ts";
 
 const command = (text: string, more: object = {}): Call => ({ tool: "shell", input: { command: text, ...more } });
 
-const phases = Array.from({ length: 50 }, (_, n) => ({
+const phases = Array.from({ length: 500 }, (_, n) => ({
   id: `p${n}`,
   title: "t".repeat(120),
   objective: "o".repeat(500),
@@ -87,6 +87,7 @@ export const agentLoads: readonly Load[] = [
     short: true,
     drives: [
       "plan",
+      "phase",
       "recommend",
       "dispatch",
       "task_status",
@@ -99,7 +100,7 @@ export const agentLoads: readonly Load[] = [
     ],
     async run(stage) {
       const directory = projectOf(stage, { "a.txt": "a" });
-      const long = phases.map((phase) => ({
+      const long = phases.slice(0, 50).map((phase) => ({
         ...phase,
         objective: "o".repeat(4000),
         acceptance: Array.from({ length: 20 }, () => "a".repeat(500)),
@@ -112,6 +113,7 @@ export const agentLoads: readonly Load[] = [
       const said = stage.script([
         { calls: [{ tool: "plan", input: { phases: long } }] },
         { calls: [{ tool: "plan", input: { phases } }] },
+        { calls: [{ tool: "phase", input: { ...long[3], before: "p2" } }] },
         { calls: Array.from({ length: 20 }, () => ({ tool: "recommend", input: { phase: "x ".repeat(64) } })) },
         {
           calls: [

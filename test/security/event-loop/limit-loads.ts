@@ -211,6 +211,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "reviewTokens",
     "permissionAsks",
     "breakerFailures",
+    "keepDays",
     "probeSeconds",
   ],
   "requests, turns and tokens that are counted one by one": [
@@ -220,6 +221,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "createsBurst",
     "steps",
     "tokens",
+    "reservePercent",
     "pictures",
   ],
   "bounds that the kernel holds commands to": [

@@ -1,11 +1,12 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../harness/entries.ts";
 import { clockAgainst } from "../../../src/cli/doctor/machine.ts";
 import { built, compileCache } from "../../harness/built.ts";
+import { canServe } from "../../harness/double/git-host.ts";
 import { git, makeProject, temporary, until } from "../../harness/project.ts";
 import { textsOf, writePackage } from "../../harness/double/squads.ts";
 
@@ -607,6 +608,26 @@ describe("demo", () => {
     expect(readdirSync(folder).filter((name) => name.startsWith("sortie-demo"))).toEqual([]);
   });
 
+  test.runIf(canServe)(
+    "--team: from an issue to a merged pull request, by a Git host of its own",
+    {
+      timeout: 60_000,
+    },
+    async () => {
+      const folder = join(scratch.path, "demo-team");
+      mkdirSync(folder);
+      const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_FORGE_PORT: "1", GIT_DIR: "/nowhere" };
+      const { code, out, err } = await launch(["demo", "--team"], { extra }).ended;
+      expect({ code, err }, out).toEqual({ code: 0, err: "" });
+      expect(out).toContain("Signed by somebody else: 401. By mallory, who is not listed: mallory is not among");
+      expect(out).toMatch(/npm test before the work: failed[\s\S]*npm test after the work: passed/);
+      expect(out).toMatch(/\n#2 Cents drift: sortie\/task_\w{26} into main\n/);
+      expect(out).toMatch(/follow-up that it makes, live[\s\S]*Replaced 1 match/);
+      expect(out).toMatch(/Merged, and the branch is removed\. On main:\n {2}[0-9a-f]{7,} Cents drift\n/);
+      expect(readdirSync(folder)).toEqual([]);
+    },
+  );
+
   test("control: where the check does not fail before the work, it says so and exits 1", async () => {
     const folder = join(scratch.path, "fake");
     mkdirSync(folder);
@@ -653,12 +674,36 @@ describe("doctor", () => {
       "Store",
       "Clock",
       "Webhooks",
+      "Repositories",
       "Sandbox",
       "Browser",
       "Worktrees",
       "Processes",
     ]);
     expect(existsSync(join(scratch.path, "new"))).toBe(false);
+  });
+
+  test("repositories: what opens them, what is wrong with a credential, and which mirrors nobody used for long", async () => {
+    const folder = join(scratch.path, "repositories");
+    const home = join(folder, "repositories/app-0123456789ab");
+    mkdirSync(join(home, "mirror.git"), { recursive: true });
+    writeFileSync(join(home, "mirror.git/HEAD"), "ref: refs/heads/main\n");
+    writeFileSync(join(home, "head.json"), '{ "url": "https://git.example/acme/app.git", "ref": null }');
+    writeFileSync(join(home, "used"), "");
+    const look = async (repositories: object) => {
+      writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ repositories }));
+      const { out } = await launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+      return [lineWith(out, "Repositories"), lineWith(out, "Mirrors")];
+    };
+    expect(await look({})).toEqual([expect.stringContaining('"allow": ["https://*"]'), ""]);
+    const match = "https://git.example/*";
+    const wrong = await look({ allow: [match], credentials: [{ match, token: "env:NOT_SET_HERE" }] });
+    expect(wrong[0]).toMatch(/^bad .*credentials\.0\.token: the variable NOT_SET_HERE is not set/);
+    expect(await look({ allow: [match] })).toEqual([expect.stringMatching(/^ok .*1 allowed address, no cred/), ""]);
+    const longAgo = new Date(Date.now() - 100 * 24 * 3_600_000);
+    utimesSync(join(home, "used"), longAgo, longAgo);
+    expect((await look({ allow: [match] }))[1]).toContain("nobody used https://git.example/acme/app.git for 90 days");
+    expect((await look({ allow: [match], mirrorDays: 0 }))[1]).toBe("");
   });
 
   test("a kernel that takes no filter of system calls is said; with one it says that they are filtered", async () => {

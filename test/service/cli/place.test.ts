@@ -70,5 +70,13 @@ test("knowledge work goes on where nobody can be asked, and says where; control:
   expect(await run(copied)).toBe(0);
   expect(said).not.toContain("final at once");
   const { data } = await createServiceClient({ baseUrl: service.url, directory: copied }).project.get();
-  expect(data).toEqual({ directory: copied, isolation: "worktree", because: null, branch: "main" });
+  expect(data).toEqual({
+    directory: copied,
+    isolation: "worktree",
+    because: null,
+    branch: "main",
+    landing: "commit",
+    checks: [],
+    squad: "base",
+  });
 });

@@ -13,7 +13,7 @@ import { makeProject, temporary } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 import { blocksOf, home, localAddress, page } from "./manual.ts";
 
-/** README's programs run as they stand there; what the guide and the operator's page name, exists. */
+/** The guide's programs run as they stand there; what it, README and the operator's page name, exists. */
 
 const root = temporary("sortie-guide-");
 let service: TestService;
@@ -36,8 +36,8 @@ afterAll(async () => {
   root[Symbol.dispose]();
 });
 
-describe("README's programs", () => {
-  const programs = blocksOf(page("README.md")).filter(({ info }) => info["run"] === "program");
+describe("the guide's programs", () => {
+  const programs = blocksOf(page("docs/guide.md")).filter(({ info }) => info["run"] === "program");
 
   test.each([
     ["ts", process.execPath],
@@ -110,6 +110,7 @@ describe("what the pages name", () => {
       diskFree: () => 0,
       diskPause: () => 0,
       breakers: () => [],
+      nodes: () => Promise.resolve([]),
       webhooks: () => Promise.resolve({ pending: 0, dead: 0, enabled: 0, paused: 0, disabled: 0 }),
     });
     const figures = await metrics.text();

@@ -23,7 +23,7 @@ import { blocksOf, firstNames, namesIn, page, tableOf } from "./manual.ts";
 
 const manual = page("docs/interface.md");
 const settings = page("docs/configuration.md");
-const readme = page("README.md");
+const guide = page("docs/guide.md");
 
 const keysOf = (schema: unknown): string[] => (schema instanceof z.ZodObject ? Object.keys(schema.shape) : []);
 const bodies = createRequests();
@@ -119,7 +119,7 @@ describe("the configuration", () => {
   });
 
   test("every example is a configuration that a start accepts", () => {
-    const examples = [...blocksOf(settings), ...blocksOf(readme)].filter(({ lang }) => lang === "jsonc");
+    const examples = [...blocksOf(settings), ...blocksOf(guide)].filter(({ lang }) => lang === "jsonc");
     expect(examples.length).toBeGreaterThan(4);
     using root = temporary();
     for (const { text } of examples) {

@@ -6,6 +6,7 @@ import { createServiceClient } from "../../../src/client/client.ts";
 import { errorCodes } from "../../../src/error.ts";
 import type { Route } from "../../../src/protocol/route/route.ts";
 import { createRoutes } from "../../../src/protocol/route/table.ts";
+import { version } from "../../../src/package-root.ts";
 import { createDouble, knownTask } from "../mission/double.ts";
 
 /** The published document, the page that shows it, and the client made from it. */
@@ -34,7 +35,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 let double: Awaited<ReturnType<typeof createDouble>>;
 beforeAll(async () => {
-  double = await createDouble({ auth: { username: "service", password: "pass" }, version: "0.1.0" });
+  double = await createDouble({ auth: { username: "service", password: "pass" }, version });
 });
 afterAll(() => double.close());
 const authorization = `Basic ${btoa("service:pass")}`;

@@ -1,5 +1,8 @@
+import { readFileSync, statSync } from "node:fs";
 import { type IncomingHttpHeaders, request } from "node:http";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { temporary } from "../../harness/project.ts";
 import { createDouble } from "../mission/double.ts";
 
 /** The log-in form, and the cookie that it gives: for this origin alone, until it ends. */
@@ -16,7 +19,11 @@ beforeAll(async () => {
 });
 // Wrong passwords of the test before are forgotten.
 beforeEach(() => void (now += 60_000));
-afterAll(() => double.close());
+const root = temporary("sortie-login-");
+afterAll(async () => {
+  await double.close();
+  root[Symbol.dispose]();
+});
 
 const send = (
   method: string,
@@ -130,14 +137,17 @@ test("the right password gives a cookie that counts as it, for twelve hours", as
 test("a changed cookie, one of another host, and one of another password are none", async () => {
   const cookie = cookieOf(await post(right));
   const [name = "", token = ""] = (cookie.split(";")[0] ?? "").split("=");
-  const [until = "", signature = ""] = token.split(".");
+  const [until = "", nonce = "", signature = ""] = token.split(".");
   const changed = [
-    `${Number(until) + 1}.${signature}`,
-    `${until}.${signature.slice(1)}`,
-    `${until}.`,
+    `${Number(until) + 1}.${nonce}.${signature}`,
+    `${until}.${nonce.slice(1)}.${signature}`,
+    `${until}.${nonce}.${signature.slice(1)}`,
+    `${until}.${nonce}.`,
+    `${until}..${signature}`,
+    `${until}.${signature}`,
     until,
-    `${until}.${signature}.x`,
-    `1e15.${signature}`,
+    `${until}.${nonce}.${signature}.x`,
+    `1e15.${nonce}.${signature}`,
     "",
   ];
   for (const each of changed) expect([each, await status(`${name}=${each}`)]).toEqual([each, 401]);
@@ -177,6 +187,40 @@ test("a log-out ends it, also for who kept it", async () => {
   const out = await send("POST", "/logout", { cookie: one, origin: double.url });
   expect([out.status, out.headers["set-cookie"]?.every((each) => each.includes("=; Max-Age=0"))]).toEqual([204, true]);
   expect([await status(one), await status(second)]).toEqual([401, 200]);
+});
+
+test("two log-ins of the same instant are two sessions", async () => {
+  const one = cookieOf(await post(right));
+  const second = cookieOf(await post(right));
+  await send("POST", "/logout", { cookie: one, origin: double.url });
+  expect([await status(one), await status(second)]).toEqual([401, 200]);
+});
+
+test("a log-out holds over a restart, in a file that opens nothing; control: who did not log out is still there", async () => {
+  const endedSessions = join(root.path, "ended-sessions");
+  const first = await createDouble({ auth, now: () => now, endedSessions });
+  const out = cookieOf(await post(right, first));
+  const stays = cookieOf(await post(right, first));
+  expect((await send("POST", "/logout", { cookie: out, origin: first.url }, "", first)).status).toBe(204);
+  await first.close();
+  const kept = readFileSync(endedSessions, "utf8");
+  for (const part of (out.split(/[=;]/)[1] ?? "").split(".").slice(1)) expect(kept).not.toContain(part);
+  expect(statSync(endedSessions).mode & 0o777).toBe(0o600);
+  await using again = await createDouble({ auth, now: () => now, endedSessions });
+  // The same name and Host as before, whatever the port.
+  const [from, to] = [new URL(first.url), new URL(again.url)];
+  const at = (cookie: string) =>
+    send("GET", "/health", { cookie, host: from.host }, "", again).then((answer) => answer.status);
+  expect(to.port).not.toBe(from.port);
+  expect([await at(out), await at(stays)]).toEqual([401, 200]);
+});
+
+test("a cookie that another port has put before it does not shut anybody out", async () => {
+  const cookie = cookieOf(await post(right));
+  const name = cookie.split("=")[0] ?? "";
+  expect(await status(`${name}=${now + hour}.x.forged; ${cookie}`)).toBe(200);
+  expect(await status(`${name}=${now + hour}.x.forged`)).toBe(401);
+  expect(await status(`${`${name}=x; `.repeat(50)}${cookie}`)).toBe(401);
 });
 
 test("wrong ones are told so, and after ten in a minute right ones too; what is no form is refused", async () => {

@@ -25,7 +25,8 @@ test("the folder of the start is offered until it has Tasks; one that is no proj
   const service = await start(here, "one");
   try {
     const client = createServiceClient({ baseUrl: service.url, directory: here });
-    expect((await client.project.list()).data).toEqual([{ directory: here, tasks: 0, active: 0, updated: 0 }]);
+    const fresh = { directory: here, repository: null, tasks: 0, active: 0, updated: 0 };
+    expect((await client.project.list()).data).toEqual([fresh]);
     const { data } = await client.task.create({ body: { request: "dead links", productPillar: "code" } });
     await client.task.wait({ path: { taskID: data?.taskID ?? "" } });
     expect((await client.project.list()).data).toMatchObject([{ directory: here, tasks: 1 }]);

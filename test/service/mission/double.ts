@@ -113,6 +113,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       find(taskID), await write("update", [directory, taskID, patch, undefined], {}), status
     ),
     remove: async (directory, taskID) => void (find(taskID), await write("remove", [directory, taskID, undefined], {})),
+    expire: async () => false,
     archive: async (_directory, taskID) => (find(taskID), refuse()),
   };
   const store = {
@@ -184,6 +185,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
   } as unknown as Webhooks;
 
   const app = createApp({
+    nodes: async () => ({ self: null, nodes: [] }),
     tasks,
     missions,
     webhooks,
@@ -230,11 +232,25 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       text: "",
       failure: null,
     }),
+    setKey: ({ provider }) => ({
+      provider,
+      keySource: "config.jsonc",
+      active: { ref: "builtin/rules-1", source: "test" },
+    }),
+    repositoryOf: () => null,
     startedIn: async () => undefined,
     metrics: async () => "# none\n",
     draining: () => false,
     project: async (directory) => directory,
-    place: async (directory) => ({ directory, isolation: "worktree", because: null, branch: "main" }),
+    place: async (directory) => ({
+      directory,
+      isolation: "worktree",
+      because: null,
+      branch: "main",
+      landing: "commit",
+      checks: [],
+      squad: "base",
+    }),
     realPath: async (directory) => resolve(directory),
     log: silent,
     version: "0.0.0",

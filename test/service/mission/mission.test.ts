@@ -10,6 +10,7 @@ import {
   missionOf,
   openStage,
   plan,
+  replan,
   restOf,
   type Say,
   type Stage,
@@ -136,7 +137,7 @@ describe("the road", () => {
     for (const name of ["a1.txt", "b1.txt", "c1.txt"]) expect(readText(directory, name)).toBe("made\n");
     const landed = mission.tasks.slice(0, 2).map(({ git: { landedCommit } }) => landedCommit);
     for (const commit of landed) expect(handed[0]).toContain(`It landed as ${commit}`);
-    expect(handed[0]).toContain("What earlier phases left");
+    expect(handed[0]).toContain("What the phases left that it starts from");
   });
 
   test("its Tasks are the project's: filtered by missionID, with the Mission in every frame", async () => {
@@ -217,7 +218,7 @@ describe("what goes wrong", () => {
         },
         (_turn, _request, newest) => {
           expect(newest).toMatch(/"state": "failed"/);
-          return { calls: [plan("y"), dispatch("y", "Write y.txt. [replan]")] };
+          return { calls: [replan(["x"], "y"), dispatch("y", "Write y.txt. [replan]")] };
         },
         { text: "Runs." },
         { calls: [finish("done", "By another way.")] },
@@ -239,7 +240,7 @@ describe("what goes wrong", () => {
         { calls: [plan({ id: "a", after: ["b"] }, { id: "b", after: ["a"] })] },
         (_turn, _request, newest) => {
           expect(newest).toContain("without a circle");
-          return { calls: [plan({ id: "a", after: ["z"] }), plan("a", "a")] };
+          return { calls: [replan(["b"], { id: "a", after: ["z"] }), replan(["b"], "a", "a")] };
         },
         (_turn, _request, newest) => {
           expect(newest).toContain('got "z"');
@@ -270,7 +271,7 @@ describe("what goes wrong", () => {
             { calls: [plan("a"), dispatch("a", "Write a.txt. [stay]")] },
             { calls: [plan("b"), { tool: "task_cancel", input: { task: taskID, reason: "another way" } }] },
             { text: "Waiting for its end." },
-            { calls: [plan("b")] },
+            { calls: [replan(["a"], "b")] },
           ][turn] ?? { calls: [finish("blocked", "Another way.")] }
         );
       },
@@ -358,7 +359,7 @@ describe("wakes", () => {
         { text: "…", hold: true, calls: [{ tool: "task_status", input: {} }] },
         (_turn, _request, newest) => {
           told = newest;
-          return { calls: [plan("right"), dispatch("right", "Write right.txt. [turn]")] };
+          return { calls: [replan(["left"], "right"), dispatch("right", "Write right.txt. [turn]")] };
         },
         { text: "Runs." },
         { calls: [finish()] },
@@ -722,8 +723,8 @@ describe("the budget over the tree", () => {
     );
     const own = await facts(directory, missionID);
     const reserved = own.flatMap(({ type, data }) => (type === "task.dispatched" ? [data["reserved"]] : []));
-    // Two turns of the Mission's were 220 tokens; the rest was shared.
-    expect(reserved).toEqual([{ maxTokens: 290 }, { maxTokens: 290 }]);
+    // Two turns of the Mission's were 220 tokens, 120 are kept for corrections; the rest was shared.
+    expect(reserved).toEqual([{ maxTokens: 230 }, { maxTokens: 230 }]);
     expect(own.filter(({ type }) => type === "mission.paused")).toHaveLength(1);
     expect(stopped.finished).toBeNull();
     await wake(url, directory, { missionID, text: "Here is more.", budget: { maxTokens: 10_000 } });
@@ -762,6 +763,7 @@ describe("what its agent is told, and what is told of it", () => {
     const tools = (request?.body.tools ?? []) as { function: { name: string; description?: string } }[];
     expect(tools.map((tool) => tool.function.name)).toEqual([
       "plan",
+      "phase",
       "recommend",
       "dispatch",
       "task_status",
@@ -783,7 +785,7 @@ describe("what its agent is told, and what is told of it", () => {
       expect(system).toContain(line);
     // Short enough to be read with every request.
     expect(system.length).toBeLessThan(5_000);
-    expect(JSON.stringify(tools).length).toBeLessThan(12_000);
+    expect(JSON.stringify(tools).length).toBeLessThan(13_500);
   });
 
   test("what it remembers stays word for word, and what a Task says is material", async () => {

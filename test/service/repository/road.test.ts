@@ -62,6 +62,8 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
 
     const list = await send(service.url, `/tasks?repository=${encodeURIComponent(url)}`);
     expect(list.body).toMatchObject([{ taskID, repository: { url, ref: null } }]);
+    const projects = (await send(service.url, "/projects")).body as unknown as object[];
+    expect(projects).toContainEqual(expect.objectContaining({ repository: { url, ref: null }, tasks: 1 }));
     const both = await send(service.url, `/tasks?repository=${encodeURIComponent(url)}&directory=/tmp`);
     expect(both).toMatchObject({ status: 400, body: { code: "directory_ambiguous" } });
 
@@ -164,6 +166,8 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
       10_000,
     );
     expect(waiting.now?.text).toContain(host.url("slow"));
+    const { projects } = (await send(service.url, "/overview")).body as { projects: object[] };
+    expect(projects).toContainEqual(expect.objectContaining({ repository: { url: host.url("slow"), ref: null } }));
     host.before = undefined;
     expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
   });

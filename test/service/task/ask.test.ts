@@ -158,7 +158,7 @@ describe.each(stores)("on %s", (name, env) => {
       const overview = (await seen.json()) as { projects: object[]; pending: object[] };
       expect(overview.pending).toContainEqual({ ...ask, ...about });
       const counts = { needsYou: 1, running: 0, queued: 0, failed: 0 };
-      expect(overview.projects).toContainEqual({ directory: status.directory, ...counts });
+      expect(overview.projects).toContainEqual({ directory: status.directory, repository: null, ...counts });
       const { data: own } = await client.service.overview({ query: { directory: status.directory } });
       expect(own).toMatchObject({ total: counts, pending: [{ id: ask.id }] });
       const tag = seen.headers.get("etag") ?? "";

@@ -1,17 +1,21 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useLocation, useNavigate } from "@tanstack/react-router";
 import { SlidersHorizontal } from "lucide-react";
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { ask, client, placeOf, wordsOf } from "../api.ts";
 import type { Attached } from "../component/form/attachment.ts";
+import { useDraft } from "../component/form/draft.ts";
 import { addFiles, AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
 import { isAddress, splitAddress } from "../place.ts";
 import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
-import { choiceWords, chosenOf, Options, unchosen } from "./options.tsx";
+import { chosenOf, choicesFrom, toText } from "./choices.ts";
+import { Decides } from "./decides.tsx";
 import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */
+
+const Options = lazy(() => import("./options.tsx").then(({ Options }) => ({ default: Options })));
 
 export const Composer = ({
   project,
@@ -35,7 +39,8 @@ export const Composer = ({
   const [open, setOpen] = useState(false);
   /** It stays open once it was used: what is pressed next must not move away. */
   const [used, setUsed] = useState(false);
-  const [choices, setChoices] = useState(unchosen);
+  const [kept, setKept] = useDraft("choices");
+  const choices = useMemo(() => choicesFrom(kept), [kept]);
   const [files, setFiles] = useState<Attached[]>([]);
   const [wants, setWants] = useState<string | undefined>();
   const area = useRef<HTMLTextAreaElement>(null);
@@ -81,6 +86,7 @@ export const Composer = ({
       ),
     onSuccess: ({ taskID }) => {
       setRequest("");
+      setKept("");
       setFiles([]);
       void queries.invalidateQueries({ queryKey: ["tasks"] });
       void queries.invalidateQueries({ queryKey: ["projects"] });
@@ -106,7 +112,6 @@ export const Composer = ({
       create.mutate(project);
     }
   };
-  const chosen = choiceWords(choices);
   const trouble = wants ?? (create.error === null ? undefined : wordsOf(create.error));
 
   const wide =
@@ -147,11 +152,16 @@ export const Composer = ({
         </div>
       )}
       {open && (
-        <Options
-          project={projectError === undefined ? project : undefined}
-          choices={choices}
-          onChoose={(change) => setChoices((now) => ({ ...now, ...change }))}
-        />
+        <Suspense fallback={<div id="options" className="h-56" />}>
+          <Options
+            project={projectError === undefined ? project : undefined}
+            choices={choices}
+            onChoose={(change) => setKept(toText({ ...choices, ...change }))}
+          />
+        </Suspense>
+      )}
+      {wide && project !== undefined && projectError === undefined && because === null && (
+        <Decides project={project} place={place} choices={choices} />
       )}
       {because !== null && (
         <InPlace
@@ -178,7 +188,6 @@ export const Composer = ({
         >
           <SlidersHorizontal size={16} aria-hidden="true" />
           Options
-          {chosen !== "" && !open && <span className="max-w-40 truncate font-normal text-faint">{chosen}</span>}
         </button>
         <AttachButton words="Attach" files={files} onFiles={setFiles} />
         <span className="flex-1" />

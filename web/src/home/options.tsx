@@ -1,46 +1,106 @@
 import { useQuery } from "@tanstack/react-query";
-import type { TaskCreate } from "../../../src/protocol/task/request.ts";
-import { squadsOf } from "../api.ts";
+import { useState } from "react";
+import { models, squadsOf } from "../api.ts";
 import { Labelled } from "../component/form/field.tsx";
+import { isAddress } from "../place.ts";
+import type { Choices } from "./choices.ts";
 
 /** The options of a new Task. What is not chosen is up to the service's settings. */
 
-export type Choices = {
-  pillar: TaskCreate["productPillar"];
-  priority: NonNullable<TaskCreate["priority"]>;
-  squad: string;
-  model: string;
-  checks: string;
+type Named = readonly (readonly [value: string, words: string])[];
+
+const Choice = <T extends string>({
+  label,
+  value,
+  of,
+  onChange,
+}: {
+  label: string;
+  value: T;
+  of: Named;
+  onChange: (value: T) => void;
+}) => (
+  <Labelled label={label}>
+    {(id) => (
+      <select id={id} className="field" value={value} onChange={({ target }) => onChange(target.value as T)}>
+        {of.map(([name, words]) => (
+          <option key={name} value={name}>
+            {words}
+          </option>
+        ))}
+      </select>
+    )}
+  </Labelled>
+);
+
+const Amount = ({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) => (
+  <Labelled label={label}>
+    {(id) => (
+      <input
+        id={id}
+        type="number"
+        min="0"
+        step="any"
+        inputMode="decimal"
+        className="field"
+        placeholder="not limited"
+        value={value}
+        onChange={({ target }) => onChange(target.value)}
+      />
+    )}
+  </Labelled>
+);
+
+/** In the list, for a model that is not in it. */
+const another = "another";
+
+const ModelChoice = ({ value, onChange }: { value: string; onChange: (value: string) => void }) => {
+  const { data } = useQuery(models);
+  const refs = (data?.providers ?? [])
+    .filter(({ configured }) => configured)
+    .flatMap(({ id, models: names }) => names.map((name) => `${id}/${name}`));
+  const listed = value === "" || refs.includes(value);
+  const [typed, setTyped] = useState(!listed && data !== undefined);
+  const free = typed || (!listed && data !== undefined);
+  return (
+    <>
+      <Choice
+        label="Model"
+        value={free ? another : value}
+        of={[
+          ["", data === undefined ? "Default" : `Default (${data.active.ref})`],
+          ...refs.map((ref) => [ref, ref] as const),
+          [another, "Another model"],
+        ]}
+        onChange={(next: string) => {
+          setTyped(next === another);
+          onChange(next === another ? "" : next);
+        }}
+      />
+      {free && (
+        <Labelled label="Name of the model">
+          {(id) => (
+            <input
+              id={id}
+              className="field"
+              value={value}
+              spellCheck={false}
+              autoCapitalize="off"
+              placeholder="provider/model"
+              onChange={({ target }) => onChange(target.value)}
+            />
+          )}
+        </Labelled>
+      )}
+    </>
+  );
 };
 
-export const unchosen: Choices = { pillar: "code", priority: "normal", squad: "", model: "", checks: "" };
-
-/** The chosen options as part of a request body. */
-export const chosenOf = ({ pillar, priority, squad, model, checks }: Choices) => {
-  const commands = checks
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
-  return {
-    productPillar: pillar,
-    priority,
-    ...(squad === "" ? {} : { promptProfile: squad }),
-    ...(model.trim() === "" ? {} : { model: model.trim() }),
-    ...(commands.length === 0 ? {} : { checks: commands }),
-  };
-};
-
-/** The options that differ from their defaults, in a few words. */
-export const choiceWords = ({ pillar, priority, squad, model, checks }: Choices): string =>
-  [
-    squad,
-    pillar === "work" ? "documents" : "",
-    priority === "normal" ? "" : priority,
-    model.trim(),
-    checks.trim() === "" ? "" : "checks set",
-  ]
-    .filter((word) => word !== "")
-    .join(", ");
+const landings: Named = [
+  ["", "Default"],
+  ["commit", "One commit on the branch"],
+  ["branch", "On a branch of its own"],
+];
 
 export const Options = ({
   project,
@@ -55,64 +115,53 @@ export const Options = ({
   const { data: catalog } = useQuery({ ...squadsOf(project), enabled: project !== undefined });
   return (
     <div id="options" className="grid animate-rise gap-4 border-t border-line px-4 py-4 sm:grid-cols-2 lg:grid-cols-4">
-      <Labelled label="Squad">
-        {(id) => (
-          <select
-            id={id}
-            className="field"
-            value={choices.squad}
-            onChange={({ target }) => onChoose({ squad: target.value })}
-          >
-            <option value="">Default</option>
-            {(catalog?.squads ?? []).map(({ id: name, name: words }) => (
-              <option key={name} value={name}>
-                {words}
-              </option>
-            ))}
-          </select>
-        )}
-      </Labelled>
-      <Labelled label="Kind of work">
-        {(id) => (
-          <select
-            id={id}
-            className="field"
-            value={choices.pillar}
-            onChange={({ target }) => onChoose({ pillar: target.value === "work" ? "work" : "code" })}
-          >
-            <option value="code">Code</option>
-            <option value="work">Documents and knowledge</option>
-          </select>
-        )}
-      </Labelled>
-      <Labelled label="Priority">
-        {(id) => (
-          <select
-            id={id}
-            className="field"
-            value={choices.priority}
-            onChange={({ target }) => onChoose({ priority: target.value as Choices["priority"] })}
-          >
-            <option value="critical">Critical</option>
-            <option value="high">High</option>
-            <option value="normal">Normal</option>
-            <option value="low">Low</option>
-          </select>
-        )}
-      </Labelled>
-      <Labelled label="Model">
-        {(id) => (
-          <input
-            id={id}
-            className="field"
-            value={choices.model}
-            spellCheck={false}
-            autoCapitalize="off"
-            placeholder="provider/model"
-            onChange={({ target }) => onChoose({ model: target.value })}
-          />
-        )}
-      </Labelled>
+      <Choice
+        label="Squad"
+        value={choices.squad}
+        of={[["", "Default"], ...(catalog?.squads ?? []).map(({ id, name }) => [id, name] as const)]}
+        onChange={(squad) => onChoose({ squad })}
+      />
+      <ModelChoice value={choices.model} onChange={(model) => onChoose({ model })} />
+      <Choice
+        label="Effort"
+        value={choices.effort}
+        of={[
+          ["", "Default"],
+          ["none", "None"],
+          ["low", "Low"],
+          ["medium", "Medium"],
+          ["high", "High"],
+        ]}
+        onChange={(effort) => onChoose({ effort })}
+      />
+      <Choice
+        label="Result"
+        value={choices.landing}
+        of={project !== undefined && isAddress(project) ? [...landings, ["pull-request", "A pull request"]] : landings}
+        onChange={(landing) => onChoose({ landing })}
+      />
+      <Choice
+        label="Kind of work"
+        value={choices.pillar}
+        of={[
+          ["code", "Code"],
+          ["work", "Documents and knowledge"],
+        ]}
+        onChange={(pillar) => onChoose({ pillar })}
+      />
+      <Choice
+        label="Priority"
+        value={choices.priority}
+        of={[
+          ["critical", "Critical"],
+          ["high", "High"],
+          ["normal", "Normal"],
+          ["low", "Low"],
+        ]}
+        onChange={(priority) => onChoose({ priority })}
+      />
+      <Amount label="Most dollars" value={choices.dollars} onChange={(dollars) => onChoose({ dollars })} />
+      <Amount label="Most minutes" value={choices.minutes} onChange={(minutes) => onChoose({ minutes })} />
       <div className="sm:col-span-2 lg:col-span-4">
         <Labelled
           label="Checks"

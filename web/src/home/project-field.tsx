@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { FolderGit2 } from "lucide-react";
-import { useEffect, useId, useRef, useState } from "react";
+import { ChevronsUpDown, FolderGit2 } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
 import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
 import { nameOf } from "../place.ts";
@@ -17,7 +17,6 @@ export const ProjectField = ({
   error: string | undefined;
 }) => {
   const [text, setText] = useState(project ?? "");
-  const list = useId();
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     // Does not overwrite what the user is typing.
@@ -40,19 +39,13 @@ export const ProjectField = ({
         <input
           id="project"
           ref={field}
-          list={list}
           value={text}
           spellCheck={false}
           autoComplete="off"
           placeholder="/path/of/a/project on the service's machine, or https://host/repository.git#branch"
           aria-invalid={error !== undefined}
           aria-describedby={error === undefined ? undefined : "project-error"}
-          onChange={({ target, nativeEvent }) => {
-            setText(target.value);
-            // A path picked from the list instead of typed.
-            if (!(nativeEvent instanceof InputEvent) || nativeEvent.inputType === "insertReplacementText")
-              take(target.value);
-          }}
+          onChange={({ target }) => setText(target.value)}
           onBlur={({ target }) => take(target.value)}
           onKeyDown={(event) => {
             if (event.key !== "Enter") return;
@@ -62,11 +55,27 @@ export const ProjectField = ({
           }}
           className="min-w-0 flex-1 rounded bg-transparent py-1 font-mono text-sm text-soft outline-none focus-visible:text-ink"
         />
-        <datalist id={list}>
-          {known.map((path) => (
-            <option key={path} value={path} />
-          ))}
-        </datalist>
+        {known.length > 0 && (
+          <span className="relative shrink-0 rounded-md text-faint focus-within:outline-2 focus-within:outline-accent hover:text-ink">
+            <ChevronsUpDown size={16} aria-hidden="true" />
+            <select
+              aria-label="Known projects"
+              title="Known projects"
+              className="absolute inset-0 w-full cursor-pointer opacity-0"
+              value={project !== undefined && known.includes(project) ? project : ""}
+              onChange={({ target }) => take(target.value)}
+            >
+              <option value="" disabled>
+                Choose a project
+              </option>
+              {known.map((path) => (
+                <option key={path} value={path}>
+                  {nameOf(path)} · {path}
+                </option>
+              ))}
+            </select>
+          </span>
+        )}
       </div>
       {offered.length > 0 && (
         <div className="flex flex-wrap items-center gap-2 px-4 pb-1">

@@ -1,8 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { ArrowUpRight, Sparkles, Terminal } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
 import { health } from "../api.ts";
 import { copy } from "../component/layout/toast.tsx";
 import { nameOf } from "../place.ts";
+
+const Connect = lazy(() => import("../model/connect.tsx").then(({ Connect }) => ({ default: Connect })));
 
 /** The first screen of a new user: what works already, something to try, and how to get further. */
 
@@ -30,14 +33,36 @@ const curl = (directory: string) =>
 
 export const Welcome = ({ project, onTry }: { project: string | undefined; onTry: (request: string) => void }) => {
   const { data } = useQuery(health);
+  const [offered, setOffered] = useState(false);
   if (data === undefined) return null;
   const rules = data.model.ref.startsWith("builtin/");
+  // Once it is there it stays, to say how it went.
+  if (rules && !offered) setOffered(true);
   return (
     <section aria-label="First steps" className="flex flex-col gap-8">
+      {(rules || offered) && (
+        <div className="card flex flex-col gap-3 p-5">
+          <h1 className="flex items-center gap-2 text-lg font-semibold tracking-tight">
+            <Sparkles size={18} aria-hidden="true" className="text-accent" />
+            Connect a model
+          </h1>
+          <p className="text-soft">
+            For requests in your own words. A model server on this machine needs no key:{" "}
+            <code className="typed">sortie model detect</code> finds it.
+          </p>
+          <Suspense fallback={<div className="h-24" />}>
+            <Connect />
+          </Suspense>
+        </div>
+      )}
       <div className="flex flex-col gap-3">
-        <h1 className="text-lg font-semibold tracking-tight text-balance">
-          {rules ? "Works now, without a model: the built-in rules" : "Try one of these"}
-        </h1>
+        {rules || offered ? (
+          <h2 className="text-md font-semibold">
+            {rules ? "Works now, without a model: the built-in rules" : "Try one of these"}
+          </h2>
+        ) : (
+          <h1 className="text-lg font-semibold tracking-tight">Try one of these</h1>
+        )}
         <p className="max-w-2xl text-soft">
           {rules
             ? "They carry out exactly what a request spells out, with the same tools, checks and landing that a model has, and refuse the rest before anything is done. Choose one to put it above."
@@ -65,41 +90,22 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
           ))}
         </ul>
       </div>
-      <div className="grid gap-8 md:grid-cols-2 md:gap-6">
-        {rules && (
-          <div className="flex min-w-0 flex-col gap-2">
-            <h2 className="flex items-center gap-2 font-semibold">
-              <Sparkles size={16} aria-hidden="true" className="text-accent" />
-              For requests in your own words: a model
-            </h2>
-            <p className="text-soft">
-              Start the service with the key of a provider, or look for a model server on this machine.
-            </p>
-            <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">
-              ANTHROPIC_API_KEY=… npm start{"\n"}sortie model detect
-            </pre>
-            <p className="text-sm text-soft">
-              OPENAI_API_KEY, GEMINI_API_KEY and OPENROUTER_API_KEY work the same way.
-            </p>
-          </div>
-        )}
-        <div className="flex min-w-0 flex-col gap-2">
-          <h2 className="flex items-center gap-2 font-semibold">
-            <Terminal size={16} aria-hidden="true" className="text-accent" />
-            The same from a shell
-          </h2>
-          <p className="text-soft">Everything that this page does is a route of the service.</p>
-          <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">{curl(project ?? "/absolute/path")}</pre>
-          <p>
-            <button
-              type="button"
-              className="button"
-              onClick={() => void copy(curl(project ?? "/absolute/path"), "The command")}
-            >
-              Copy
-            </button>
-          </p>
-        </div>
+      <div className="flex min-w-0 flex-col gap-2">
+        <h2 className="flex items-center gap-2 font-semibold">
+          <Terminal size={16} aria-hidden="true" className="text-accent" />
+          The same from a shell
+        </h2>
+        <p className="text-soft">Everything that this page does is a route of the service.</p>
+        <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">{curl(project ?? "/absolute/path")}</pre>
+        <p>
+          <button
+            type="button"
+            className="button"
+            onClick={() => void copy(curl(project ?? "/absolute/path"), "The command")}
+          >
+            Copy
+          </button>
+        </p>
       </div>
     </section>
   );

@@ -2,10 +2,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client } from "../api.ts";
+import { given, ReasonField } from "../component/form/reason.tsx";
 import { FormDialog } from "../component/layout/form-dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 
-/** The dialogs to stop, rename and delete a Mission. */
+/** The dialogs to stop and delete a Mission. */
 
 type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
 
@@ -22,8 +23,7 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
       open={open}
       onClose={onClose}
       onSubmit={async () => {
-        const given = reason.trim() === "" ? {} : { reason: reason.trim() };
-        const body = { surface: "web", cascade, ...given };
+        const body = { surface: "web", cascade, ...given(reason) };
         const { tasksRunning } = await ask(client.mission.abort({ path: { missionID }, query: { directory }, body }));
         say(tasksRunning === 0 ? "Aborted" : `Aborted; ${tasksRunning} of its Tasks keep running`);
         onDone();
@@ -46,52 +46,7 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
           Cancel its running Tasks too
         </label>
       )}
-      <div className="flex flex-col gap-1">
-        <label htmlFor="abort-reason" className="label">
-          Reason
-        </label>
-        <textarea
-          id="abort-reason"
-          dir="auto"
-          rows={2}
-          className="field"
-          value={reason}
-          onChange={({ target }) => setReason(target.value)}
-        />
-      </div>
-    </FormDialog>
-  );
-};
-
-export const RenameDialog = ({ mission, open, onClose, onDone }: Props) => {
-  const { missionID, directory } = mission;
-  const [title, setTitle] = useState(mission.title);
-  return (
-    <FormDialog
-      title="Rename this Mission"
-      keep="Leave it"
-      action="Rename"
-      open={open}
-      onClose={onClose}
-      onSubmit={async () => {
-        await ask(client.mission.rename({ path: { missionID }, query: { directory }, body: { title: title.trim() } }));
-        onDone();
-      }}
-    >
-      <div className="flex flex-col gap-1">
-        <label htmlFor="mission-title" className="label">
-          Title
-        </label>
-        <input
-          id="mission-title"
-          dir="auto"
-          maxLength={200}
-          required
-          className="field"
-          value={title}
-          onChange={({ target }) => setTitle(target.value)}
-        />
-      </div>
+      <ReasonField label="Reason" value={reason} onChange={setReason} />
     </FormDialog>
   );
 };

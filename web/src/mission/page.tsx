@@ -1,23 +1,22 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronLeft, Download, Ellipsis } from "lucide-react";
-import { DropdownMenu } from "radix-ui";
+import { ChevronLeft, Download } from "lucide-react";
 import { useCallback, useEffect, useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
 import { Gone, Waiting } from "../component/layout/empty.tsx";
+import { Menu, MenuItem } from "../component/layout/menu.tsx";
+import { RenameDialog } from "../component/layout/rename-dialog.tsx";
 import { StateMark } from "../component/text/state.tsx";
 import { copy, say } from "../component/layout/toast.tsx";
-import { useKeys } from "../component/keyboard.ts";
 import { useNamedProject } from "../project.ts";
 import { setTitle } from "../title.ts";
-import { Asks } from "../task/asks.tsx";
 import { Conversation } from "../task/conversation/tab.tsx";
-import { MessageBox } from "../task/message-box.tsx";
+import { Reply } from "../task/reply/reply.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
 import { cost, count, tokens } from "../format.ts";
 import { nameOf, projectOf, whereOf } from "../place.ts";
-import { AbortDialog, RemoveDialog, RenameDialog } from "./actions.tsx";
+import { AbortDialog, RemoveDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
 import { missionState } from "./state.ts";
 
@@ -39,11 +38,10 @@ const Fact = ({ label, children }: { label: string; children: React.ReactNode })
 );
 
 const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () => void }) => {
-  const { missionID, directory, taskCounts, usage, budget, budgetUsed } = mission;
+  const { missionID, directory, taskCounts, usage, budget, budgetSpent } = mission;
   const [dialog, setDialog] = useState<"abort" | "rename" | "remove" | undefined>();
-  const item = "cursor-pointer rounded-md px-3 py-1.5 outline-none data-[highlighted]:bg-hover";
   const awake = mission.agentStatus === "running" || mission.status === "running" || !mission.aborted;
-  const at = (name: "abort" | "rename" | "remove") => ({
+  const at = (name: "abort" | "remove") => ({
     mission,
     open: dialog === name,
     onClose: () => setDialog(undefined),
@@ -74,41 +72,24 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           <Download size={16} aria-hidden="true" />
           <span className="max-sm:sr-only">Download archive</span>
         </a>
-        <DropdownMenu.Root modal={false}>
-          <DropdownMenu.Trigger className="button px-2" aria-label="More actions">
-            <Ellipsis size={17} aria-hidden="true" />
-          </DropdownMenu.Trigger>
-          <DropdownMenu.Portal>
-            <DropdownMenu.Content
-              align="end"
-              sideOffset={6}
-              collisionPadding={12}
-              className="z-40 min-w-44 rounded-xl border border-line bg-card p-1.5 shadow-float"
-            >
-              <DropdownMenu.Item className={item} onSelect={() => setDialog("rename")}>
-                Rename
-              </DropdownMenu.Item>
-              <DropdownMenu.Item className={item} onSelect={() => void copy(missionID, "The id")}>
-                Copy id
-              </DropdownMenu.Item>
-              <DropdownMenu.Item
-                className={item}
-                onSelect={() => {
-                  const body = { archived: !mission.archived };
-                  void ask(client.mission.archive({ path: { missionID }, query: { directory }, body })).then(
-                    onChanged,
-                    (error: unknown) => say(wordsOf(error)),
-                  );
-                }}
-              >
-                {mission.archived ? "Unarchive" : "Archive"}
-              </DropdownMenu.Item>
-              <DropdownMenu.Item className={`${item} text-fail`} onSelect={() => setDialog("remove")}>
-                Delete
-              </DropdownMenu.Item>
-            </DropdownMenu.Content>
-          </DropdownMenu.Portal>
-        </DropdownMenu.Root>
+        <Menu>
+          <MenuItem onSelect={() => setDialog("rename")}>Rename</MenuItem>
+          <MenuItem onSelect={() => void copy(missionID, "The id")}>Copy id</MenuItem>
+          <MenuItem
+            onSelect={() => {
+              const body = { archived: !mission.archived };
+              void ask(client.mission.archive({ path: { missionID }, query: { directory }, body })).then(
+                onChanged,
+                (error: unknown) => say(wordsOf(error)),
+              );
+            }}
+          >
+            {mission.archived ? "Unarchive" : "Archive"}
+          </MenuItem>
+          <MenuItem danger onSelect={() => setDialog("remove")}>
+            Delete
+          </MenuItem>
+        </Menu>
       </div>
       <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={mission.title}>
         {mission.title}
@@ -124,7 +105,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           </Fact>
           {budget?.maxCostUSD !== undefined && (
             <Fact label="Budget">
-              ${budgetUsed.maxCostUSD.toFixed(2)} of ${budget.maxCostUSD.toFixed(2)}
+              ${budgetSpent.maxCostUSD?.toFixed(2) ?? "?"} of ${budget.maxCostUSD.toFixed(2)}
             </Fact>
           )}
           {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
@@ -149,8 +130,22 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           {mission.error}
         </p>
       )}
+      {(mission.state === "paused" || mission.state === "stalled") && mission.error === undefined && (
+        <p className="mt-3 rounded-lg bg-need-tint px-3 py-2 text-sm text-need" dir="auto">
+          {mission.stateReason}
+        </p>
+      )}
       <AbortDialog {...at("abort")} />
-      {dialog === "rename" && <RenameDialog {...at("rename")} />}
+      <RenameDialog
+        what="Mission"
+        title={mission.title}
+        open={dialog === "rename"}
+        onClose={() => setDialog(undefined)}
+        onRename={async (title) => {
+          await ask(client.mission.rename({ path: { missionID }, query: { directory }, body: { title } }));
+          onChanged();
+        }}
+      />
       <RemoveDialog {...at("remove")} />
     </section>
   );
@@ -186,12 +181,6 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     },
     [missionID, directory],
   );
-  useKeys({
-    m: (event) => {
-      event.preventDefault();
-      document.getElementById("message")?.focus();
-    },
-  });
   const words = mission === undefined ? "" : missionState(mission).words;
   useEffect(() => {
     if (mission !== undefined) setTitle(`${words}: ${mission.title}`);
@@ -204,6 +193,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     ) : (
       <Gone what="This Mission cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
     );
+  const running = mission.agentStatus === "running";
   return (
     <div className="flex h-full min-h-0 flex-col">
       <p role="status" className="sr-only">{`Mission: ${words}`}</p>
@@ -212,39 +202,29 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
         <Plan mission={mission} />
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <div className="min-h-0 flex-1">
-            <Conversation log={log} read={read} active={mission.agentStatus === "running"} />
+            <Conversation log={log} read={read} active={running} />
           </div>
-          <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
-            <Asks
-              whose="Mission"
-              pending={mission.pending}
-              onAnswer={async (askID, body) => {
-                await ask(
-                  client.mission.answer({
-                    path: { missionID, askID },
-                    query: where,
-                    body: { ...body, source: "web" },
-                  }),
-                );
-                refresh();
-              }}
-            />
-            <MessageBox
-              label={
-                mission.agentStatus === "running"
-                  ? "Give the Mission more direction"
-                  : "Send instructions to this Mission"
-              }
-              action={mission.agentStatus === "running" ? "Send" : "Wake"}
-              items={log.items()}
-              active={mission.agentStatus === "running"}
-              onSend={async (message) => {
-                await ask(client.mission.wake({ query: where, body: { missionID, ...message } }));
-                refresh();
-                return "The Mission is awake";
-              }}
-            />
-          </div>
+          <Reply
+            whose="Mission"
+            id={missionID}
+            pending={mission.pending}
+            log={log}
+            read={read}
+            onAnswer={async (askID, body) => {
+              await ask(
+                client.mission.answer({ path: { missionID, askID }, query: where, body: { ...body, source: "web" } }),
+              );
+              refresh();
+            }}
+            label={running ? "Give the Mission more direction" : "Send instructions to this Mission"}
+            action={running ? "Send" : "Wake"}
+            active={running}
+            onSend={async (message) => {
+              await ask(client.mission.wake({ query: where, body: { missionID, ...message } }));
+              refresh();
+              return "The Mission is awake";
+            }}
+          />
         </div>
       </div>
     </div>

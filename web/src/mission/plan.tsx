@@ -78,6 +78,8 @@ const Phase = ({
             {words}
             {phase.squad !== null && `, squad ${phase.squad.id}`}
             {phase.attempts > 1 && `, attempt ${phase.attempts}`}
+            {phase.correction !== null &&
+              `; a correction ${phase.correction === "failed" ? "failed" : "was cancelled"}`}
           </span>
         </p>
         {phase.after.length > 0 && (

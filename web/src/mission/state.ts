@@ -19,20 +19,33 @@ export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "tas
   ];
 };
 
-/**
- * The state of a Mission: whether it needs the user, which comes first, its agent thinks, its Tasks run, or it sleeps.
- */
-export const missionState = (
-  mission: Pick<MissionSummary, "status" | "agentStatus"> &
-    Partial<Pick<MissionStatus, "pending" | "aborted" | "error" | "finished">>,
-): { state: State; words: string } => {
-  const { status, agentStatus, pending = [], aborted = false, error, finished } = mission;
-  if (pending.length > 0) return { state: "need", words: "Needs you" };
-  if (agentStatus === "running") return { state: "run", words: "Thinking" };
-  if (status === "running") return { state: "run", words: "Tasks running" };
-  if (aborted) return { state: "stop", words: "Aborted" };
-  if (error !== undefined) return { state: "fail", words: "Stopped" };
-  if (finished?.outcome === "done") return { state: "done", words: "Done" };
-  if (finished?.outcome === "blocked") return { state: "need", words: "Blocked" };
-  return { state: "queue", words: "Idle" };
+/** The state of a Mission in a word or two; what needs the user has a colour of its own. */
+export const missionState = ({
+  state,
+  status,
+  agentStatus,
+  error,
+}: Pick<MissionSummary, "state" | "status" | "agentStatus"> & { error?: string | null | undefined }): {
+  state: State;
+  words: string;
+} => {
+  switch (state) {
+    case "asking":
+      return { state: "need", words: "Needs you" };
+    case "working":
+    case "waiting":
+      if (agentStatus === "running") return { state: "run", words: "Thinking" };
+      if (status === "running") return { state: "run", words: "Tasks running" };
+      return { state: "queue", words: state === "waiting" ? "Waiting" : "Idle" };
+    case "paused":
+      return { state: "need", words: "Budget used up" };
+    case "stalled":
+      return error == null ? { state: "need", words: "Stands still" } : { state: "fail", words: "Stopped" };
+    case "blocked":
+      return { state: "need", words: "Blocked" };
+    case "done":
+      return { state: "done", words: "Done" };
+    case "aborted":
+      return { state: "stop", words: "Aborted" };
+  }
 };

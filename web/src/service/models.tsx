@@ -6,7 +6,8 @@ import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
 import { clock } from "../format.ts";
-import { TestButton, TestResult, useTrial } from "./trial.tsx";
+import { Connect } from "../model/connect.tsx";
+import { TestButton, TestResult, useTrial } from "../model/trial.tsx";
 
 /** Which model answers and why, and which others are available. For a key, only its origin is shown. */
 
@@ -38,13 +39,9 @@ const Active = ({ known: { active, failover } }: { known: Known }) => {
       </div>
       <TestResult trial={trial} />
       {rules && (
-        <div className="flex flex-col gap-2 rounded-xl bg-accent-tint p-4">
-          <p>
-            No language model is set up. The rules carry out exactly what a request spells out and refuse the rest. For
-            requests in your own words, start the service with a key, or look for a model server on this machine:
-          </p>
-          <pre className="code overflow-x-auto">ANTHROPIC_API_KEY=… npm start{"\n"}sortie model detect</pre>
-        </div>
+        <p className="text-soft">
+          No language model is set up. The rules carry out exactly what a request spells out and refuse the rest.
+        </p>
       )}
     </section>
   );
@@ -150,6 +147,10 @@ export const Models = () => {
       {data !== undefined && (
         <>
           <Active known={data} />
+          <section aria-label="Connect" className="flex flex-col gap-3">
+            <h2 className="font-semibold">{isRules(data.active.ref) ? "Connect a model" : "Another key"}</h2>
+            <Connect />
+          </section>
           {(
             [
               ["Ready", ready],

@@ -1,18 +1,11 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { CornerDownLeft, type LucideIcon, Milestone, Moon, Plus, Search, Sun } from "lucide-react";
+import { CornerDownLeft, Search } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import type { MissionSummary } from "../../../src/protocol/mission/status.ts";
-import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Dialog } from "../component/layout/dialog.tsx";
 import { StateIcon } from "../component/text/state.tsx";
-import { useTheme } from "../settings.ts";
-import { stateOf, stateWord } from "../format.ts";
-import { nameOf } from "../place.ts";
-import { screens } from "./screens.ts";
+import { stateOf } from "../format.ts";
+import { type Command, useCommands } from "./commands.ts";
 
-type Command = { id: string; words: string; hint: string; icon: LucideIcon | TaskSummary; run: () => void };
-type Pages<T> = { pages: T[][] };
+/** Everything that the page goes to and does, by its first letters. */
 
 const shown = 12;
 
@@ -23,67 +16,9 @@ const rank = (text: string, words: readonly string[]): number => {
   return words.length > 0 && lower.startsWith(words[0] ?? "") ? 2 : 1;
 };
 
-const useCommands = (): Command[] => {
-  const navigate = useNavigate();
-  const queries = useQueryClient();
-  const [theme, setTheme] = useTheme();
-  const dark = theme === "dark" || (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
-  const tasks = new Map<string, TaskSummary>();
-  for (const [, data] of queries.getQueriesData<Pages<TaskSummary>>({ queryKey: ["tasks"] }))
-    for (const task of data?.pages.flat() ?? []) tasks.set(task.taskID, task);
-  const missions = new Map<string, MissionSummary>();
-  for (const [, data] of queries.getQueriesData<Pages<MissionSummary>>({ queryKey: ["missions"] }))
-    for (const mission of data?.pages.flat() ?? []) missions.set(mission.sessionID, mission);
-  return [
-    {
-      id: "new",
-      words: "New Task",
-      hint: "c",
-      icon: Plus,
-      run: () => void navigate({ to: "/", hash: "new" }),
-    },
-    ...screens.map(({ words, icon, to }) => ({
-      id: to,
-      words,
-      hint: "Screen",
-      icon,
-      run: () => {
-        if (to === "/doc") window.location.assign("/doc");
-        else void navigate({ to });
-      },
-    })),
-    {
-      id: "theme",
-      words: dark ? "Light theme" : "Dark theme",
-      hint: "Look",
-      icon: dark ? Sun : Moon,
-      run: () => setTheme(dark ? "light" : "dark"),
-    },
-    ...[...missions.values()].map((mission) => ({
-      id: mission.sessionID,
-      words: mission.title,
-      hint: `Mission · ${nameOf(mission.directory)}`,
-      icon: Milestone,
-      run: () =>
-        void navigate({
-          to: "/ui/mission/$missionID",
-          params: { missionID: mission.missionID },
-          search: { project: mission.directory },
-        }),
-    })),
-    ...[...tasks.values()].map((task) => ({
-      id: task.taskID,
-      words: task.title,
-      hint: `${stateWord(task)} · ${nameOf(task.directory)}`,
-      icon: task,
-      run: () => void navigate({ to: "/ui/task/$taskID", params: { taskID: task.taskID } }),
-    })),
-  ];
-};
-
 const Commands = ({ onClose }: { onClose: () => void }) => {
-  const commands = useCommands();
   const [text, setText] = useState("");
+  const commands = useCommands(text);
   const [marked, setMarked] = useState(0);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = commands
@@ -117,8 +52,8 @@ const Commands = ({ onClose }: { onClose: () => void }) => {
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={found[at] === undefined ? undefined : `palette-${found[at].id}`}
-          aria-label="Go to a screen or Task"
-          placeholder="Go to a screen or Task"
+          aria-label="Go to a screen or Task, or do something"
+          placeholder="Go to a screen or Task, or do something"
           value={text}
           onChange={(event) => {
             setText(event.target.value);

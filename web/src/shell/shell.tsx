@@ -8,9 +8,7 @@ import { type Theme, useTheme } from "../settings.ts";
 import { useConnection } from "../live.ts";
 import { useNow } from "../component/text/time.tsx";
 import { clock } from "../format.ts";
-import { Help } from "./help.tsx";
 import { useKeys } from "../component/keyboard.ts";
-import { Palette } from "./palette.tsx";
 import { Projects } from "./projects.tsx";
 import { screens } from "./screens.ts";
 import { LogOutButton } from "./session.tsx";
@@ -18,6 +16,12 @@ import { LogOutButton } from "./session.tsx";
 /** The frame around every screen: navigation, the state of the live connection, and the model in use. */
 
 const Notices = lazy(() => import("./notices.tsx").then(({ Notices }) => ({ default: Notices })));
+
+const loadPalette = () => import("./palette.tsx").then(({ Palette }) => ({ default: Palette }));
+const Palette = lazy(loadPalette);
+/** After the first look: who opens it types at once. */
+const palettePauseMs = 300;
+const Help = lazy(() => import("./help.tsx").then(({ Help }) => ({ default: Help })));
 
 /** Not loaded before there is something to tell. */
 const WhereNeeded = () => {
@@ -141,6 +145,10 @@ export const Shell = () => {
   const [menu, setMenu] = useState(false);
   const path = useRouterState({ select: ({ location }) => location.pathname });
   useEffect(() => setMenu(false), [path]);
+  useEffect(() => {
+    const later = setTimeout(() => void loadPalette(), palettePauseMs);
+    return () => clearTimeout(later);
+  }, []);
   useKeys({
     "mod+k": (event) => {
       event.preventDefault();
@@ -239,8 +247,10 @@ export const Shell = () => {
           <Outlet />
         </main>
       </div>
-      <Palette open={palette} onClose={() => setPalette(false)} />
-      <Help open={help} onClose={() => setHelp(false)} />
+      <Suspense fallback={null}>
+        {palette && <Palette open onClose={() => setPalette(false)} />}
+        {help && <Help open onClose={() => setHelp(false)} />}
+      </Suspense>
       <Toasts />
     </div>
   );

@@ -5,12 +5,13 @@ import { failingLineOf } from "../../../src/domain/evidence/output.ts";
 import type { CheckSpec } from "../../../src/protocol/check.ts";
 import type { Artifact, CheckState } from "../../../src/protocol/task/status.ts";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
-import { ask, client, detailOf, wordsOf } from "../api.ts";
+import { checkLogOf, detailOf, wordsOf } from "../api.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { LogView } from "../component/text/log-view.tsx";
 import { CheckIcon, checkWord } from "../component/text/state.tsx";
 import { duration, short } from "../format.ts";
 import type { Log } from "./conversation/log.ts";
+import { Artifacts } from "./result/artifacts.tsx";
 
 /** The checks: what each ran, its output, and pictures from before and after the work. */
 
@@ -22,16 +23,7 @@ const aboutOf = (spec: CheckSpec): string => {
 };
 
 const LogOf = ({ taskID, check }: { taskID: string; check: CheckState }) => {
-  const { data, error, isPending } = useQuery({
-    // The log is new after each run.
-    queryKey: ["check-log", taskID, check.id, check.round, check.state],
-    queryFn: async ({ signal }) => {
-      const text: unknown = await ask(
-        client.task.checkLog({ path: { taskID, checkID: check.id }, signal, parseAs: "text" }),
-      );
-      return String(text);
-    },
-  });
+  const { data, error, isPending } = useQuery(checkLogOf(taskID, check));
   if (error !== null) return <Failure words={wordsOf(error)} />;
   if (isPending) return <Waiting lines={3} label="Loading the log" />;
   return data === "" ? (
@@ -93,14 +85,18 @@ const Check = ({
   about: string | undefined;
   pictures: readonly Artifact[];
 }) => {
-  const [open, setOpen] = useState(check.state === "failed" || check.state === "error");
+  const red = check.state === "failed" || check.state === "error";
+  const run = `${check.round} ${check.state}`;
+  /** What the reader chose counts for the run that they saw: one that turns red later opens. */
+  const [chosen, setChosen] = useState<{ run: string; open: boolean }>();
+  const open = chosen?.run === run ? chosen.open : red;
   const ran = check.durationMs !== null;
   return (
     <li className="card overflow-hidden">
       <button
         type="button"
         aria-expanded={open}
-        onClick={() => setOpen(!open)}
+        onClick={() => setChosen({ run, open: !open })}
         className="flex w-full items-start gap-3 px-4 py-3 text-start -outline-offset-2 hover:bg-hover"
       >
         <span className="mt-0.5">
@@ -175,7 +171,8 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
   const found = log.frames().flatMap((frame) => (frame.type === "checks.found" ? frame.data.checks : []));
   const specs = new Map([...(detail?.requestedChecks ?? []), ...found].map((spec) => [spec.id, aboutOf(spec)]));
   const pictures = Map.groupBy(board.artifacts, ({ by }) => (by.kind === "check" ? by.checkID : ""));
-  const others = pictures.get("") ?? [];
+  const active = board.task.lifecycleStatus === "active";
+  const others = active ? (pictures.get("") ?? []) : [];
   return (
     <div className="h-full overflow-y-auto" tabIndex={0}>
       <div className="mx-auto flex max-w-4xl flex-col gap-4 px-4 py-4 sm:px-6">
@@ -198,27 +195,8 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
             />
           ))}
         </ul>
-        {others.length > 0 && (
-          <section aria-label="Kept files">
-            <h2 className="mb-2 text-sm font-semibold">Artifacts</h2>
-            <ul className="card divide-y divide-line">
-              {others.map((artifact) => (
-                <li key={artifact.artifactID} className="px-4 py-2.5">
-                  <a
-                    className="link"
-                    href={`/task/${taskID}/artifacts/${artifact.artifactID}`}
-                    download={artifact.filename}
-                  >
-                    {artifact.filename}
-                  </a>{" "}
-                  <span className="text-soft" dir="auto">
-                    {artifact.title}
-                  </span>
-                </li>
-              ))}
-            </ul>
-          </section>
-        )}
+        {/* The result of an ended one has them. */}
+        {active && <Artifacts taskID={taskID} artifacts={others} />}
       </div>
     </div>
   );

@@ -1,6 +1,6 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { ChevronLeft, Download, GitBranch, GitCommitHorizontal } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { Inline } from "../component/text/inline.tsx";
 import { StateBadge } from "../component/text/state.tsx";
@@ -61,6 +61,14 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
   const { task, git, usage } = board;
   const [cancelling, setCancelling] = useState(false);
   const active = task.lifecycleStatus === "active";
+  const navigate = useNavigate();
+  // The palette asks for it by the address.
+  const hash = useLocation({ select: (location) => location.hash });
+  useEffect(() => {
+    if (hash !== "cancel") return;
+    setCancelling(task.availableActions.includes("cancel"));
+    void navigate({ to: ".", search: (now) => now, hash: "", replace: true });
+  }, [hash, navigate, task]);
   const used = usage.inputTokens + usage.outputTokens;
   return (
     <section aria-label="The Task" className="shrink-0 border-b border-line px-4 pt-3 pb-3 sm:px-6 lg:pt-5">

@@ -7,11 +7,11 @@ import { type Tab, tabs } from "../search.ts";
 import { useKeys } from "../component/keyboard.ts";
 import { stateWord } from "../format.ts";
 import { setTitle } from "../title.ts";
-import { Asks } from "./asks.tsx";
 import { Checks } from "./checks.tsx";
 import { Conversation } from "./conversation/tab.tsx";
 import { Events } from "./events.tsx";
-import { type Message, MessageBox } from "./message-box.tsx";
+import type { Message } from "./reply/message-box.tsx";
+import { Reply } from "./reply/reply.tsx";
 import { Header } from "./header.tsx";
 import { useLog } from "./conversation/use-log.ts";
 import { Result } from "./result/result.tsx";
@@ -75,10 +75,6 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
     r: () => {
       if (ended) go("result");
     },
-    m: (event) => {
-      event.preventDefault();
-      document.getElementById("message")?.focus();
-    },
   });
   const task = board?.task;
   const word = task === undefined ? "" : stateWord(task);
@@ -118,7 +114,9 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       <Header board={board} log={log} told={tab === "result"} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
         {/* The result tells what one slice came to. */}
-        {(tab !== "result" || task.goals.length > 1) && <Slices task={task} folded={tab === "changes"} />}
+        {(tab !== "result" || task.goals.length > 1) && (
+          <Slices task={task} folded={tab === "changes" || tab === "topology"} />
+        )}
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <TabBar
             tab={tab}
@@ -144,29 +142,28 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
                 <Topology
                   topology={task.sessionInvocationTopology}
                   goals={task.goals}
+                  log={log}
                   onOpen={(sessionID) => go("conversation", sessionID)}
                 />
               )}
             </Suspense>
           </TabPanel>
-          <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
-            <Asks
-              whose="Task"
-              pending={task.pending}
-              onAnswer={async (askID, body) => {
-                const query = { directory: task.directory };
-                await ask(client.task.answer({ path: { taskID, askID }, query, body: { ...body, source: "web" } }));
-                refresh();
-              }}
-            />
-            <MessageBox
-              label={active ? "Send a message to this Task" : "Send a message to continue this Task"}
-              action={active ? "Send" : "Continue"}
-              items={log.items()}
-              active={active}
-              onSend={send}
-            />
-          </div>
+          <Reply
+            whose="Task"
+            id={taskID}
+            pending={task.pending}
+            log={log}
+            read={read}
+            onAnswer={async (askID, body) => {
+              const query = { directory: task.directory };
+              await ask(client.task.answer({ path: { taskID, askID }, query, body: { ...body, source: "web" } }));
+              refresh();
+            }}
+            label={active ? "Send a message to this Task" : "Send a message to continue this Task"}
+            action={active ? "Send" : "Continue"}
+            active={active}
+            onSend={send}
+          />
         </div>
       </div>
     </div>

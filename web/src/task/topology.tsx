@@ -1,124 +1,127 @@
-import { Background, Controls, Handle, type Node, type NodeProps, Position, ReactFlow } from "@xyflow/react";
-import "@xyflow/react/dist/style.css";
-import { useMemo, useState } from "react";
 import type { Goal, Topology as Graph } from "../../../src/protocol/task/status.ts";
-import { StateIcon } from "../component/text/state.tsx";
-import { costWords, duration, type State } from "../format.ts";
+import { AgentDot, agentTone } from "../component/text/agent.tsx";
+import { useNow } from "../component/text/time.tsx";
+import { clock, costWords, duration, tokens } from "../format.ts";
+import type { Log } from "./conversation/log.ts";
 
-/** Which session called which. A click opens the conversation of that session. */
+/** Who worked from when to when, below who called it. A press opens the conversation of that session. */
 
 type Session = Graph["nodes"][number];
-type SessionNode = Node<
-  { session: Session; slices: string[]; down: boolean; onOpen: (sessionID: string) => void },
-  "session"
->;
+type Row = { session: Session; depth: number; by: string };
 
-const icons: Record<Session["state"], State> = { running: "run", idle: "queue", ended: "done" };
 const words: Record<Session["state"], string> = { running: "running", idle: "waiting", ended: "ended" };
 
-const spent = ({ startedAt, endedAt }: Session): string =>
-  endedAt === null ? "" : duration(Date.parse(endedAt) - Date.parse(startedAt));
+/** Deeper ones stand under each other. */
+const deepest = 5;
 
-const Card = ({ data: { session, slices, down, onOpen } }: NodeProps<SessionNode>) => (
-  <>
-    <Handle type="target" position={down ? Position.Top : Position.Left} isConnectable={false} />
-    <button
-      type="button"
-      onClick={() => onOpen(session.sessionID)}
-      className="nodrag card flex w-60 flex-col gap-1 p-3 text-start transition-[border-color] hover:border-edge"
-    >
-      <span className="flex items-center gap-2 font-medium">
-        <StateIcon state={icons[session.state]} size={15} />
-        <span className="truncate">{session.agent}</span>
-        <span className="ml-auto text-xs font-normal text-soft">{words[session.state]}</span>
-      </span>
-      <span className="truncate text-xs text-soft">{session.model}</span>
-      <span className="tabular flex justify-between gap-2 text-xs text-soft">
-        <span>{spent(session)}</span>
-        <span>{session.usage.modelCalls > 0 ? costWords(session.usage) : ""}</span>
-      </span>
-      {slices.length > 0 && <span className="line-clamp-2 text-xs text-faint">{slices.join(", ")}</span>}
-    </button>
-    <Handle type="source" position={down ? Position.Bottom : Position.Right} isConnectable={false} />
-  </>
-);
+/** The tool by which each session was called. */
+const callers = (log: Log): ReadonlyMap<string, string> =>
+  new Map(
+    log
+      .items()
+      .flatMap((item) => (item.kind === "turn" ? item.calls : []))
+      .map(({ callID, tool }) => [callID, tool]),
+  );
 
-const nodeTypes = { session: Card };
-/** Pixels from the centre of one card to the next. */
-const step = { x: 320, y: 136 };
-const stepDown = { x: 264, y: 168 };
+const rowsOf = ({ nodes, edges }: Graph, log: Log): Row[] => {
+  const tools = callers(log);
+  const calledBy = new Map(
+    edges.map(({ to, callID }) => [to, callID === null ? "by the service" : (tools.get(callID) ?? "")]),
+  );
+  const below = Map.groupBy(nodes, ({ parentSessionID }) => parentSessionID ?? "");
+  const walk = (session: Session, depth: number): Row[] => [
+    { session, depth, by: calledBy.get(session.sessionID) ?? "" },
+    ...(below.get(session.sessionID) ?? []).flatMap((child) => walk(child, depth + 1)),
+  ];
+  return (below.get("") ?? []).flatMap((root) => walk(root, 0));
+};
 
-/** Places each session right of the one that called it, or below it, in the order in which they started. */
-const place = (nodes: readonly Session[], below: boolean) => {
-  const children = Map.groupBy(nodes, ({ parentSessionID }) => parentSessionID ?? "");
-  const at = new Map<string, { x: number; y: number }>();
-  let row = 0;
-  const walk = (session: Session, depth: number): number => {
-    const under = (children.get(session.sessionID) ?? []).map((child) => walk(child, depth + 1));
-    const first = under[0];
-    const last = under.at(-1);
-    const side = first === undefined || last === undefined ? row++ : (first + last) / 2;
-    at.set(
-      session.sessionID,
-      below ? { x: side * stepDown.x, y: depth * stepDown.y } : { x: depth * step.x, y: side * step.y },
-    );
-    return side;
-  };
-  for (const root of children.get("") ?? []) walk(root, 0);
-  return at;
+const Bar = ({ session, from, to, now }: { session: Session; from: number; to: number; now: number }) => {
+  const begun = Date.parse(session.startedAt);
+  const ended = session.endedAt === null ? now : Date.parse(session.endedAt);
+  const share = (at: number): number => (Math.min(to, Math.max(from, at)) - from) / Math.max(1, to - from);
+  const left = share(begun);
+  return (
+    <span aria-hidden="true" className="relative block h-2 rounded-full bg-sunk">
+      <span
+        className={`absolute inset-y-0 min-w-1 rounded-full ${agentTone(session.agent)} ${session.state === "running" ? "animate-beat" : ""}`}
+        style={{ left: `${left * 100}%`, width: `${Math.max(0, share(ended) - left) * 100}%` }}
+      />
+    </span>
+  );
 };
 
 export const Topology = ({
   topology,
   goals,
+  log,
   onOpen,
 }: {
   topology: Graph;
   goals: readonly Goal[];
+  log: Log;
   onOpen: (sessionID: string) => void;
 }) => {
-  const titles = useMemo(() => new Map(goals.map(({ sliceID, contract }) => [sliceID, contract.title])), [goals]);
-  const [down] = useState(() => matchMedia("(max-width: 40rem)").matches);
-  const nodes = useMemo((): SessionNode[] => {
-    const at = place(topology.nodes, down);
-    return topology.nodes.map((session) => ({
-      id: session.sessionID,
-      type: "session",
-      position: at.get(session.sessionID) ?? { x: 0, y: 0 },
-      data: { session, slices: session.sliceIDs.flatMap((id) => titles.get(id) ?? []), down, onOpen },
-      draggable: false,
-      selectable: false,
-      focusable: false,
-    }));
-  }, [topology, titles, down, onOpen]);
-  const edges = useMemo(
-    () =>
-      topology.edges.map(({ from, to, callID }) => ({
-        id: `${from}-${to}`,
-        source: from,
-        target: to,
-        focusable: false,
-        ...(callID === null ? { label: "review" } : {}),
-        animated: topology.nodes.find(({ sessionID }) => sessionID === to)?.state === "running",
-      })),
-    [topology],
+  const now = useNow(topology.nodes.some(({ endedAt }) => endedAt === null));
+  const titles = new Map(goals.map(({ sliceID, contract }) => [sliceID, contract.title]));
+  const rows = rowsOf(topology, log);
+  const from = Math.min(...rows.map(({ session }) => Date.parse(session.startedAt)));
+  const to = Math.max(
+    from + 1,
+    ...rows.map(({ session }) => (session.endedAt === null ? now : Date.parse(session.endedAt))),
   );
   return (
-    <div className="h-full min-h-64" data-testid="topology">
-      <ReactFlow
-        nodes={nodes}
-        edges={edges}
-        nodeTypes={nodeTypes}
-        fitView
-        fitViewOptions={{ padding: down ? 0.08 : 0.2, maxZoom: 1, minZoom: 0.45 }}
-        minZoom={0.1}
-        nodesConnectable={false}
-        proOptions={{ hideAttribution: true }}
-        aria-label="Sessions and who called them"
-      >
-        <Background gap={24} />
-        <Controls showInteractive={false} />
-      </ReactFlow>
+    <div className="h-full overflow-y-auto" tabIndex={0} data-testid="topology" role="region" aria-label="Sessions">
+      <div className="mx-auto max-w-6xl px-4 py-4 sm:px-6">
+        <div aria-hidden="true" className="label tabular mb-1 hidden gap-4 px-3 md:flex">
+          <span className="w-72 shrink-0">Agent</span>
+          <span className="flex flex-1 justify-between">
+            <span>{clock(from)}</span>
+            <span>{duration(to - from)}</span>
+          </span>
+          <span className="w-40 shrink-0 text-end">Tokens, cost</span>
+        </div>
+        <ol className="card divide-y divide-line overflow-hidden">
+          {rows.map(({ session, depth, by }) => {
+            const { sessionID, agent, model, state, startedAt, endedAt, usage, sliceIDs } = session;
+            const slices = sliceIDs.flatMap((id) => titles.get(id) ?? []).join(", ");
+            const took = (endedAt === null ? now : Date.parse(endedAt)) - Date.parse(startedAt);
+            const used = usage.inputTokens + usage.outputTokens;
+            return (
+              <li key={sessionID}>
+                <button
+                  type="button"
+                  onClick={() => onOpen(sessionID)}
+                  className="grid w-full gap-x-4 gap-y-1.5 px-3 py-2 text-start -outline-offset-2 hover:bg-hover md:grid-cols-[18rem_minmax(0,1fr)_10rem] md:items-center"
+                >
+                  <span className="min-w-0" style={{ paddingInlineStart: `${Math.min(depth, deepest) * 18}px` }}>
+                    <span className="flex items-center gap-2">
+                      <AgentDot agent={agent} />
+                      <span className="truncate text-sm font-medium">{agent}</span>{" "}
+                      <span className={`text-xs ${state === "running" ? "text-run" : "text-faint"}`}>
+                        {words[state]}
+                      </span>
+                    </span>
+                    <span className="block truncate ps-4 text-xs text-soft" title={slices === "" ? model : slices}>
+                      {[slices === "" ? model : slices, by].filter(Boolean).join(" · ")}
+                    </span>
+                  </span>{" "}
+                  <span className="min-w-0">
+                    <Bar session={session} from={from} to={to} now={now} />
+                    <span className="tabular mt-0.5 block text-xs text-faint">
+                      {clock(startedAt)}
+                      {endedAt === null ? "" : `–${clock(endedAt)}`}, {duration(took)}
+                    </span>
+                  </span>{" "}
+                  <span className="tabular text-xs text-soft md:text-end">
+                    {usage.modelCalls > 0 && `${tokens(used)} tokens, ${costWords(usage)}`}
+                  </span>
+                </button>
+              </li>
+            );
+          })}
+        </ol>
+      </div>
     </div>
   );
 };

@@ -17,6 +17,8 @@ const types: readonly (readonly [MessageType, string])[] = [
   ["mission.asked", "a Mission asks"],
   ["mission.finished", "a Mission says how the whole stands"],
   ["mission.paused", "a Mission's cap is reached"],
+  ["mission.stalled", "a Mission stands still"],
+  ["mission.waiting", "a Mission waits for a time"],
   ["mission.aborted", "a Mission is aborted"],
 ];
 

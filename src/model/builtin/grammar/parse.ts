@@ -35,7 +35,7 @@ export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
       continue;
     }
     const line = bare(element.text);
-    if (line === "") continue;
+    if (line === "" || frame.test(line)) continue;
     const next = elements.slice(at + 1).find((later) => later.kind === "block" || later.text.trim() !== "");
     if (/[:：]$/.test(line) && next?.kind === "block") {
       const why = captionProblem(line);
@@ -77,13 +77,18 @@ export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
   return { instructions: [...first, ...instructions], unknown };
 };
 
-/** The line without numbering, bullets, open check boxes and filler words. */
+/** The line without numbering, bullets, open check boxes, who is called, and filler words. */
 const bare = (line: string): string =>
   line
     .trim()
     .replace(/^(?:(?:[-*+•–]|\(?\d{1,4}[.)]|\[ \])\s+)+/, "")
+    .replace(/^@[\w-]+[\s,:]+/, "")
     .replace(/^(?:(?:and|then|please)(?![\w-])[\s,]*)+/i, "")
     .trim();
+
+/** What the text of a forge's event stands in, one whole line each (forge/intake.ts): it says where the text is from. */
+const frame =
+  /^(?:Do what issue \d+ of \S+ asks for\. What follows is from there: .*|A review of your pull request says what to change:|On \S+(?:, line \d+)?:|<data from="(?:issue|comment|review) [^"<>]*">|<\/data>)$/;
 
 // ---- blocks and attachments ----------------------------------------------------------------------------------------
 

@@ -41,12 +41,14 @@ const inTurn = async <Row, T>(rows: readonly Row[], make: (row: Row) => Promise<
 
 const turnMs = 10;
 
+const none = { active: 0, completed: 0, failed: 0, cancelled: 0, asking: 0 };
+
 export const createLists = (
   db: Kysely<Tables>,
   reader: Reader,
   kind: Kind,
   folds: Pick<Store, "state" | "mission">,
-): Pick<Store, "list" | "missions" | "projects" | "missionsNamed" | "dispatched" | "productions"> => {
+): Pick<Store, "list" | "aged" | "missions" | "projects" | "missionsNamed" | "dispatched" | "productions"> => {
   const { state, mission } = folds;
   const keys = createKeys(db, reader, kind);
   return {
@@ -64,6 +66,31 @@ export const createLists = (
         signal,
       );
       return inTurn(rows, (row) => taskOf(row, state));
+    },
+
+    async aged({ before: edge, limit, after }, signal) {
+      const rows =
+        after === undefined
+          ? []
+          : await reader.rows(
+              sql<Pick<Tables["tasks"], "stream" | "revision" | "summary" | "updated">>`
+                select stream, revision, summary, updated from tasks
+                 where project = ${after.project} and updated < ${edge.getTime()}
+                   and (updated, stream) > (${after.updated}, ${after.stream}) and lifecycle <> 'active'
+                   and not exists (select 1 from missions where missions.stream = tasks.mission)
+                 order by updated, stream limit ${limit}`.compile(db),
+              signal,
+            );
+      const last = rows.at(-1);
+      const tasks = await inTurn(rows, (row) => taskOf(row, state));
+      if (after !== undefined && last !== undefined && rows.length === limit)
+        return { tasks, next: { project: after.project, updated: last.updated, stream: last.stream } };
+      const [found] = await reader.rows(
+        sql<{ project: string | null }>`
+          select min(project) as project from tasks where project > ${after?.project ?? ""}`.compile(db),
+        signal,
+      );
+      return { tasks, next: found?.project == null ? undefined : { project: found.project, updated: 0, stream: "" } };
     },
 
     async missions(query, signal) {
@@ -90,26 +117,28 @@ export const createLists = (
       const counted = await reader.rows(
         db
           .selectFrom("tasks")
-          .select(["mission", "lifecycle", (count) => count.fn.countAll<number>().as("count")])
+          .select(["mission", "lifecycle", "overview", (count) => count.fn.countAll<number>().as("count")])
           .where(
             "mission",
             "in",
             found.map(({ stream }) => stream),
           )
-          .groupBy(["mission", "lifecycle"])
+          .groupBy(["mission", "lifecycle", "overview"])
           .compile(),
         signal,
       );
-      const stats = new Map(found.map(({ stream }) => [stream, { active: 0, completed: 0, failed: 0, cancelled: 0 }]));
-      for (const { mission: of, lifecycle, count } of counted) {
+      const stats = new Map(found.map(({ stream }) => [stream, { ...none }]));
+      for (const { mission: of, lifecycle, overview, count } of counted) {
         const sums = stats.get(of ?? "");
-        if (sums !== undefined) sums[lifecycle] = count;
+        if (sums === undefined) continue;
+        sums[lifecycle] += count;
+        if (overview === "need") sums.asking += count;
       }
       return inTurn(found, async ({ stream, revision, summary }) => {
         const fold = revision === missionRevision ? undefined : await mission(stream);
         return {
           row: fold === undefined ? (JSON.parse(summary) as MissionRow) : rowOf(fold),
-          stats: stats.get(stream) ?? { active: 0, completed: 0, failed: 0, cancelled: 0 },
+          stats: stats.get(stream) ?? none,
         };
       });
     },

@@ -7,6 +7,7 @@ import { newID } from "../../../id.ts";
 import type { RetryAccepted } from "../../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
+import type { Reserve } from "../../reserve.ts";
 
 /**
  * Begins the next attempt of an ended Task: the request again, on the files as the project has them then. `restarted` is
@@ -16,15 +17,18 @@ export const createRetry =
   (
     { now, disk }: Pick<TasksDeps, "now" | "disk">,
     { own, change }: Change,
+    reserve: Reserve,
     restarted: (taskID: string) => void,
   ): Tasks["retry"] =>
   async (directory, taskID, { source = "api" }, once) => {
     refuseActive(await own(directory, taskID));
     await disk.admit();
     const messageID = newID("msg");
-    const accepted = await change<RetryAccepted>(taskID, once, (state) => {
+    const accepted = await change<RetryAccepted>(taskID, once, async (state) => {
       refuseActive(state);
+      const { also, events } = await reserve.again(state);
       return {
+        also,
         status: 202,
         body: {
           taskID,
@@ -36,6 +40,7 @@ export const createRetry =
           eventID: 0,
         },
         events: [
+          ...events,
           {
             type: "message.received",
             data: {

@@ -1,4 +1,5 @@
 import { isActive } from "../../../domain/state/task.ts";
+import { hourly } from "../../../async/hourly.ts";
 import { messageOf } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
@@ -37,8 +38,7 @@ export const createSeeRequest =
     }
   };
 
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
+const dayMs = 24 * 3_600_000;
 /** Older ones are asked for with the next follow-up. */
 const longestMs = 30 * dayMs;
 const projectsAtMost = 200;
@@ -52,45 +52,25 @@ export const createRequestSweep = ({
   log,
   now,
 }: Pick<TasksDeps, "store" | "repositories" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
-  const stop = new AbortController();
-  const sweep = async (): Promise<void> => {
+  const sweep = async (signal: AbortSignal): Promise<void> => {
     const since = now().getTime() - longestMs;
-    for (const { directory, updated } of await store.projects(projectsAtMost, stop.signal)) {
+    for (const { directory, updated } of await store.projects(projectsAtMost, signal)) {
       const place = updated < since ? undefined : repositories.at(directory);
       if (place === undefined) continue;
       const listed = await store.list(
         { project: place.mirror, lifecycleStatus: "completed", archived: true, limit: tasksAtMost },
-        stop.signal,
+        signal,
       );
       for (const { taskID, landing, updated: at } of listed) {
-        stop.signal.throwIfAborted();
+        signal.throwIfAborted();
         if (landing !== "pull-request" || at < since) continue;
         // As of a repository that the operator lists no more.
-        await tasks.see(taskID, stop.signal).catch((error: unknown) => {
-          stop.signal.throwIfAborted();
+        await tasks.see(taskID, signal).catch((error: unknown) => {
+          signal.throwIfAborted();
           log.warn({ taskID, error: messageOf(error) }, "what became of a pull request is not known");
         });
       }
     }
   };
-  let running = Promise.resolve();
-  const begin = (): void => {
-    running = running.then(sweep).catch((error: unknown) => {
-      if (!stop.signal.aborted) log.warn({ error: messageOf(error) }, "pull requests could not be looked after");
-    });
-  };
-  const timers = [setTimeout(begin, 60_000), setInterval(begin, hourMs)];
-  for (const timer of timers) timer.unref();
-  return {
-    /** Asks now; for tests. */
-    begin: (): Promise<void> => {
-      begin();
-      return running;
-    },
-    async [Symbol.asyncDispose](): Promise<void> {
-      for (const timer of timers) clearTimeout(timer);
-      stop.abort();
-      await running;
-    },
-  };
+  return hourly(sweep, (error) => log.warn({ error: messageOf(error) }, "pull requests could not be looked after"));
 };

@@ -23,8 +23,12 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
 
   const target = await throughAbsence(run, async () => {
-    if (prepared.targetRef === null)
-      return { ref: pushed?.ref ?? (await freeBranch(run, place)), from: pushed?.commit ?? null, moved: false };
+    if (prepared.targetRef === null) {
+      if (pushed === null) return { ref: await freeBranch(run, place), from: null, moved: false };
+      // Somebody who deleted the Task's own branch took nothing from anybody: it is made anew.
+      const gone = (await run.repositories.ask(place, pushed.ref, run.signal)) === null;
+      return { ref: pushed.ref, from: gone ? null : pushed.commit, moved: false };
+    }
     const fetched = await run.repositories.fetch(place, run.signal);
     const ref = prepared.targetRef.replace(/^refs\/remotes\/origin\//, "refs/heads/");
     return { ref, from: prepared.baseCommit, moved: fetched.commit !== prepared.baseCommit };

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { type GitHost, token } from "../git-host.ts";
+import type { AppDouble } from "./app.ts";
 
 /**
  * The interface of a forge on the port of a Git host: it keeps pull requests, takes their commits from the host's
@@ -42,6 +43,8 @@ export type ForgeDouble = {
   violations: string[];
   /** Each is used up by one request of its operation. */
   troubles: Trouble[];
+  /** Then its tokens alone are taken. */
+  app: AppDouble | undefined;
   merge(number: number): void;
 };
 
@@ -50,7 +53,12 @@ type Operation = { operationId: string; query: Record<string, Schema>; body: (Sc
 type Description = { operations: Record<string, Operation>; example: Record<string, unknown> };
 
 const roots: Record<Kind, string> = { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" };
-const operationsOf: Record<string, "find" | "open" | "update" | "read" | "branch" | "comments" | "say" | "label"> = {
+const operationsOf: Record<
+  string,
+  "find" | "open" | "update" | "read" | "branch" | "comments" | "say" | "label" | "installation" | "token"
+> = {
+  "apps/get-repo-installation": "installation",
+  "apps/create-installation-access-token": "token",
   "issues/add-labels": "label",
   issueAddLabel: "label",
   "issues/list-comments": "comments",
@@ -90,6 +98,7 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
     calls: [],
     violations: [],
     troubles: [],
+    app: undefined,
     merge(number) {
       const pull = forge.pulls.find((each) => each.number === number);
       if (pull === undefined) throw new Error(`Expected pull request ${number}.`);
@@ -170,6 +179,18 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
     const issue = Number(params["issue_number"] ?? params["index"] ?? params["iid"]);
     const note = ({ body: text, at }: ForgeDouble["comments"][number]) => ({ id: 1, body: text, created_at: at });
     switch (operationsOf[name]) {
+      case "installation": {
+        const { app } = forge;
+        const owner = params["owner"] ?? "";
+        if (app === undefined || !app.installed.has(owner)) return missing;
+        return { status: 200, body: { id: [...app.installed].indexOf(owner) + 1, app_id: Number(app.id) } };
+      }
+      case "token": {
+        const owner = [...(forge.app?.installed ?? [])][Number(params["installation_id"]) - 1];
+        if (forge.app === undefined || owner === undefined) return missing;
+        const names = body["repositories"] as unknown as string[] | undefined;
+        return { status: 201, body: forge.app.give(owner, names ?? []) };
+      }
       case "comments": {
         const own = forge.comments.filter((each) => each.repo === repo && each.number === issue);
         const since = query.get("since") ?? "";
@@ -297,7 +318,14 @@ export const addForge = (host: GitHost, kind: Kind): ForgeDouble => {
     const at = forge.troubles.findIndex(({ on }) => on === name);
     const [trouble] = at < 0 ? [] : forge.troubles.splice(at, 1);
     const answer = (): Answer => {
-      if (!authorized(kind, incoming.headers)) return { status: 401, body: { message: "Bad credentials" } };
+      const { app } = forge;
+      const asApp = name === "installation" || name === "token";
+      const problem = asApp ? (app?.problemOf(incoming.headers.authorization) ?? undefined) : undefined;
+      if (problem !== undefined) return { status: 401, body: { message: problem } };
+      const shown = incoming.headers.authorization?.replace(/^Bearer /, "");
+      const repository = `${found?.params["owner"]}/${found?.params["repo"]}`;
+      if (!asApp && !(app === undefined ? authorized(kind, incoming.headers) : app.admits(shown, repository)))
+        return { status: 401, body: { message: "Bad credentials" } };
       if (found === undefined || wrong.length > 0) return { status: 422, body: { message: wrong.join("; ") } };
       return carryOut(
         found.operation.operationId,

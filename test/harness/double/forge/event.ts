@@ -1,204 +1,42 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { Kind } from "./double.ts";
+import { gitea } from "./event/gitea.ts";
+import { github } from "./event/github.ts";
+import { gitlab } from "./event/gitlab.ts";
 
-/** Events as forges send them, with the fields of theirs that matter. */
+/** Events as forges send them, whole; `event/` says for each after what. */
 
 export const secret = "events-secret-A1b2C3d4E5f6";
 
 export type Sent = { name: string; body: object };
 
+export type Issue = { number?: number; title?: string; text?: string; author?: string };
+export type Labelled = Issue & { by?: string; label?: string };
+export type Commented = Issue & { by?: string };
+export type Reviewed = { branch: string; text: string; by: string };
+
 /** `url`: of the repository, for fetching. */
-const of: Record<Kind, (url: string) => object> = {
-  github: (url) => ({ repository: { clone_url: url, html_url: url.replace(/\.git$/, "") } }),
-  gitea: (url) => ({ repository: { clone_url: url } }),
-  gitlab: (url) => ({ project: { git_http_url: url, web_url: url.replace(/\.git$/, "") } }),
+export type Events = {
+  labelled(url: string, of: Labelled): Sent;
+  commented(url: string, text: string, of: Commented): Sent;
+  reviewed(url: string, of: Reviewed): Sent;
+  closed(url: string, branch: string): Sent;
 };
 
-const now = () => new Date().toISOString();
+const of: Record<Kind, Events> = { github, gitlab, gitea };
 
-type Issue = { number?: number; title?: string; text?: string; author?: string };
+export const labelled = (kind: Kind, url: string, more: Labelled = {}): Sent => of[kind].labelled(url, more);
 
-/** Numbers of people, by which GitLab knows authors. */
-const idOf = (name: string): number => Buffer.from(name).reduce((sum, byte) => (sum * 31 + byte) % 1e9, 7);
+export const commented = (kind: Kind, url: string, text: string, more: Commented = {}): Sent =>
+  of[kind].commented(url, text, more);
 
-const issueOf = ({ number = 7, title = "The footer", text = "", author = "ada" }: Issue) => ({
-  number,
-  title,
-  body: text,
-  user: { login: author },
-  html_url: `https://forge.example/issues/${number}`,
-  updated_at: now(),
-});
+export const reviewed = (kind: Kind, url: string, branch: string, text: string, by = "ada"): Sent =>
+  of[kind].reviewed(url, { branch, text, by });
 
-export const labelled = (
-  kind: Kind,
-  url: string,
-  { by = "ada", label = "sortie", ...issue }: Issue & { by?: string; label?: string } = {},
-): Sent => {
-  const { number = 7, title = "The footer", text = "", author = "ada" } = issue;
-  switch (kind) {
-    case "github":
-      return {
-        name: "issues",
-        body: {
-          action: "labeled",
-          issue: issueOf(issue),
-          label: { name: label },
-          sender: { login: by },
-          ...of.github(url),
-        },
-      };
-    case "gitea":
-      return {
-        name: "issues",
-        body: {
-          action: "label_updated",
-          issue: issueOf(issue),
-          sender: { login: by },
-          changes: { added_labels: [{ name: label }] },
-          ...of.gitea(url),
-        },
-      };
-    case "gitlab":
-      return {
-        name: "Issue Hook",
-        body: {
-          object_kind: "issue",
-          user: { id: idOf(by), username: by },
-          object_attributes: {
-            iid: number,
-            title,
-            description: text,
-            url: `https://forge.example/issues/${number}`,
-            author_id: idOf(author),
-            updated_at: now(),
-            action: "update",
-          },
-          changes: { labels: { previous: [{ title: "bug" }], current: [{ title: "bug" }, { title: label }] } },
-          ...of.gitlab(url),
-        },
-      };
-  }
-};
-
-export const commented = (
-  kind: Kind,
-  url: string,
-  said: string,
-  { by = "ada", ...issue }: Issue & { by?: string } = {},
-): Sent => {
-  const { number = 7, title = "The footer", text = "", author = "ada" } = issue;
-  if (kind === "gitlab")
-    return {
-      name: "Note Hook",
-      body: {
-        object_kind: "note",
-        user: { id: idOf(by), username: by },
-        object_attributes: { note: said, noteable_type: "Issue", url: "https://forge.example/n", created_at: now() },
-        issue: { iid: number, title, description: text, author_id: idOf(author) },
-        ...of.gitlab(url),
-      },
-    };
-  const comment = { body: said, user: { login: by }, html_url: "https://forge.example/c", created_at: now() };
-  return { name: "issue_comment", body: { action: "created", issue: issueOf(issue), comment, ...of[kind](url) } };
-};
-
-export const reviewed = (kind: Kind, url: string, branch: string, said: string, by = "ada"): Sent => {
-  const pull = {
-    number: 1,
-    html_url: "https://forge.example/pulls/1",
-    updated_at: now(),
-    head: { ref: branch, repo: { clone_url: url } },
-  };
-  switch (kind) {
-    case "github":
-      return {
-        name: "pull_request_review_comment",
-        body: {
-          action: "created",
-          comment: {
-            body: said,
-            user: { login: by },
-            html_url: "https://forge.example/r",
-            created_at: now(),
-            path: "a.txt",
-            line: 1,
-          },
-          pull_request: pull,
-          ...of.github(url),
-        },
-      };
-    case "gitea":
-      return {
-        name: "pull_request_review_comment",
-        body: {
-          action: "reviewed",
-          review: { content: said },
-          pull_request: pull,
-          sender: { login: by },
-          ...of.gitea(url),
-        },
-      };
-    case "gitlab":
-      return {
-        name: "Note Hook",
-        body: {
-          object_kind: "note",
-          user: { id: idOf(by), username: by },
-          object_attributes: {
-            note: said,
-            noteable_type: "MergeRequest",
-            type: "DiffNote",
-            url: "https://forge.example/n",
-            created_at: now(),
-            position: { new_path: "a.txt", new_line: 1 },
-          },
-          merge_request: { iid: 1, source_branch: branch, source_project_id: 3, target_project_id: 3 },
-          ...of.gitlab(url),
-        },
-      };
-  }
-};
-
-export const closed = (kind: Kind, url: string, branch: string): Sent => {
-  const pull = {
-    number: 1,
-    html_url: "https://forge.example/pulls/1",
-    updated_at: now(),
-    head: { ref: branch, repo: { clone_url: url } },
-  };
-  return kind === "gitlab"
-    ? {
-        name: "Merge Request Hook",
-        body: { object_attributes: { source_branch: branch, action: "merge", updated_at: now() }, ...of.gitlab(url) },
-      }
-    : { name: "pull_request", body: { action: "closed", pull_request: pull, ...of[kind](url) } };
-};
+export const closed = (kind: Kind, url: string, branch: string): Sent => of[kind].closed(url, branch);
 
 export const checksFailed = (kind: "github" | "gitlab", url: string, branch: string, commit: string): Sent =>
-  kind === "github"
-    ? {
-        name: "check_suite",
-        body: {
-          action: "completed",
-          check_suite: {
-            head_branch: branch,
-            head_sha: commit,
-            conclusion: "failure",
-            updated_at: now(),
-            app: { name: "CI" },
-          },
-          ...of.github(url),
-        },
-      }
-    : {
-        name: "Pipeline Hook",
-        body: {
-          object_kind: "pipeline",
-          object_attributes: { id: 5, ref: branch, sha: commit, status: "failed", finished_at: now() },
-          ...of.gitlab(url),
-        },
-      };
+  ({ github, gitlab })[kind].checksFailed(url, branch, commit);
 
 const headersOf = (kind: Kind, name: string, body: string, key: string): Record<string, string> => {
   const signature = createHmac("sha256", key).update(body).digest("hex");

@@ -51,7 +51,7 @@ export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => voi
 /** A screen whose subject does not exist. */
 export const Gone = ({ what, words, onRetry }: { what: string; words: string; onRetry: () => void }) => (
   <div className="mx-auto flex max-w-2xl flex-col gap-4 px-4 py-10 sm:px-8 sm:py-16">
-    <h1 className="text-xl font-semibold tracking-tight">{what}</h1>
+    <h1 className="text-lg font-semibold tracking-tight">{what}</h1>
     <Failure words={words} onRetry={onRetry} />
     <p>
       <Link to="/" className="button">

@@ -20,7 +20,7 @@ export const Screen = ({
     <div className="mx-auto flex w-full max-w-5xl flex-col gap-6 px-4 py-6 sm:px-8 sm:py-10">
       <header className="flex flex-wrap items-start justify-between gap-4">
         <div className="min-w-0">
-          <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
+          <h1 className="text-lg font-semibold tracking-tight">{title}</h1>
           {about !== undefined && <p className="mt-1 max-w-2xl text-soft">{about}</p>}
         </div>
         {aside}

@@ -2,6 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 import { ask, client } from "../../api.ts";
+import { given, ReasonField } from "../../component/form/reason.tsx";
 import { FormDialog } from "../../component/layout/form-dialog.tsx";
 
 export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: boolean; onClose: () => void }) => {
@@ -18,9 +19,12 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
       open={open}
       onClose={onClose}
       onSubmit={async () => {
-        const given = reason.trim() === "" ? {} : { reason: reason.trim() };
         await ask(
-          client.task.cancel({ path: { taskID }, query: { directory }, body: { surface: "web", mode, ...given } }),
+          client.task.cancel({
+            path: { taskID },
+            query: { directory },
+            body: { surface: "web", mode, ...given(reason) },
+          }),
         );
         void queries.invalidateQueries({ queryKey: ["board", taskID] });
       }}
@@ -28,19 +32,7 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
       <p className="text-soft">
         What it has done so far stays on its branch; nothing of it lands. A message continues it later.
       </p>
-      <div className="flex flex-col gap-1">
-        <label htmlFor="reason" className="label">
-          Reason, shown with the Task
-        </label>
-        <textarea
-          id="reason"
-          dir="auto"
-          rows={2}
-          className="field"
-          value={reason}
-          onChange={({ target }) => setReason(target.value)}
-        />
-      </div>
+      <ReasonField label="Reason, shown with the Task" value={reason} onChange={setReason} />
       <fieldset className="flex flex-col gap-2">
         <legend className="label mb-1">How</legend>
         {(

@@ -1,40 +1,13 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef } from "react";
 import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 import { ask, client } from "../../api.ts";
 import { FormDialog } from "../../component/layout/form-dialog.tsx";
 import { say } from "../../component/layout/toast.tsx";
 
-/** The dialogs that rename a Task, try it again, take back what it landed, and delete it. */
+/** The dialogs that try a Task again, take back what it landed, and delete it. */
 
 type Props = { task: TaskStatus; open: boolean; onClose: () => void };
-
-export const RenameDialog = ({ task: { taskID, directory, title: known }, open, onClose }: Props) => {
-  const field = useRef<HTMLInputElement>(null);
-  const queries = useQueryClient();
-  return (
-    <FormDialog
-      title="Rename this Task"
-      keep="Leave it"
-      action="Rename"
-      open={open}
-      onClose={onClose}
-      onSubmit={async () => {
-        const body = { title: field.current?.value.trim() ?? known };
-        await ask(client.task.update({ path: { taskID }, query: { directory }, body }));
-        await queries.invalidateQueries({ queryKey: ["board", taskID] });
-      }}
-    >
-      <div className="flex flex-col gap-1">
-        <label htmlFor="task-title" className="label">
-          Title
-        </label>
-        <input id="task-title" dir="auto" maxLength={200} required className="field" ref={field} defaultValue={known} />
-      </div>
-    </FormDialog>
-  );
-};
 
 export const RetryDialog = ({ task: { taskID, directory, attempt, git }, open, onClose }: Props) => {
   const queries = useQueryClient();

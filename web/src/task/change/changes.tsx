@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Columns2, MessageSquare, Rows2 } from "lucide-react";
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { FileData, ViewType } from "react-diff-view";
+import type { ViewType } from "react-diff-view";
 import "react-diff-view/style/index.css";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import { ask, client, wordsOf } from "../../api.ts";
@@ -14,11 +14,12 @@ import type { Turn } from "../conversation/fold.ts";
 import type { Log } from "../conversation/log.ts";
 import "./diff.css";
 import { FileDiff } from "./file-diff.tsx";
-import { idOf, inOrder, parse, pathOf, sizeOf, sumOf, treeOf } from "./files.ts";
+import { idOf, inOrder, parse, pathOf, sumOf, treeOf } from "./files.ts";
 import { messageOf, useReview } from "./review.ts";
 import { scopesOf } from "./scope.ts";
 import { Tree } from "./tree.tsx";
 import { patchesOf } from "./turn-diff.ts";
+import { markOf, useViewed } from "./viewed.ts";
 
 /** What changed: by the whole Task, in one turn, or between two commits; with comments that go to the Task as one message. */
 
@@ -80,9 +81,6 @@ const ReviewBar = ({
   );
 };
 
-/** What was looked at is known by its size too, so that it is to be looked at again when it changes. */
-const markOf = (file: FileData): string => `${pathOf(file)} ${sizeOf(file).added} ${sizeOf(file).removed}`;
-
 export const Changes = ({
   board,
   log,
@@ -121,13 +119,7 @@ export const Changes = ({
   const [limit, setLimit] = useState(100);
   useEffect(() => setLimit(100), [chosen]);
   const review = useReview(taskID);
-  const [viewed, setViewed] = useState<ReadonlySet<string>>(new Set());
-  const toggle = (file: FileData) =>
-    setViewed((before) => {
-      const next = new Set(before);
-      if (!next.delete(markOf(file))) next.add(markOf(file));
-      return next;
-    });
+  const [viewed, toggle] = useViewed(taskID);
 
   const pane = useRef<HTMLDivElement>(null);
   /** The file at the top of the window. */

@@ -12,7 +12,7 @@ const Text = ({ label, value }: { label: string; value: unknown }) => (
 );
 
 /** The replacements of an edit, as a diff has them. */
-const replaced = (edits: unknown): unknown =>
+export const replaced = (edits: unknown): unknown =>
   Array.isArray(edits)
     ? edits
         .map(({ old, new: fresh }: { old?: unknown; new?: unknown }) =>
@@ -21,7 +21,7 @@ const replaced = (edits: unknown): unknown =>
         .join("\n")
     : edits;
 
-const marked = (sign: string, text: unknown): string[] =>
+export const marked = (sign: string, text: unknown): string[] =>
   typeof text === "string" && text !== ""
     ? text
         .replace(/\n$/, "")

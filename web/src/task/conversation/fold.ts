@@ -118,14 +118,20 @@ const toneOf = (frame: Frame): Tone | undefined => {
       return "warn";
     case "mission.aborted":
     case "mission.paused":
+    case "mission.stalled":
+    case "mission.waiting":
     case "squad.refused":
       return "warn";
     case "git.tampered":
       return "bad";
     case "mission.reminded":
+    case "phase.written":
+    case "phase.dropped":
+    case "plan.ordered":
     case "plan.written":
     case "task.dispatched":
     case "task.reopened":
+    case "task.reserved":
     case "squad.staged":
     case "workspace.prepared":
     case "workspace.rebased":

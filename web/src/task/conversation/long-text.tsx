@@ -44,4 +44,4 @@ export const Whole = ({
 /** Loads the message of an event with its complete texts. */
 export type ReadMessage = (
   eventID: number,
-) => Promise<{ text: string; calls: { callID: string; output: string | null }[] }>;
+) => Promise<{ text: string; calls: { callID: string; input?: unknown; output: string | null }[] }>;

@@ -1,4 +1,5 @@
 import { ChevronRight } from "lucide-react";
+import { AgentDot } from "../../component/text/agent.tsx";
 import { Markdown } from "../../component/text/markdown.tsx";
 import { clock, duration } from "../../format.ts";
 import { CallRow } from "./call-row.tsx";
@@ -45,6 +46,7 @@ export const TurnRow = ({
           aria-hidden="true"
           className={`shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
         />
+        <AgentDot agent={item.agent} />
         <span className="text-sm font-semibold">{item.agent}</span>
         {!open && (
           <span className="min-w-0 flex-1 truncate text-sm text-soft" dir="auto">

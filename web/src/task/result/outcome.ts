@@ -1,4 +1,5 @@
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
+import type { CheckState } from "../../../../src/protocol/task/status.ts";
 import { count, short } from "../../format.ts";
 
 /** How an ended Task came out, in a sentence, and how to get at its result with git. */
@@ -66,15 +67,16 @@ export const commandsOf = ({ directory, repository, landing, git }: Task): GitCo
   ];
 };
 
-export type Failing = { id: string; name: string; exitCode: number | null; lines: string };
+/** `lines`: what is known of its output before its log is there. */
+export type Failing = Pick<CheckState, "id" | "name" | "exitCode" | "round" | "state"> & { lines: string };
 
-/** The checks that decided against the Task, each with the lines of its output that tell why. */
+/** The checks that decided against the Task. */
 export const failingOf = (board: TaskBoard): Failing[] =>
   board.checks
     .filter(({ state, required, gates }) => (state === "failed" || state === "error") && (required || gates))
-    .map(({ id, name, exitCode }) => {
+    .map(({ id, name, exitCode, round, state }) => {
       const seen = board.task.goals
         .flatMap(({ evidence }) => evidence)
         .findLast((piece) => piece.kind === "check" && piece.id === id);
-      return { id, name, exitCode, lines: seen?.lastLines ?? "" };
+      return { id, name, exitCode, round, state, lines: seen?.lastLines ?? "" };
     });

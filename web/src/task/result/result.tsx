@@ -1,15 +1,19 @@
-import { Copy, FileText } from "lucide-react";
-import type { ReactNode } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { Copy } from "lucide-react";
+import { type ReactNode, useMemo } from "react";
+import { failingLineOf } from "../../../../src/domain/evidence/output.ts";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import type { Goal } from "../../../../src/protocol/task/status.ts";
+import { checkLogOf } from "../../api.ts";
 import { copy } from "../../component/layout/toast.tsx";
 import { Inline } from "../../component/text/inline.tsx";
 import { Markdown } from "../../component/text/markdown.tsx";
 import { CheckIcon, checkWord } from "../../component/text/state.tsx";
-import { bytes } from "../../format.ts";
 import type { Tab } from "../../search.ts";
+import { Artifacts } from "./artifacts.tsx";
 import { Headline } from "./headline.tsx";
-import { commandsOf, failingOf } from "./outcome.ts";
+import { commandsOf, type Failing, failingOf } from "./outcome.ts";
+import { Preview } from "./preview.tsx";
 
 /** What an ended Task came to, with nothing said twice: outcome, report, checks, review, and where the result is. */
 
@@ -20,29 +24,54 @@ const Part = ({ title, children }: { title: string; children: ReactNode }) => (
   </section>
 );
 
-const Failing = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => (
+/** Lines that are shown of a failure, and of them those that lead to it. */
+const mostLines = 12;
+const before = 2;
+/** Longer lines are cut, because one of megabytes would be rendered as a whole. */
+const longestLine = 2000;
+
+/** Where a log says first what failed, else its end. */
+const excerptOf = (log: string): { lines: string[]; failed: number } => {
+  const lines = log.trimEnd().split("\n");
+  const at = failingLineOf(log);
+  const from = Math.max(0, at < 0 ? lines.length - mostLines : at - before);
+  return { lines: lines.slice(from, from + mostLines), failed: at - from };
+};
+
+const FailingLines = ({ taskID, check }: { taskID: string; check: Failing }) => {
+  const { data } = useQuery(checkLogOf(taskID, check));
+  const { lines, failed } = useMemo(() => excerptOf(data ?? check.lines), [data, check.lines]);
+  return lines.join("") === "" ? null : (
+    <pre
+      className="code max-h-72 overflow-auto border-t border-line px-4 py-3"
+      tabIndex={0}
+      role="region"
+      aria-label={`First failing lines of ${check.name}`}
+    >
+      {lines.map((line, at) => (
+        <span key={at} className={at === failed ? "bg-fail-tint text-fail" : ""}>
+          {line.slice(0, longestLine)}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
+  );
+};
+
+const FailingChecks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => (
   <>
-    {failingOf(board).map(({ id, name, exitCode, lines }) => (
-      <section key={id} aria-label={`Failing: ${name}`} className="card overflow-hidden border-fail/35">
+    {failingOf(board).map((check) => (
+      <section key={check.id} aria-label={`Failing: ${check.name}`} className="card overflow-hidden border-fail/35">
         <h3 className="flex items-center gap-3 px-4 py-2 text-sm">
-          <code className="min-w-0 flex-1 truncate font-mono text-xs" title={name}>
-            {name}
+          <code className="min-w-0 flex-1 truncate font-mono text-xs" title={check.name}>
+            {check.name}
           </code>
-          {exitCode !== null && <span className="tabular shrink-0 text-fail">exit {exitCode}</span>}
+          {check.exitCode !== null && <span className="tabular shrink-0 text-fail">exit {check.exitCode}</span>}
           <button type="button" className="link shrink-0 text-sm" onClick={() => onTab("checks")}>
             Full log
           </button>
         </h3>
-        {lines !== "" && (
-          <pre
-            className="code max-h-72 overflow-auto border-t border-line px-4 py-3"
-            tabIndex={0}
-            role="region"
-            aria-label={`First failing lines of ${name}`}
-          >
-            {lines}
-          </pre>
-        )}
+        <FailingLines taskID={board.task.taskID} check={check} />
       </section>
     ))}
   </>
@@ -158,28 +187,6 @@ const Commands = ({ board }: { board: TaskBoard }) => {
   );
 };
 
-const Artifacts = ({ board }: { board: TaskBoard }) => {
-  const handed = board.artifacts.filter(({ by }) => by.kind === "call");
-  if (handed.length === 0) return null;
-  return (
-    <Part title="Artifacts">
-      <ul className="flex flex-col gap-1.5">
-        {handed.map(({ artifactID, filename, title, bytes: size }) => (
-          <li key={artifactID} className="flex min-w-0 items-baseline gap-2">
-            <FileText size={14} aria-hidden="true" className="shrink-0 self-center text-faint" />
-            <a className="link" href={`/task/${board.task.taskID}/artifacts/${artifactID}`} download={filename}>
-              {filename}
-            </a>
-            <span className="truncate text-soft" dir="auto">
-              {title}, {bytes(size)}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </Part>
-  );
-};
-
 export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
   const { summary, goals, error } = board.task;
   const report = summary !== null && summary !== error ? summary : "";
@@ -187,7 +194,7 @@ export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) =
     <section aria-label="Result" className="h-full overflow-y-auto" tabIndex={0}>
       <div className="mx-auto flex max-w-3xl flex-col gap-6 px-4 py-5 sm:px-6">
         <Headline board={board} onTab={onTab} />
-        <Failing board={board} onTab={onTab} />
+        <FailingChecks board={board} onTab={onTab} />
         {report !== "" && (
           <Part title="Report">
             <Markdown text={report} />
@@ -197,7 +204,8 @@ export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) =
         <Contrast goals={goals} />
         <Review goals={goals} />
         <Commands board={board} />
-        <Artifacts board={board} />
+        <Artifacts taskID={board.task.taskID} artifacts={board.artifacts} />
+        <Preview task={board.task} />
       </div>
     </section>
   );

@@ -1,16 +1,22 @@
 import { useMutation } from "@tanstack/react-query";
 import { Hand } from "lucide-react";
-import { useState } from "react";
-import type { PendingAsk } from "../../../src/protocol/task/status.ts";
-import { wordsOf } from "../api.ts";
-import { Markdown } from "../component/text/markdown.tsx";
-import { useNow } from "../component/text/time.tsx";
-import { ticking } from "../format.ts";
+import type { PendingAsk } from "../../../../src/protocol/task/status.ts";
+import { wordsOf } from "../../api.ts";
+import { useDraft } from "../../component/form/draft.ts";
+import { Markdown } from "../../component/text/markdown.tsx";
+import { useNow } from "../../component/text/time.tsx";
+import { ticking } from "../../format.ts";
+import type { Log } from "../conversation/log.ts";
+import type { ReadMessage } from "../conversation/long-text.tsx";
+import { callOf, Would } from "./would.tsx";
 
 /** The asks of a Task or Mission: permissions and questions. When its time is over, an ask is answered by default. */
 
-type Answer = { decision: "allow" | "deny" } | { answer: string };
+export type Answer = { decision: "allow" | "deny" } | { answer: string };
 type Answering = (askID: string, answer: Answer) => Promise<unknown>;
+
+/** Marks what stands when nobody answers. */
+const Default = () => <span className="font-normal opacity-75">default</span>;
 
 /** What happens when nobody answers. */
 const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
@@ -18,10 +24,26 @@ const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
   return kind === "permission" ? (stands === "deny" ? "Denied" : "Allowed") : `“${stands}”`;
 };
 
-const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk; onAnswer: Answering }) => {
-  const [text, setText] = useState("");
+export const Ask = ({
+  whose,
+  pending,
+  log,
+  read,
+  onAnswer,
+}: {
+  whose: string;
+  pending: PendingAsk;
+  log: Log;
+  read: ReadMessage;
+  onAnswer: Answering;
+}) => {
+  const [text, setText] = useDraft(pending.id);
+  const call = pending.kind === "permission" ? callOf(log, pending.id) : undefined;
   const now = useNow();
-  const answer = useMutation({ mutationFn: (body: Answer) => onAnswer(pending.id, body) });
+  const answer = useMutation({
+    mutationFn: (body: Answer) => onAnswer(pending.id, body),
+    onSuccess: () => setText(""),
+  });
   const left = Math.max(0, Date.parse(pending.expiresAt) - now);
   return (
     <section aria-label={`The ${whose} waits for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
@@ -35,6 +57,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
       <div className="mt-1.5 max-h-40 overflow-y-auto" tabIndex={0}>
         <Markdown text={pending.prompt} />
       </div>
+      {call !== undefined && <Would call={call} read={read} />}
       <div className="mt-3 flex flex-wrap items-center gap-2">
         {pending.kind === "permission" ? (
           <>
@@ -45,6 +68,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
               onClick={() => answer.mutate({ decision: "allow" })}
             >
               Allow
+              {pending.default === "allow" && <Default />}
             </button>
             <button
               type="button"
@@ -53,6 +77,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
               onClick={() => answer.mutate({ decision: "deny" })}
             >
               Deny
+              {pending.default === "deny" && <Default />}
             </button>
           </>
         ) : (
@@ -67,7 +92,7 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
                 onClick={() => answer.mutate({ answer: option })}
               >
                 {option}
-                {option === pending.default && <span className="text-faint">default</span>}
+                {option === pending.default && <Default />}
               </button>
             ))}
             <form
@@ -100,19 +125,3 @@ const Ask = ({ whose, pending, onAnswer }: { whose: string; pending: PendingAsk;
     </section>
   );
 };
-
-export const Asks = ({
-  whose,
-  pending,
-  onAnswer,
-}: {
-  whose: "Task" | "Mission";
-  pending: readonly PendingAsk[];
-  onAnswer: Answering;
-}) => (
-  <>
-    {pending.map((each) => (
-      <Ask key={each.id} whose={whose} pending={each} onAnswer={onAnswer} />
-    ))}
-  </>
-);

@@ -1,11 +1,12 @@
 import { useMutation } from "@tanstack/react-query";
 import { CornerDownRight, SendHorizontal } from "lucide-react";
 import { useState } from "react";
-import { wordsOf } from "../api.ts";
-import type { Attached } from "../component/form/attachment.ts";
-import { AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
-import { say } from "../component/layout/toast.tsx";
-import { headOf, type Item } from "./conversation/fold.ts";
+import { wordsOf } from "../../api.ts";
+import { useDraft } from "../../component/form/draft.ts";
+import type { Attached } from "../../component/form/attachment.ts";
+import { AttachButton, AttachedList, sentFiles } from "../../component/form/attachments.tsx";
+import { say } from "../../component/layout/toast.tsx";
+import { headOf, type Item } from "../conversation/fold.ts";
 
 /** A form for messages to a Task or Mission, at any time, with those that no agent has read yet. */
 
@@ -21,12 +22,15 @@ const waitingIn = (items: readonly Item[]): Extract<Item, { kind: "said" }>[] =>
 export type Message = { text: string; attachments?: { filename: string; mime: string; data: string }[] };
 
 export const MessageBox = ({
+  id,
   label,
   action,
   items,
   active,
   onSend,
 }: {
+  /** What its draft is kept for. */
+  id: string;
   label: string;
   /** The label of the button. */
   action: string;
@@ -36,7 +40,7 @@ export const MessageBox = ({
   /** Sends the message; resolves to the confirmation to show. */
   onSend: (message: Message) => Promise<string>;
 }) => {
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(id);
   const [files, setFiles] = useState<Attached[]>([]);
   const send = useMutation({
     mutationFn: () => onSend({ text, ...sentFiles(files) }),

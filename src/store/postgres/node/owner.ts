@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client, ClientConfig } from "pg";
-import { messageOf, StartError } from "../../error.ts";
-import type { Log } from "../../log.ts";
-import { type Bounds, configOf, openClient } from "./connection.ts";
-import { clockSQL } from "./lease.ts";
+import { messageOf, StartError } from "../../../error.ts";
+import type { Log } from "../../../log.ts";
+import { type Bounds, configOf, openClient } from "../connection.ts";
+import { clockSQL } from "../lease.ts";
 
 /**
  * One live service per database: worktrees, long texts and in-place work are its data folder's, and another service
@@ -126,6 +126,10 @@ export const ownDatabase = async (options: Options): Promise<Ownership> => {
     },
   };
 };
+
+/** Holds the lock together with others, each of which is one of several; false: a sole service has it. */
+export const locksShared = async (client: Client): Promise<boolean> =>
+  (await client.query<{ got: boolean }>(`select pg_try_advisory_lock_shared(${key}) as got`)).rows[0]?.got === true;
 
 const locks = async (client: Client): Promise<boolean> =>
   (await client.query<{ got: boolean }>(`select pg_try_advisory_lock(${key}) as got`)).rows[0]?.got === true;

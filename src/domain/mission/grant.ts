@@ -1,0 +1,143 @@
+import type { MissionBudget } from "../../protocol/mission/status.ts";
+import type { Usage } from "../../protocol/task/status.ts";
+import type { Dispatched, MissionState } from "../state/mission.ts";
+import { amounts, minutesOf, type Name, names, rounded, units, usedOf } from "./budget.ts";
+import { phaseState } from "./plan.ts";
+
+/**
+ * What a Task of a Mission may use, decided before it may use it: when it is dispatched, when it goes on after its end,
+ * and when its budget changes. Whatever is granted is reserved in the same commit, so that the tree cannot exceed its
+ * cap by more than the calls under way.
+ */
+
+export type Grant =
+  | { ok: true; budget: MissionBudget | null }
+  /** `cap`: of what `why` names; `left`: how much there is of it. */
+  | { ok: false; name: Name; left: number; cap: number; why: "cap" | "own" | "wanted" };
+
+/**
+ * Of what is kept from first attempts this part is the agent's own: no Task is given it, so that the agent can still think
+ * while they run.
+ */
+const thought = 1 / 3;
+
+/** A share is at most so many times the mean of the phases that ended, once there are two; but never below this part of the cap. */
+const mostMeans = 3;
+const leastPart = 0.01;
+
+/**
+ * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
+ * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given.
+ */
+export const shareOf = (
+  state: MissionState,
+  wanted: MissionBudget | undefined,
+  { first, kept }: { first: boolean; kept: number },
+): Grant => {
+  const { cap } = state;
+  if (cap === null) return { ok: true, budget: wanted ?? null };
+  const used = usedOf(state);
+  const open = state.plan.filter((phase) => ["waiting", "ready", "failed"].includes(phaseState(state, phase)));
+  const shares = Math.max(1, open.length);
+  const budget: MissionBudget = { ...wanted };
+  for (const name of names) {
+    const limit = cap[name];
+    if (limit === undefined) continue;
+    const left = limit - used[name] - (limit * kept * (first ? 1 : thought)) / 100;
+    const share = Math.min(left / shares, Math.max(mostMeans * meanOf(state, name), leastPart * limit));
+    const given = Math.min(down(name, left), wanted?.[name] ?? down(name, share));
+    if (given <= 0) return { ok: false, name, left: Math.max(0, rounded(left)), cap: limit, why: "cap" };
+    budget[name] = given;
+  }
+  return { ok: true, budget };
+};
+
+/** What a phase that ended has used, on the mean; infinity: too few have. */
+const meanOf = ({ tasks }: MissionState, name: Name): number => {
+  const used = new Map<string, number>();
+  for (const task of tasks) {
+    const last = task.ends.at(-1);
+    if (last === undefined || task.production !== null) continue;
+    used.set(task.phase, (used.get(task.phase) ?? 0) + amounts(last.usage, minutesOf(task))[name]);
+  }
+  const sum = [...used.values()].reduce((all, one) => all + one, 0);
+  return sum > 0 && used.size > 1 ? sum / used.size : Number.POSITIVE_INFINITY;
+};
+
+/**
+ * The budget of a Task that goes on, or whose budget is to be another one: what it has, or what is wanted, as far as the
+ * cap leaves that. `used`: by the Task so far, minutes of its ended attempts. `exact`: all that is wanted, or nothing.
+ */
+export const grantOf = (
+  state: MissionState,
+  task: Dispatched,
+  {
+    own,
+    wanted,
+    used,
+    running,
+    kept,
+    exact,
+  }: {
+    own: MissionBudget | null;
+    wanted: MissionBudget | undefined;
+    used: { usage: Usage; minutes: number };
+    running: boolean;
+    kept: number;
+    exact: boolean;
+  },
+): Grant => {
+  const cap = state.cap ?? {};
+  const others = usedOf({ ...state, tasks: state.tasks.filter(({ taskID }) => taskID !== task.taskID) });
+  const so = amounts(used.usage, used.minutes);
+  const budget: MissionBudget = { ...(exact ? {} : own), ...wanted };
+  for (const name of names) {
+    const limit = cap[name];
+    const has = wanted?.[name] ?? (exact ? undefined : own?.[name]);
+    // Minutes are those of the attempt that begins.
+    const base = name === "maxMinutes" ? 0 : so[name];
+    if (has !== undefined && has <= base && !running)
+      return { ok: false, name, left: base, cap: has, why: wanted?.[name] === undefined ? "own" : "wanted" };
+    if (limit === undefined) continue;
+    const left = limit - others[name] - (name === "maxMinutes" ? so[name] : 0) - (limit * kept * thought) / 100;
+    const most = down(name, left);
+    const had = running ? (own?.[name] ?? base) : base;
+    const given = Math.min(has ?? most, most);
+    // What a running Task has is reserved already, and less of it is nobody's loss.
+    const lowers = running && has !== undefined && has <= had;
+    if (!lowers && (given <= had || (exact && given !== has)))
+      return { ok: false, name, left: Math.max(0, rounded(left - base)), cap: limit, why: "cap" };
+    budget[name] = lowers ? has : given;
+  }
+  return { ok: true, budget: Object.keys(budget).length === 0 ? null : budget };
+};
+
+/** Rounds down to the precision in which it is counted, so that shares never exceed what is left. */
+const down = (name: Name, amount: number): number => Math.floor(amount * parts[name]) / parts[name];
+const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1, maxMinutes: 100 };
+
+export const grantText = ({ name, left, cap, why }: Extract<Grant, { ok: false }>): string => {
+  switch (why) {
+    case "cap":
+      return `The Mission's cap of ${cap} ${units[name]} (${name}) leaves ${left}, beside what is used and reserved. Wake the Mission with a higher budget`;
+    case "own":
+      return `The Task has used up its own budget of ${cap} ${units[name]} (${name}), so it would end at once. Give it a higher one`;
+    case "wanted":
+      return `Expected budget.${name} beyond the ${rounded(left)} ${units[name]} that the Task has used, got ${cap}`;
+  }
+};
+
+/** Failed attempts of a Task in a row, all in the same way: with another message it would fail so again. */
+export const sameFailures = ({ ends }: Pick<Dispatched, "ends">): { times: number; code: string } => {
+  const last = ends.at(-1);
+  if (last?.outcome !== "failed" || last.code === undefined) return { times: 0, code: "" };
+  const other = ends.findLastIndex(({ outcome, code }) => outcome !== "failed" || code !== last.code);
+  return { times: ends.length - 1 - other, code: last.code };
+};
+
+/** So often a Task that fails in one way may be told to go on. */
+export const maxSameFailures = 3;
+
+/** Whether no Task of this kind has ended for the phase yet. */
+export const isFirst = ({ tasks }: MissionState, phaseID: string, production: boolean): boolean =>
+  !tasks.some((task) => task.phase === phaseID && (task.production !== null) === production && task.ends.length > 0);

@@ -1,0 +1,91 @@
+import type { MissionSummary } from "../../protocol/mission/status.ts";
+import { short } from "../session/now.ts";
+import { errorOf, isRunning, type MissionState } from "../state/mission.ts";
+import { openAsks } from "../state/stream.ts";
+import { pausedText } from "./budget.ts";
+import { stepOf } from "./step.ts";
+
+/**
+ * Where a Mission stands, in one word: the first row of the table that holds. Nothing is due and nobody is asked in the
+ * last one alone, which is no end that its agent has said.
+ */
+
+/** `until`: when it goes on by itself, where a time is known. `tasks`: it waits for its Tasks and for nothing else. */
+export type Standing = {
+  state: MissionSummary["state"];
+  reason: string | null;
+  until: string | null;
+  tasks: boolean;
+};
+
+type Row = [MissionSummary["state"], (state: MissionState) => Partial<Omit<Standing, "state">> | undefined];
+
+const table: readonly Row[] = [
+  ["aborted", (state) => (state.aborted === null ? undefined : { reason: errorOf(state)?.error ?? null })],
+  ["asking", (state) => openAsks(state).map(({ prompt }) => ({ reason: `It asks: ${prompt}` }))[0]],
+  [
+    "paused",
+    (state) =>
+      state.paused !== null && stepOf(state).kind === "sleep" ? { reason: pausedText(state.paused) } : undefined,
+  ],
+  [
+    "waiting",
+    ({ deferred, pause }) =>
+      deferred !== null
+        ? { reason: deferred.reason, until: deferred.until }
+        : pause === null
+          ? undefined
+          : { reason: pause.reason },
+  ],
+  ["working", (state) => (stepOf(state).kind === "sleep" ? undefined : {})],
+  [
+    "waiting",
+    ({ tasks }) => {
+      const titles = tasks.filter(isRunning).map(({ title }) => `"${title}"`);
+      return titles.length === 0 ? undefined : { reason: `Waits for ${titles.join(", ")}`, tasks: true };
+    },
+  ],
+  ["done", ({ finished }) => (finished?.outcome === "done" ? {} : undefined)],
+  ["blocked", ({ finished }) => (finished?.outcome === "blocked" ? { reason: finished.summary } : undefined)],
+  [
+    "waiting",
+    ({ finished }) => (finished?.wakeAt == null ? undefined : { reason: finished.summary, until: finished.wakeAt }),
+  ],
+  [
+    "stalled",
+    ({ failure, finished }) => ({
+      reason:
+        finished !== null
+          ? `It waits for something outside, and no time is set at which it looks again: ${finished.summary}`
+          : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),
+    }),
+  ],
+];
+
+/** As far as its own log tells. */
+export const standingOf = (state: MissionState): Standing => {
+  for (const [word, holds] of table) {
+    const found = holds(state);
+    if (found === undefined) continue;
+    const { reason = null, until = null, tasks = false } = found;
+    return { state: word, reason: reason === null ? null : short(reason), until, tasks };
+  }
+  throw new Error("Expected a row for every Mission.");
+};
+
+/**
+ * The same beside what its Tasks are doing now. `known`: how many of them run as far as its own log tells. `asking`: how
+ * many of them wait for an answer.
+ */
+export const standingAmong = (
+  own: Pick<Standing, "state" | "reason" | "tasks">,
+  { known, active, asking }: { known: number; active: number; asking: number },
+): Pick<Standing, "state" | "reason"> => {
+  const { state, reason } = own;
+  if (state === "aborted" || state === "asking") return { state, reason };
+  if (asking > 0)
+    return { state: "asking", reason: asking === 1 ? "One of its Tasks asks" : `${asking} of its Tasks ask` };
+  // An end that it has not taken up makes it due.
+  if (own.tasks && active < known) return { state: "working", reason: null };
+  return { state, reason };
+};

@@ -1,0 +1,64 @@
+import { findRepetition } from "../session/repetition.ts";
+import { waitsUntil } from "../session/ask.ts";
+import { isMidway } from "../session/session.ts";
+import { isRead } from "../state/stream.ts";
+import { reachedOf, stopReason } from "./budget.ts";
+import { isRunning, type MissionState } from "../state/mission.ts";
+
+/**
+ * Decides what a Mission does next, from its fold alone. There is no separate resume path: whoever folds the log
+ * continues. The Mission sleeps at no cost while its Tasks run.
+ */
+
+/** A step of its own, before whoever is concerned is told of a standstill (`next.ts`). */
+export type OwnStep =
+  /** Deal with open calls of an earlier run. */
+  | { kind: "recover" }
+  /** Every open call waits for an answer. `until`: when the first of them times out. */
+  | { kind: "ask"; until: string }
+  /** The provider's quota is used up: nothing to do until the due time. */
+  | { kind: "wait" }
+  /** A cap of the Mission's budget is reached, and that is not on record yet. */
+  | { kind: "pause"; reached: NonNullable<ReturnType<typeof stopReason>> }
+  /** Its agent stopped without `finish`, and nothing is running that would resume it. */
+  | { kind: "remind" }
+  /** It makes the same calls with the same results again and again. */
+  | { kind: "repetition"; times: number }
+  /** A cap in USD, with a model whose price is unknown. */
+  | { kind: "unpriced" }
+  /** The work of its repository is done: the branch is proposed as a whole. */
+  | { kind: "propose" }
+  | { kind: "turn" }
+  /** Nothing to do until a wake, a Task's end, or `until`. */
+  | { kind: "sleep"; until: string | null };
+
+/** After this many repetitions of the same turns with the same results, the agent is stopped. */
+const loopRepeats = 8;
+
+export const stepOf = (state: MissionState): OwnStep => {
+  const asleep: OwnStep = { kind: "sleep", until: state.finished?.wakeAt ?? null };
+  if (state.aborted !== null) return { kind: "sleep", until: null };
+  if (state.open.length > 0) {
+    const until = waitsUntil(state);
+    if (until !== undefined) return { kind: "ask", until };
+    return state.deferred === null ? { kind: "recover" } : { kind: "wait" };
+  }
+  const unread = !isRead(state);
+  const midway = isMidway(state.reply);
+  if (!unread && (!midway || state.finished !== null)) {
+    if (state.proposes) return { kind: "propose" };
+    if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
+    return isStranded(state) ? { kind: "remind" } : asleep;
+  }
+  const reached = stopReason(state);
+  if (reached !== undefined) return state.paused === null ? { kind: "pause", reached } : asleep;
+  // What its Tasks may still use fills the cap: each end gives some of it back.
+  if (reachedOf(state) !== undefined && state.tasks.some(isRunning)) return asleep;
+  if (state.cap?.maxCostUSD !== undefined && state.usage.costUSD === null) return { kind: "unpriced" };
+  if (state.deferred !== null) return { kind: "wait" };
+  const found = unread ? undefined : findRepetition(state.repetition, loopRepeats);
+  return found === undefined ? { kind: "turn" } : { kind: "repetition", times: found.times };
+};
+
+/** It has a plan, runs no Task whose end would resume it, and has not finished the Mission. */
+const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);

@@ -1,0 +1,24 @@
+import type { IncomingMessage } from "node:http";
+import { ServiceError } from "../../error.ts";
+
+/**
+ * Who may give the service a secret: whoever came in by the password; where none is set, the service's own page in a
+ * browser on the same machine, and no other page, program behind a proxy, or name that leads here.
+ */
+
+const localHost = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
+const loopback = /^(?:127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)$/;
+const forwarded = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+
+export const refuseOthers = ({ headers, socket }: IncomingMessage, password: boolean): void => {
+  if (password) return;
+  const { host = "", origin, "sec-fetch-site": site } = headers;
+  const here = loopback.test(socket.remoteAddress ?? "") && localHost.test(host);
+  const own =
+    origin?.toLowerCase() === `http://${host.toLowerCase()}` && (site === undefined || site === "same-origin");
+  if (here && own && !forwarded.some((name) => headers[name] !== undefined)) return;
+  throw new ServiceError(
+    "key_not_allowed",
+    "Expected a request of the service's own page on its own machine, got another one. Set SERVICE_SERVER_PASSWORD to give keys from elsewhere.",
+  );
+};

@@ -1,0 +1,67 @@
+import { usedOf } from "../../domain/mission/budget.ts";
+import { phaseState, workOf } from "../../domain/mission/plan.ts";
+import { planOf } from "../../domain/mission/status.ts";
+import { deliveredBy, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
+import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
+import { maxOutput } from "../../tool/result.ts";
+
+/** The plan and the Tasks as JSON, for the Mission's agent. */
+
+/** Where the plan stands after it was written, without its words. `dropped`: the phases that are gone now. */
+export const planSummary = (state: MissionState, dropped: readonly string[]): string =>
+  JSON.stringify(
+    { ...(dropped.length === 0 ? {} : { dropped }), phases: planOf(state).map(standOf), ...restOf(state) },
+    null,
+    1,
+  );
+
+/**
+ * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go
+ * first, and then all but the phases asked for.
+ */
+export const planText = (state: MissionState, asked: readonly string[]): string => {
+  const phases = planOf(state);
+  const shown = (whole: (phase: MissionPhase) => boolean) =>
+    JSON.stringify(
+      {
+        phases: phases.map((phase) => ({
+          ...(whole(phase) ? wordsOf(phase) : { title: phase.title, words: "left out: name it in `phases`" }),
+          ...standOf(phase),
+          tasks: tasksOf(state, phase),
+        })),
+        ...restOf(state),
+      },
+      null,
+      1,
+    );
+  const all = shown(() => true);
+  if (all.length <= maxOutput) return all;
+  const open = shown((phase) => asked.includes(phase.id) || phaseState(state, phase) !== "done");
+  return open.length <= maxOutput ? open : shown(({ id }) => asked.includes(id));
+};
+
+const wordsOf = ({ title, phase, objective, acceptance }: MissionPhase) => ({ title, phase, objective, acceptance });
+
+const standOf = ({ id, state, correction, after, squad, taskID, productionTaskID, attempts }: MissionPhase) => ({
+  id,
+  state,
+  ...(correction === null ? {} : { correction }),
+  ...(after.length === 0 ? {} : { after }),
+  ...(squad === null ? {} : { squad: squad.id }),
+  ...(taskID === null ? {} : { taskID }),
+  ...(productionTaskID === null ? {} : { productionTaskID }),
+  attempts,
+});
+
+const tasksOf = (state: MissionState, { id }: PlannedPhase) =>
+  workOf(state, id).map((task) => ({
+    taskID: task.taskID,
+    now: isRunning(task) ? "running" : outcomeOf(task),
+    ...(deliveredBy(task)?.landedCommit == null ? {} : { landed: deliveredBy(task)?.landedCommit }),
+  }));
+
+const restOf = (state: MissionState) => ({
+  running: state.tasks.filter(isRunning).map(({ taskID }) => taskID),
+  ...(state.attachments.length === 0 ? {} : { attachments: state.attachments.map(({ filename }) => filename) }),
+  ...(state.cap === null ? {} : { budget: state.cap, used: usedOf(state) }),
+});

@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import { hourly } from "../async/hourly.ts";
+import { messageOf } from "../error.ts";
+import type { Log } from "../log.ts";
+import type { Store } from "../store/store.ts";
+import type { Repositories } from "./repository.ts";
+import { clearRemoved, type Mirror, mirrorsIn } from "./unused.ts";
+
+const dayMs = 24 * 3_600_000;
+
+/** Those that nobody used for so many days. */
+export const unusedMirrors = (dataDir: string, days: number, now: Date, mark = false): Mirror[] =>
+  mirrorsIn(join(dataDir, "repositories"), mark).filter(
+    ({ usedAt }) => days > 0 && usedAt.getTime() + days * dayMs < now.getTime(),
+  );
+
+/**
+ * Removes mirrors that nobody used for `days`, a minute after the start and by the hour: of repositories that have no Task
+ * and no Mission any more, because diffs, archives and the work of failed Tasks are in the mirror, and without squads that
+ * were made for them. 0: none.
+ */
+export const createMirrorSweep = ({
+  dataDir,
+  repositories,
+  store,
+  days,
+  log,
+  now,
+}: {
+  dataDir: string;
+  repositories: Pick<Repositories, "forget">;
+  store: Pick<Store, "list" | "missions">;
+  days: number;
+  log: Log;
+  now: () => Date;
+}) => {
+  const sweep = async (signal: AbortSignal): Promise<void> => {
+    await clearRemoved(join(dataDir, "repositories"));
+    for (const { url, mirror: project, squads } of unusedMirrors(dataDir, days, now(), true)) {
+      signal.throwIfAborted();
+      const [tasks, missions] = await Promise.all([
+        store.list({ project, archived: true, limit: 1 }, signal),
+        store.missions({ project, archived: true, limit: 1 }, signal),
+      ]);
+      if (squads || tasks.length + missions.length > 0 || !repositories.forget(project)) continue;
+      log.info({ repository: url, days }, "removed the mirror of a repository that nobody used for long");
+    }
+    await clearRemoved(join(dataDir, "repositories"));
+  };
+  return hourly(
+    sweep,
+    (error) => log.warn({ error: messageOf(error) }, "unused mirrors could not be removed"),
+    days > 0,
+  );
+};

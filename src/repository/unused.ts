@@ -1,0 +1,65 @@
+import { randomUUID } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+/**
+ * When the mirrors of the data folder were used last, by the time of a file beside each; and their removal. A folder that
+ * is being removed has another name first, by which a later start finds what a killed one left.
+ */
+
+/** `squads`: some were made for it, and stand in the folder alone. */
+export type Mirror = { url: string; mirror: string; usedAt: Date; squads: boolean };
+
+const markOf = (home: string): string => join(home, "used");
+
+/** From now on it counts as used now. */
+export const markUsed = (mirror: string): void => {
+  const mark = markOf(dirname(mirror));
+  if (existsSync(mark)) utimesSync(mark, new Date(), new Date());
+  else if (existsSync(dirname(mark))) writeFileSync(mark, "", { mode: 0o600 });
+};
+
+const removed = ".removed-";
+
+/** All mirrors below a folder of repositories. One without a mark gets it, where `mark` says so. */
+export const mirrorsIn = (folder: string, mark: boolean): Mirror[] =>
+  namesIn(folder).flatMap((name) => {
+    const home = join(folder, name);
+    const mirror = join(home, "mirror.git");
+    if (name.startsWith(".") || !existsSync(join(mirror, "HEAD"))) return [];
+    if (mark && !existsSync(markOf(home))) markUsed(mirror);
+    const usedAt = statSync(existsSync(markOf(home)) ? markOf(home) : mirror).mtime;
+    const refs = namesIn(home).filter((each) => each.endsWith(".json"));
+    const squads = refs.some((each) => namesIn(join(home, each.slice(0, -5), ".sortie/squads")).length > 0);
+    return [{ url: urlIn(home, refs), mirror, usedAt, squads }];
+  });
+
+const namesIn = (folder: string): string[] => {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+};
+
+const urlIn = (home: string, [record]: readonly string[]): string => {
+  try {
+    return (JSON.parse(readFileSync(join(home, record ?? ""), "utf8")) as { url: string }).url;
+  } catch {
+    return basename(home);
+  }
+};
+
+/** From its return on the repository was never fetched. */
+export const removeMirror = (mirror: string): void => {
+  const home = dirname(mirror);
+  const away = join(dirname(home), `${removed}${randomUUID()}`);
+  renameSync(home, away);
+};
+
+/** Gives the space of all that were removed back. */
+export const clearRemoved = async (folder: string): Promise<void> => {
+  for (const name of namesIn(folder))
+    if (name.startsWith(removed)) await rm(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
+};

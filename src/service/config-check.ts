@@ -1,0 +1,21 @@
+import type { Config } from "../config/config.ts";
+import { StartError } from "../error.ts";
+import { problemOf } from "../repository/service.ts";
+import { problemIn } from "../task/worker/project-rules.ts";
+import { type AllowedTargets, parseAllowed } from "../webhook/target.ts";
+
+/**
+ * What the rooms say of their parts of the configuration, before anything is opened: where webhooks may go. Throws a
+ * `StartError`.
+ */
+export const checkConfig = ({ configPath, permissions, webhooks, repositories, env }: Config): AllowedTargets => {
+  for (const list of ["deny", "ask", "allow"] as const) {
+    const problem = problemIn(list, permissions[list]);
+    if (problem !== undefined) throw new StartError(78, `${configPath}: permissions.${problem}.`);
+  }
+  const allowed = parseAllowed(webhooks.allow);
+  if (typeof allowed === "string") throw new StartError(78, `${configPath}: webhooks.allow: ${allowed}.`);
+  const wrong = problemOf(repositories, env);
+  if (wrong !== undefined) throw new StartError(78, `${configPath}: repositories.${wrong}.`);
+  return allowed;
+};

@@ -1,0 +1,59 @@
+import { realpath } from "node:fs/promises";
+import { resolve } from "node:path";
+import { detectProject } from "../check/project/detect.ts";
+import { ownChecks } from "../check/project/own-check.ts";
+import type { ProjectPlace } from "../protocol/task/board.ts";
+import type { Repositories } from "../repository/repository.ts";
+import { hasProgram, type Machine } from "../task/session/project-facts.ts";
+import { createFiles } from "../workspace/file/files.ts";
+import type { Project, Workspaces } from "../workspace/workspace.ts";
+
+/** What requests are told of the directories and repositories that they name. */
+
+export type PlaceDeps = {
+  workspaces: Workspaces;
+  repositories: Repositories;
+  startedIn: string | undefined;
+  landing: "commit" | "branch";
+  squad: string;
+  /** Finds the programs that the project's commands need. */
+  machine: Machine;
+  /** Of each of the project's own checks; 0: they do not run. */
+  checkSeconds: number;
+};
+
+export const createPlaces = (deps: PlaceDeps) => {
+  const { workspaces, repositories, startedIn } = deps;
+  return {
+    async startedIn(): Promise<string | undefined> {
+      if (startedIn === undefined) return undefined;
+      // A start folder that is no project is not an error.
+      const found = await workspaces.inspect(startedIn).catch(() => undefined);
+      return found?.git === undefined ? undefined : found.directory;
+    },
+    project: async (directory: string): Promise<string> => (await workspaces.inspect(directory)).project,
+    place: async (directory: string): Promise<ProjectPlace> => placeOf(await workspaces.inspect(directory), deps),
+    repositoryOf(directory: string): { url: string; ref: string | null } | null {
+      const found = repositories.at(directory);
+      return found === undefined ? null : { url: found.url, ref: found.ref };
+    },
+    repository: (url: string, ref: string | undefined): string => repositories.place(url, ref).directory,
+    realPath: (directory: string): Promise<string> => realpath(directory).catch(() => resolve(directory)),
+  };
+};
+
+/** Where a Task works whose request does not say it. */
+const placeOf = async (
+  { directory, git }: Project,
+  { landing, squad, machine, checkSeconds }: PlaceDeps,
+): Promise<ProjectPlace> => {
+  const because: ProjectPlace["because"] = git === undefined ? "no_git" : git.head === null ? "no_commit" : null;
+  const branch = git?.branch?.replace(/^refs\/heads\//, "") ?? null;
+  const place = { directory, because, branch, squad };
+  if (because !== null) return { ...place, isolation: "directory", landing: "none", checks: [] };
+  const files = createFiles(directory);
+  const top = createFiles(git?.toplevel ?? directory);
+  const { detected } = await detectProject(files, top, hasProgram(machine, files, top));
+  const checks = ownChecks([], detected, checkSeconds).map(({ name }) => name);
+  return { ...place, isolation: "worktree", landing, checks };
+};

@@ -1,0 +1,102 @@
+import { readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { hashOf } from "../../hash.ts";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Blobs } from "../store.ts";
+
+/**
+ * Moves blobs from a folder to where they are kept from now on, while the service runs. Until a blob has moved it is
+ * found in the folder; a file goes only when its bytes are kept. Whatever it is killed in goes on at the next start.
+ */
+
+const againMs = 60_000;
+
+/** How many are moved between two lines of the log. */
+const told = 1000;
+
+/** The folder's names of blobs, shelf by shelf. */
+async function* filesIn(folder: string): AsyncGenerator<string> {
+  for (const shelf of await readdir(folder).catch(() => [])) {
+    if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
+    for (const name of await readdir(join(folder, shelf)).catch(() => []))
+      if (/^[0-9a-f]{64}(?:\.[0-9a-f]+\.tmp)?$/.test(name)) yield join(folder, shelf, name);
+    await rmdir(join(folder, shelf)).catch(() => {});
+  }
+}
+
+const isEmpty = async (folder: string): Promise<boolean> => {
+  for await (const _ of filesIn(folder)) return false;
+  return true;
+};
+
+/** Whether a folder has blobs. */
+export const hasBlobs = async (folder: string): Promise<boolean> => !(await isEmpty(folder));
+
+/** The same blobs, and those of the folder that have not moved yet; these are on their way from now on. */
+export const movingFrom = async (
+  folder: string,
+  blobs: Blobs,
+  log: Log,
+): Promise<{ blobs: Blobs; moved: Promise<void> } & AsyncDisposable> => {
+  const stop = new AbortController();
+  let empty = await isEmpty(folder);
+  const pathOf = (sha256: string) => join(folder, sha256.slice(0, 2), sha256);
+  const inFolder = async (sha256: string) =>
+    empty || !/^[0-9a-f]{64}$/.test(sha256) ? undefined : readFile(pathOf(sha256)).catch(() => undefined);
+
+  const move = async (): Promise<void> => {
+    let [count, damaged] = [0, 0];
+    for await (const path of filesIn(folder)) {
+      if (stop.signal.aborted) return;
+      // It was never finished, so nothing names it.
+      if (path.endsWith(".tmp")) {
+        await rm(path, { force: true });
+        continue;
+      }
+      const bytes = await readFile(path);
+      if ((await hashOf(bytes)) !== basename(path)) {
+        damaged += 1;
+        log.warn({ file: path }, "a file of the data folder is damaged and stays there");
+        continue;
+      }
+      await blobs.put(bytes, true);
+      await rm(path, { force: true });
+      count += 1;
+      if (count % told === 0) log.info({ moved: count }, "blobs are being moved from the data folder");
+    }
+    empty = damaged === 0;
+    if (count > 0) log.info({ moved: count }, "the blobs of the data folder have been moved");
+  };
+  const moveAll = async (): Promise<void> => {
+    if (empty) return;
+    while (!stop.signal.aborted) {
+      try {
+        return await move();
+      } catch (error) {
+        if (!stop.signal.aborted)
+          log.warn({ error: messageOf(error) }, "blobs could not be moved; tried again in a minute");
+        await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
+      }
+    }
+  };
+  const moved = moveAll();
+  return {
+    moved,
+    blobs: {
+      put: (bytes, exact) => blobs.put(bytes, exact),
+      // Asked a second time, as it may have moved in between.
+      get: async (sha256) =>
+        (await blobs.get(sha256)) ?? (await inFolder(sha256)) ?? (empty ? undefined : blobs.get(sha256)),
+      async drop(sha256) {
+        if ((await inFolder(sha256)) !== undefined) return "young";
+        return blobs.drop(sha256);
+      },
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await moved;
+    },
+  };
+};

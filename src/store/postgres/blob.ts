@@ -1,0 +1,108 @@
+import { type Kysely, sql } from "kysely";
+import { hashOf } from "../../hash.ts";
+import { youngMs, touchedMs } from "../blob/folder.ts";
+import type { Tables } from "../sql/schema.ts";
+import type { Blobs } from "../store.ts";
+import { unavailable, unreadable } from "../unavailable.ts";
+import { again } from "./fault.ts";
+import { clock } from "./lease.ts";
+import type { Trx } from "./outcome.ts";
+
+/**
+ * Blobs as rows, so that every service of the database has them: one of `blobs` for each, and its bytes in `blob_parts`. Both are
+ * written in one transaction, so every blob found is complete. Ages are of the database's clock.
+ */
+
+/** Bytes of one row. */
+const part = 256 * 1024;
+
+const tables = [
+  "create table if not exists blobs (sha256 text primary key, bytes bigint not null, at bigint not null)",
+  `create table if not exists blob_parts (
+     sha256 text not null references blobs on delete cascade, part integer not null, data bytea not null,
+     primary key (sha256, part))`,
+];
+
+/** Makes the tables where they are not. Older versions do not mind them. */
+export const prepareBlobs = async (db: Kysely<Tables>): Promise<void> => {
+  await db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
+    const { rows } = await sql<{ made: string | null }>`select to_regclass('blob_parts')::text as made`.execute(trx);
+    if (rows[0]?.made == null) for (const table of tables) await sql.raw(table).execute(trx);
+  });
+};
+
+/** `apart` runs a write in a transaction of its own, tried again until it is known to be done. */
+export const createDatabaseBlobs = (options: {
+  db: Kysely<Tables>;
+  apart: (work: (trx: Trx) => Promise<void>) => Promise<void>;
+  signal: AbortSignal;
+}): Blobs => {
+  const { db, apart, signal } = options;
+
+  const write = (sha256: string, bytes: Uint8Array): Promise<void> =>
+    apart(async (trx) => {
+      const { rows } = await sql<{ made: boolean }>`
+        insert into blobs (sha256, bytes, at) values (${sha256}, ${bytes.byteLength}, ${clock})
+        on conflict (sha256) do update set at = excluded.at returning xmax = 0 as made`.execute(trx);
+      // Somebody else has, and it is young again.
+      if (rows[0]?.made !== true) return;
+      for (let at = 0; at * part < bytes.byteLength; at += 1) {
+        const data = Buffer.from(
+          bytes.buffer,
+          bytes.byteOffset + at * part,
+          Math.min(part, bytes.byteLength - at * part),
+        );
+        await sql`insert into blob_parts (sha256, part, data) values (${sha256}, ${at}, ${data})`.execute(trx);
+      }
+    });
+
+  return {
+    async put(bytes) {
+      const sha256 = await hashOf(bytes);
+      try {
+        const { rows } = await again(
+          () =>
+            sql<{ fresh: boolean }>`
+              select at > ${clock} - ${touchedMs}::bigint as fresh from blobs where sha256 = ${sha256}`.execute(db),
+          signal,
+        );
+        if (rows[0]?.fresh !== true) await write(sha256, bytes);
+      } catch (error) {
+        throw unavailable(error);
+      }
+      return { sha256, bytes: bytes.byteLength };
+    },
+
+    async get(sha256) {
+      if (!/^[0-9a-f]{64}$/.test(sha256)) return undefined;
+      try {
+        const { rows } = await again(
+          () =>
+            sql<{ bytes: number; data: Buffer | null }>`
+              select bytes, data from blobs left join blob_parts using (sha256)
+               where sha256 = ${sha256} order by part`.execute(db),
+          signal,
+        );
+        return rows.length === 0 ? undefined : Buffer.concat(rows.flatMap(({ data }) => data ?? []));
+      } catch (error) {
+        throw unreadable(error);
+      }
+    },
+
+    async drop(sha256) {
+      try {
+        let end: "dropped" | "absent" | "young" = "absent";
+        await apart(async (trx) => {
+          const gone = await sql`
+            delete from blobs where sha256 = ${sha256} and at < ${clock} - ${youngMs}::bigint`.execute(trx);
+          const left = await sql`select 1 from blobs where sha256 = ${sha256}`.execute(trx);
+          end = left.rows.length > 0 ? "young" : gone.numAffectedRows === 0n ? "absent" : "dropped";
+        });
+        return end;
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+  };
+};

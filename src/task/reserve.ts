@@ -1,0 +1,76 @@
+import type { DomainEvent } from "../domain/event.ts";
+import { grantOf, grantText } from "../domain/mission/grant.ts";
+import { endedOf } from "../domain/state/mission.ts";
+import { isActive, type TaskState } from "../domain/state/task.ts";
+import { timeUntil } from "../domain/session/work-time.ts";
+import { minutesOf } from "../domain/mission/budget.ts";
+import { ServiceError } from "../error.ts";
+import type { MissionBudget } from "../protocol/mission/status.ts";
+import type { Store, Write } from "../store/store.ts";
+import type { TasksDeps } from "./tasks.ts";
+
+/**
+ * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the commit
+ * of that. Refuses with `budget_reached` where the Mission's cap leaves nothing.
+ */
+
+/** What else the commit holds: for the Task's log, and for its Mission's. */
+export type Reservation = { events: DomainEvent[]; also: Write["appends"] };
+
+const nothing: Reservation = { events: [], also: [] };
+
+export type Reserve = ReturnType<typeof createReserve>;
+
+export const createReserve = ({ store, limits }: Pick<TasksDeps, "limits"> & { store: Pick<Store, "mission"> }) => {
+  const reserve = async (
+    task: TaskState,
+    { wanted, exact, callID }: { wanted: MissionBudget | undefined; exact: boolean; callID: string | undefined },
+  ): Promise<Reservation> => {
+    const mission = task.mission === null ? undefined : await store.mission(task.mission.sessionID);
+    const known = mission?.tasks.find(({ taskID }) => taskID === task.taskID);
+    // Its Mission is gone: nobody counts.
+    if (mission === undefined || known === undefined) return nothing;
+    const running = isActive(task);
+    const unheard = running || endedOf(known) >= task.attempt ? 0 : timeUntil(task, task.updatedAt) / 60_000;
+    const used = { usage: task.usage, minutes: minutesOf(known) + unheard };
+    const own = task.budget as MissionBudget | null;
+    const byUser = callID === undefined;
+    const granted =
+      mission.cap === null && (byUser || (wanted === undefined && running))
+        ? { ok: true as const, budget: exact ? (wanted ?? null) : own }
+        : grantOf(mission, known, {
+            own,
+            wanted,
+            used,
+            running,
+            kept: byUser ? 0 : limits.reservePercent,
+            exact,
+          });
+    if (!granted.ok)
+      throw new ServiceError("budget_reached", `${grantText(granted)}.`, {
+        details: { taskID: task.taskID, name: granted.name, left: granted.left, cap: granted.cap },
+      });
+    const { budget } = granted;
+    const call = callID === undefined ? {} : { callID };
+    const at = { sessionID: mission.sessionID, taskID: task.taskID, ...call };
+    const fact: DomainEvent = running
+      ? { type: "task.reserved", data: { ...at, reserved: budget } }
+      : { type: "task.reopened", data: { ...at, attempt: task.attempt + 1, reserved: budget } };
+    return {
+      events: same(budget, own) || exact ? [] : [{ type: "task.updated", data: { budget } }],
+      also: [{ stream: mission.sessionID, expected: mission.version, events: [fact] }],
+    };
+  };
+
+  return {
+    /** For a Task that goes on after its end; `wanted`: with another budget. */
+    again: (task: TaskState, wanted?: MissionBudget, callID?: string) =>
+      reserve(task, { wanted, exact: false, callID }),
+    /** For one that gets another budget. One that has ended reserves when it goes on. */
+    changed: async (task: TaskState, budget: MissionBudget | null): Promise<Reservation> =>
+      isActive(task) ? reserve(task, { wanted: budget ?? {}, exact: true, callID: undefined }) : nothing,
+  };
+};
+
+const same = (one: MissionBudget | null, other: MissionBudget | null): boolean =>
+  (["maxCostUSD", "maxTokens", "maxSteps", "maxMinutes"] as const).every((name) => one?.[name] === other?.[name]);

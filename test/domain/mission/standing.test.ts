@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import type { DomainEvent } from "../../../src/domain/event.ts";
+import { nextStep } from "../../../src/domain/mission/next.ts";
+import { planOf } from "../../../src/domain/mission/status.ts";
+import { standingAmong, standingOf } from "../../../src/domain/mission/standing.ts";
+import { missionSummary } from "../../../src/protocol/mission/status.ts";
+import { dispatched, growByChance, missionLog, phase, replied, taskEnded, woken } from "../../harness/mission-log.ts";
+import { seededRandom } from "../../harness/random.ts";
+
+/** Where a Mission stands, for every log. What it is held against reads the facts themselves, and nothing of the fold. */
+
+const words: ReadonlySet<string> = new Set(missionSummary.shape.state.options);
+
+/** What the facts say, read from the newest back. */
+const factsOf = (events: readonly DomainEvent[]) => {
+  const running = new Map<string, boolean>();
+  const asks = new Map<string, boolean>();
+  let aborted = false;
+  let said: string | null = null;
+  let wakeAt: string | null = null;
+  let paused = false;
+  for (const event of events) {
+    if (event.type === "task.dispatched" || event.type === "task.reopened") running.set(event.data.taskID, true);
+    if (event.type === "task.ended") running.set(event.data.taskID, false);
+    if (event.type === "ask.opened") asks.set(event.data.askID, true);
+    if (event.type === "ask.answered") asks.set(event.data.askID, false);
+    if (event.type === "mission.aborted") {
+      aborted = true;
+      asks.clear();
+    }
+    if (event.type === "mission.woken") [aborted, paused] = [false, false];
+    if (event.type === "task.ended") paused = false;
+    if (event.type === "mission.paused") paused = true;
+    if (event.type === "mission.finished") [said, wakeAt] = [event.data.outcome, event.data.wakeAt];
+    if (["message.received", "task.ended", "mission.reminded"].includes(event.type)) [said, wakeAt] = [null, null];
+  }
+  const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
+  return { aborted, paused, said, wakeAt, running: count(running), asks: count(asks) };
+};
+
+test("every log has exactly one word, which its facts bear out; a standstill is told once", () => {
+  const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000_000);
+  const random = seededRandom(seed);
+  const met = new Map<string, number>();
+  for (let logs = 0; logs < 200; logs += 1) {
+    const log = missionLog();
+    log.add(...woken(random.below(4) === 0 ? { maxTokens: 60 } : undefined));
+    for (let grown = 0; grown < 40; grown += 1) {
+      for (const event of growByChance(log, random)) {
+        const before = log.state();
+        const state = log.add(event);
+        const { state: word, reason } = standingOf(state);
+        const step = nextStep(state);
+        const facts = factsOf(log.events);
+        const about = `seed ${seed}: ${log.events.map(({ type }) => type).join(" ")} is ${word}`;
+        expect(words, about).toContain(word);
+        met.set(word, (met.get(word) ?? 0) + 1);
+        expect(word === "aborted", about).toBe(facts.aborted);
+        if (facts.aborted) continue;
+        expect(word === "asking", about).toBe(facts.asks > 0);
+        if (word === "done" || word === "blocked") expect([facts.said, facts.running], about).toEqual([word, 0]);
+        if (word === "paused") expect(facts.paused, about).toBe(true);
+        // Nothing runs, nothing is due, nobody is asked: and only then.
+        const still =
+          (step.kind === "sleep" || step.kind === "tell") &&
+          facts.running === 0 &&
+          facts.asks === 0 &&
+          facts.wakeAt === null &&
+          !facts.paused &&
+          facts.said !== "done" &&
+          facts.said !== "blocked" &&
+          state.deferred === null;
+        expect(word === "stalled", about).toBe(still);
+        if (word === "stalled") expect(reason, about).toMatch(/\S/);
+        if (event.type === "mission.stalled" || event.type === "mission.waiting") {
+          expect(nextStep(before).kind, about).toBe("tell");
+          expect(step.kind, about).not.toBe("tell");
+        }
+      }
+    }
+  }
+  // None of them was only possible.
+  expect([...met.keys()].toSorted()).toEqual([...words].toSorted());
+});
+
+describe("beside what its Tasks do now", () => {
+  const log = missionLog();
+  log.add(...woken());
+  log.add(replied(log.state(), { text: "Runs." }), dispatched("one"));
+  const waits = standingOf(log.state());
+
+  test("it waits for what runs, is asked where one of them asks, and is due when one has ended unheard", () => {
+    expect(waits).toMatchObject({ state: "waiting", reason: 'Waits for "Task one"' });
+    expect(standingAmong(waits, { known: 1, active: 1, asking: 0 })).toMatchObject({ state: "waiting" });
+    expect(standingAmong(waits, { known: 1, active: 1, asking: 1 })).toMatchObject({ state: "asking" });
+    expect(standingAmong(waits, { known: 1, active: 0, asking: 0 })).toMatchObject({ state: "working" });
+  });
+
+  test("a phase that has landed stays done when its correction fails", () => {
+    const other = missionLog();
+    other.add(...woken(), { type: "plan.written", data: { sessionID: "ses_1", callID: "c", phases: [phase("a")] } });
+    let state = other.add(dispatched("one"));
+    const task = () => state.tasks[0]!;
+    state = other.add(taskEnded(task(), "completed"));
+    state = other.add({ type: "task.reopened", data: { sessionID: "ses_1", taskID: "task_one" } });
+    expect(planOf(state)).toMatchObject([{ state: "running", correction: null }]);
+    state = other.add(taskEnded(task(), "failed"));
+    expect(planOf(state)).toMatchObject([{ state: "done", correction: "failed" }]);
+  });
+});

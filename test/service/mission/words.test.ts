@@ -1,0 +1,155 @@
+import { expect, test } from "vitest";
+import { agentNotice } from "../../../src/domain/mission/wording.ts";
+import { post } from "../../harness/double/hostile-text.ts";
+import {
+  dispatch,
+  eventsOf,
+  finish,
+  missionOf,
+  openStage,
+  plan,
+  restOf,
+  type Say,
+  wake,
+} from "../../harness/double/missions.ts";
+import { textOf } from "../../harness/double/mock-provider.ts";
+import { until } from "../../harness/project.ts";
+
+/** What is told on: to the Mission's agent of an end, to a Task of all that was before it, over a summary. */
+
+const writer: Say = (turn, { first }) => {
+  const name = /Write (\S+)\./.exec(first)?.[1] ?? "x.txt";
+  return turn === 0
+    ? { calls: [{ tool: "write", input: { path: name, content: "made\n" } }] }
+    : { text: `The report on ${name}.` };
+};
+
+test("an end comes with its evidence and with what is next; a Task hears of all that was before it", {
+  timeout: 60_000,
+}, async () => {
+  await using stage = await openStage();
+  const heard: string[] = [];
+  const handed: Record<string, string> = {};
+  let outcome = "";
+  stage.play("told", {
+    mission: (turn, _request, newest) => {
+      heard.push(newest);
+      return (
+        [
+          {
+            calls: [
+              { tool: "remember", input: { text: "The user wants blue." } },
+              plan("a", { id: "b", after: ["a"] }, { id: "c", after: ["b"] }),
+              dispatch("a", "Write a1.txt. [told]", { checks: ["test -f a1.txt"] }),
+            ],
+          },
+          { text: "Runs." },
+          {
+            calls: [
+              { tool: "task_evidence", input: { task: /task_[0-9a-z]{26}/.exec(newest)?.[0], part: "outcome" } },
+              dispatch("b", "Write b1.txt. [told]", { checks: ["test -f b1.txt"] }),
+            ],
+          },
+          { text: "Runs." },
+          { calls: [dispatch("c", "Write c1.txt. [told]", { checks: ["test -f never"] })] },
+          { text: "Runs." },
+          { calls: [dispatch("c", "Write c2.txt. [told]", { checks: [] })] },
+          { text: "Runs." },
+        ][turn] ?? { calls: [finish()] }
+      );
+    },
+    task: (turn, request, newest) => {
+      const name = /Write (\w+)\.txt/.exec(request.first)?.[1] ?? "";
+      if (turn === 0) handed[name] ??= request.body.messages.map(({ content }) => textOf(content)).join("\n");
+      return writer(turn, request, newest);
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[told]" });
+  const { finished, tasks } = await restOf(url, directory, missionID, 50_000);
+  expect(finished?.outcome).toBe("done");
+  const [, , first = "", evidence = ""] = heard;
+  outcome = evidence;
+  expect(first).toContain("Files changed: 1 (+1 -0).\nChecks: test -f a1.txt passed.");
+  expect(first).toMatch(/It used \d+ model calls, \d+ tokens\./);
+  expect(first).toMatch(/Review of "[^"]+": accepted/);
+  expect(first).toContain("The report on a1.txt.");
+  expect(first).toContain("Ready: b. Not done: 2.");
+  expect(outcome).toContain('"lastWords": "The report on a1.txt."');
+  const failed = heard.find((text) => text.includes("ended failed")) ?? "";
+  expect(failed).toContain("Checks: test -f never failed.");
+  expect(heard.at(-1)).toContain("Every phase of the plan is done.");
+
+  // The third starts from the second alone, and hears of the first all the same.
+  expect(handed["c1"]).toMatch(/# What the phases left that it starts from\n## Phase b[\s\S]*The report on b1\.txt\./);
+  expect(handed["c1"]).toMatch(/# What other phases left\n## Phase a[\s\S]*The report on a1\.txt\./);
+  expect(handed["c1"]).toContain("# What the Mission keeps in mind\nThe user wants blue.");
+  expect(handed["c1"]).not.toContain("What was tried");
+  const branch = tasks[2]?.git.branch;
+  expect(handed["c2"]).toContain(`What it left is on the branch ${branch}: look at it with \`git log\``);
+});
+
+test("a wake by time says what it was for", () => {
+  const notice = (more: object) =>
+    agentNotice({ type: "mission.woken", data: { sessionID: "ses_1", by: "time", ...more } });
+  expect(notice({ reason: "The release is due." })).toBe(
+    "The time that you set is over. You had said: The release is due.",
+  );
+  expect(notice({})).toBe("The time that you set is over.");
+});
+
+test("a summary of a Mission has headings of its own, and the user's answers word for word, over the next one too", {
+  timeout: 60_000,
+}, async () => {
+  await using stage = await openStage({}, { model: "mock/small" }, [{ id: "small", contextWindow: 16_000 }]);
+  const phases = Array.from({ length: 30 }, (_, index) => ({
+    id: `p-${index}`,
+    title: `Phase ${index}`,
+    objective: `${"word ".repeat(80)}${index}.`,
+  }));
+  const asked: string[] = [];
+  const isSummary = (text: string) =>
+    text.startsWith("Note from the service, not from the user: this conversation is about");
+  let turn = 0;
+  stage.play("sum", {
+    mission: (_turn, { body }) => {
+      const usage = { input: Math.ceil(JSON.stringify(body).length / 4), output: 20 };
+      const last = textOf(body.messages.at(-1)?.content);
+      if (isSummary(last)) {
+        asked.push(last);
+        return { text: "## Goal and directions\nAll of it is to be blue, and nothing else counts here.", usage };
+      }
+      turn += 1;
+      if (turn === 1) return { calls: [{ tool: "ask", input: { question: "Red or blue?" } }], usage };
+      if (turn === 2) return { calls: [{ tool: "plan", input: { phases } }], usage };
+      if (asked.length >= 2) return { calls: [finish("blocked", "Enough.")], usage };
+      return { calls: [{ tool: "task_status", input: { phases: [`p-${turn % 30}`] } }], usage };
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[sum]" });
+  const { pending } = await until(
+    () => missionOf(url, directory, missionID),
+    (mission) => mission.pending.length > 0,
+  );
+  await post(url, `/mission/${missionID}/pending/${pending[0]?.id}`, directory, { answer: "Blue, like the sea." });
+  await until(
+    () => missionOf(url, directory, missionID),
+    ({ state }) => state === "blocked",
+    40_000,
+  );
+  for (const heading of ["Goal and directions", "Phases", "Tasks", "Decisions", "Open ends"])
+    expect(asked[0]).toContain(`## ${heading}\n`);
+  expect(asked[0]).not.toContain("State of the files");
+  const summaries = (await eventsOf(url, directory, missionID)).flatMap(({ type, data }) =>
+    type === "conversation.compacted" ? [String(data["summary"])] : [],
+  );
+  expect(summaries.length).toBeGreaterThanOrEqual(2);
+  for (const summary of summaries)
+    expect(summary.split("## What the user answered\n")).toEqual([
+      expect.stringContaining("All of it is to be blue"),
+      "- Red or blue?: The user answered: Blue, like the sea.",
+    ]);
+});
