@@ -10,7 +10,8 @@ import { hasBlobs } from "./blob/move.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import type { joinDatabase, Membership } from "./postgres/node/member.ts";
 import type { createPostgresStore } from "./postgres/postgres.ts";
-import type { ownDatabase, Ownership } from "./postgres/node/owner.ts";
+import type { Held } from "./postgres/node/held.ts";
+import type { ownDatabase } from "./postgres/node/owner.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Store } from "./store.ts";
 
@@ -88,8 +89,8 @@ export const openData = async (wanted: Wanted, log: Log, clock: Clock): Promise<
           blobs,
           space: disk,
           log,
-          // Nodes go by the database's clock, and one that is gone holds what it had for as long as its lease.
-          ...(node === undefined ? { alone: true, now } : { node: { name: node, instance }, leaseMs }),
+          // Nodes go by the database's clock.
+          ...(node === undefined ? { alone: true, now } : { node: { name: node, instance } }),
         }),
   );
   scope.use(forgetKeys(store, log, now));
@@ -98,9 +99,6 @@ export const openData = async (wanted: Wanted, log: Log, clock: Clock): Promise<
   const failure = () => member?.lost ?? owner?.lost ?? watchIntegrity(store, log);
   return { store, instance, disk, now, member, failure, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
-
-/** Of a node's claims, in milliseconds. */
-const leaseMs = 10_000;
 
 const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database"> => {
   const found = blobs ?? ((await hasBlobs(join(dataDir, "blobs"))) ? "folder" : "database");
@@ -121,7 +119,7 @@ const joinNodes = async (options: Parameters<typeof joinDatabase>[0]): Promise<M
   return joinDatabase(options);
 };
 
-const own = async (options: Parameters<typeof ownDatabase>[0]): Promise<Ownership> => {
+const own = async (options: Parameters<typeof ownDatabase>[0]): Promise<Held> => {
   const { ownDatabase } = await import("./postgres/node/owner.ts");
   return ownDatabase(options);
 };

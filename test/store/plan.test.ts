@@ -6,7 +6,6 @@ import { hash } from "../../src/store/sql/row.ts";
 import type { Store } from "../../src/store/store.ts";
 import { messagesIn } from "../../src/task/query/message.ts";
 import type { Filled } from "../harness/large/fill.ts";
-import { night } from "../harness/night.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { backends, type Place } from "../harness/store.ts";
 
@@ -126,8 +125,7 @@ type Plan = {
   Plans?: Plan[];
 };
 
-// By night: to fill PostgreSQL takes long.
-describe.skipIf(postgresURL === undefined || !night)("PostgreSQL", () => {
+describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
   test("every plan goes by an index; control: plans of before do not", { timeout: 60_000 }, async () => {
     const query = vi.spyOn(Client.prototype, "query");
     await using place = await filledPlace("PostgreSQL", 1500);

@@ -26,7 +26,7 @@ import { createCheck } from "./check.ts";
 import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
-import { createPlacements, isHere, place, prepareNodes } from "./node/placement.ts";
+import { createPlacements, isHere, lostMs, place, prepareNodes } from "./node/placement.ts";
 import { listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";
@@ -47,7 +47,7 @@ type Options = {
   space?: Space;
   /**
    * How long a claim outlives a crashed holder, in milliseconds. Two thirds of it are as long as a run waits for a
-   * database that cannot be reached.
+   * database that cannot be reached. Default: 90 seconds, of a node as long as until it counts as lost.
    */
   leaseMs?: number;
   /** Where blobs are kept: in the data folder (the default), or in the database, where all services have them. */
@@ -71,7 +71,8 @@ const slowReads = 4;
  * The store on PostgreSQL, for any number of processes. All times that processes compare are the database's
  * unless there is only one. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
-  const { url, dataDir, log, space = unwatched, leaseMs = 90_000, schema } = options;
+  const { url, dataDir, log, space = unwatched, schema } = options;
+  const { leaseMs = options.node === undefined ? 90_000 : lostMs } = options;
   await using scope = new AsyncDisposableStack();
   const config = configOf(url, schema);
   const open = (bounds: Bounds, extra: PoolConfig): Pool =>

@@ -1,7 +1,8 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { Client } from "pg";
+import type { ClientConfig } from "pg";
 import type { StreamID } from "../../../domain/event.ts";
 import type { Placed } from "../../node.ts";
+import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
 
@@ -9,6 +10,9 @@ import type { Trx } from "../outcome.ts";
  * Which node has the files of a stream, and so runs it: the one that it was begun on. The row is written in the commit
  * that makes the stream, and outlives the stream until that node has removed its files.
  */
+
+/** A node that was not heard of for so long is lost, in milliseconds; its claims end with it. */
+export const lostMs = 10_000;
 
 const tables = [
   `create table if not exists nodes (
@@ -26,16 +30,21 @@ export const prepareNodes = async (run: (text: string) => Promise<unknown>): Pro
 };
 
 /** What no node has, as from before there were any, becomes this node's. Only while no other node lives. */
-export const adopt = async (client: Pick<Client, "query">, node: string): Promise<void> => {
-  const { rows } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
-  if (rows[0]?.made == null) return;
-  await client.query("set statement_timeout = 0");
-  await client.query(
-    `insert into placements (stream, node)
-     select stream, $1 from streams where not exists (select 1 from placements p where p.stream = streams.stream)
-     on conflict do nothing`,
-    [node],
-  );
+export const adopt = async (config: ClientConfig, node: string): Promise<void> => {
+  // Of a large log it takes long.
+  const client = await openClient(config, schemaBounds);
+  try {
+    const { rows } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
+    if (rows[0]?.made == null) return;
+    await client.query(
+      `insert into placements (stream, node)
+       select stream, $1 from streams where not exists (select 1 from placements p where p.stream = streams.stream)
+       on conflict do nothing`,
+      [node],
+    );
+  } finally {
+    await client.end().catch(() => {});
+  }
 };
 
 /** Whether a stream is this node's to run, or nobody's. */
@@ -62,7 +71,7 @@ export const createPlacements = (db: Trx, node: string) => ({
   async elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>> {
     if (streams.length === 0) return new Map();
     const { rows } = await sql<{ stream: StreamID; node: string; seen: number | null; gone: boolean | null }>`
-      select stream, node, seen, stopped or seen < ${clock} - 10000 as gone
+      select stream, node, seen, stopped or seen < ${clock} - ${lostMs} as gone
         from placements left join nodes on nodes.name = placements.node
        where stream = any(${[...streams]}::text[]) and node <> ${node}`.execute(db);
     return new Map(

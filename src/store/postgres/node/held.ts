@@ -1,0 +1,169 @@
+import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Client, ClientConfig } from "pg";
+import { messageOf, StartError } from "../../../error.ts";
+import type { Log } from "../../../log.ts";
+import { type Bounds, openClient } from "../connection.ts";
+
+/**
+ * A lock of the database that a service holds for its life, on a connection of its own: it ends with the service. A row
+ * beside it says whose it is, and is renewed, so that a service whose connection is gone is still heard of.
+ */
+export type Held = AsyncDisposable & {
+  /** Resolves when another service has the lock: the connection was lost for so long that it could take it. */
+  lost: Promise<StartError>;
+  /** The connection, while there is one. */
+  client: () => Client | undefined;
+};
+
+type Options = {
+  config: ClientConfig;
+  log: Log;
+  /** Between two renewals, in milliseconds. */
+  everyMs: number;
+  /** Takes the lock for the first time, and writes the row. Throws `StartError` while another service has it. */
+  take: (client: Client) => Promise<void>;
+  /** Renews the row, which answers whoever waits for a sign of this service. False: it is another service's. */
+  renew: (client: Client) => Promise<boolean>;
+  /** Takes the lock again, after the connection broke. False: not yet, the broken one may still have it. */
+  lock: (client: Client) => Promise<boolean>;
+  /** The last words, of a service that ends in good order. */
+  leave: (client: Client) => Promise<unknown>;
+  /** What is logged when the lock is held again. */
+  back: string;
+  /** Why this service ends when another one has the lock. */
+  taken: string;
+};
+
+const bounds: Bounds = { statement: 5_000, lock: 2_000 };
+
+/** Between two attempts, in milliseconds. */
+export const againMs = 300;
+
+/** Throws `StartError`: 75 while another service has the lock, 69 if the database cannot be used. */
+export const holdLock = async (options: Options): Promise<Held> => {
+  const { config, log, everyMs, take, renew, lock, leave, back, taken } = options;
+  const closing = new AbortController();
+  let client: Client | undefined;
+  /** Wakes whoever waits for the next renewal. */
+  let gone = new AbortController();
+  const hold = (own: Client): void => {
+    client = own;
+    gone = new AbortController();
+    const { signal } = gone;
+    const drop = () => {
+      if (client === own) client = undefined;
+      if (signal === gone.signal) gone.abort();
+    };
+    own.on("error", drop);
+    own.on("end", drop);
+  };
+  hold(await begin(config, take));
+
+  /** Resolves to false if another service has the lock. */
+  const again = async (): Promise<boolean> => {
+    const own = client ?? (await openClient(config, bounds));
+    try {
+      if (!(await renew(own))) return false;
+      if (own === client || !(await lock(own))) return true;
+      hold(own);
+      log.info({}, back);
+      return true;
+    } finally {
+      if (own !== client) await own.end().catch(() => {});
+    }
+  };
+
+  let loseTo: (error: StartError) => void = () => {};
+  const lost = new Promise<StartError>((resolve) => {
+    loseTo = resolve;
+  });
+  const keep = async (): Promise<void> => {
+    while (!closing.signal.aborted) {
+      const wait =
+        client === undefined
+          ? { ms: againMs, signal: closing.signal }
+          : { ms: everyMs, signal: AbortSignal.any([closing.signal, gone.signal]) };
+      await pause(wait.ms, undefined, { signal: wait.signal, ref: false }).catch(() => {});
+      if (closing.signal.aborted) return;
+      try {
+        if (await again()) continue;
+        loseTo(new StartError(75, taken));
+        return;
+      } catch (error) {
+        log.debug({ error: messageOf(error) }, "the row of this service could not be renewed");
+        const broken = client;
+        client = undefined;
+        await broken?.end().catch(() => {});
+      }
+    }
+  };
+  const keeping = keep();
+  return {
+    lost,
+    client: () => client,
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      await keeping;
+      const own = client;
+      if (own === undefined) return;
+      await leave(own).catch(() => {});
+      await own.end().catch(() => {});
+    },
+  };
+};
+
+/** A connection that holds the lock, with the row written. */
+const begin = async (config: ClientConfig, take: Options["take"]): Promise<Client> => {
+  let client: Client | undefined;
+  try {
+    client = await openClient(config, bounds);
+    await take(client);
+    return client;
+  } catch (error) {
+    await client?.end().catch(() => {});
+    if (error instanceof StartError) throw error;
+    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+  }
+};
+
+/**
+ * The two numbers of an advisory lock, as SQL: `kind` is the first one's text, `name` an expression for the second one's.
+ * `values` are the parameters of `name`.
+ */
+export type LockKey = { kind: string; name: string; values?: readonly unknown[] };
+
+/** Together with others where `shared`. */
+export const tryLock = async (client: Client, key: LockKey, shared = false): Promise<boolean> => {
+  const { kind, name, values = [] } = key;
+  const take = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
+  const { rows } = await client.query<{ got: boolean }>(
+    `select ${take}(hashtext('${kind}'), hashtext(${name})) as got`,
+    [...values],
+  );
+  return rows[0]?.got === true;
+};
+
+/** Ends the connection of an earlier life of the same data folder, whose end the server has not noticed yet. */
+export const endHolder = async (client: Client, { kind, name, values = [] }: LockKey): Promise<void> => {
+  await client.query(
+    `select pg_terminate_backend(pid) from pg_locks
+      where locktype = 'advisory' and granted and pid <> pg_backend_pid()
+        and database = (select oid from pg_database where datname = current_database())
+        and classid = (hashtext('${kind}')::bigint & 4294967295)::oid
+        and objid = (hashtext(${name})::bigint & 4294967295)::oid`,
+    [...values],
+  );
+};
+
+/** Whose a row is. `silent`: milliseconds since it was renewed. */
+export type Holder = { instance: string; host: string; process: number; folder: string; silent: number };
+
+/** The columns of this service's row: instance, host, process and data folder. */
+export const holderOf = (instance: string, dataDir: string) => [instance, hostname(), process.pid, dataDir] as const;
+
+/** For a message: whose a row is, if there is one. */
+export const whoIs = (row: Holder | undefined): string =>
+  row === undefined
+    ? ""
+    : `: process ${row.process} on ${row.host} with the data folder ${row.folder}, last heard of ${Math.round(row.silent / 1000)} s ago`;
