@@ -1,5 +1,5 @@
 import { createKeyedMutex } from "../async/mutex.ts";
-import type { TaskState } from "../domain/state/task.ts";
+import { remoteOf, type TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import { hashOf } from "../hash.ts";
 import type { Log } from "../log.ts";
@@ -77,9 +77,9 @@ export const createIntake = (deps: IntakeDeps) => {
   const taskOf = async (url: string, branch: string): Promise<TaskState | undefined> => {
     const id = /task_[0-9a-z]{26}/.exec(branch)?.[0];
     const state = id === undefined ? undefined : await store.state(id);
-    const own =
-      state?.repository != null && identityOf(parseAddress(state.repository.url)) === identityOf(parseAddress(url));
-    return own && state.pushed?.ref === `refs/heads/${branch}` ? state : undefined;
+    const remote = state && remoteOf(state);
+    const own = remote != null && identityOf(parseAddress(remote.url)) === identityOf(parseAddress(url));
+    return own && state?.pushed?.ref === `refs/heads/${branch}` ? state : undefined;
   };
 
   const tell = async (

@@ -29,6 +29,16 @@ export interface Repositories {
    * out, and with `repository_unavailable` where it has no such ref.
    */
   fetch(place: RepositoryPlace, signal: AbortSignal): Promise<Fetched>;
+  /**
+   * As `fetch`, for a directory that is a clone of the repository: the commit is brought into the clone's objects instead of
+   * into files of the service's. Rejects with `repository_unsupported` where the remote's branch lacks the clone's `head`.
+   */
+  fetchInto(place: RepositoryPlace, clone: Clone & { head: string }, signal: AbortSignal): Promise<Fetched>;
+  /**
+   * Brings a commit of such a clone into the mirror, so that it can be pushed. `base`: the one that it was made on, of the
+   * remote's. Rejects with `RepositoryAway`.
+   */
+  take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
   /** The name of the branch that a Task's result is pushed to, by the operator's template. */
   branchFor(task: { taskID: string; title: string; at: Date }): string;
   /** The commit that the remote has at a ref; null: it has none of this name. Rejects with `RepositoryAway`. */
@@ -90,6 +100,9 @@ export type RepositoryPlace = {
   /** Real path of the folder with the files of the ref. */
   directory: string;
 };
+
+/** `commonDir`: real path of its Git directory. */
+export type Clone = { commonDir: string };
 
 export type Fetched = {
   commit: string;

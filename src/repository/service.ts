@@ -1,13 +1,16 @@
+import { randomUUID } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyedMutex } from "../async/mutex.ts";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Tracker } from "../process/process.ts";
+import { createGit, type Git } from "../workspace/git/git.ts";
 import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
 import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
+import { hasCommit, isWithin, takeCommit } from "./exchange.ts";
 import { openForge } from "./forge/open.ts";
 import { forgeOf } from "./forge/place.ts";
 import { propose } from "./forge/propose.ts";
@@ -118,6 +121,18 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     return { remote, forge: await opened };
   };
 
+  /** git on the objects of somebody's clone, which sees no files. */
+  const cloneOf = (commonDir: string): Git => {
+    const nothing = join(folder, ".empty");
+    mkdirSync(nothing, { recursive: true, mode: 0o500 });
+    return createGit(nothing, { path, author, tracker, toplevel: nothing, gitDir: commonDir });
+  };
+  /** A path for what is underway. Cleared at the start. */
+  const given = (): string => {
+    mkdirSync(join(folder, "given"), { recursive: true, mode: 0o700 });
+    return join(folder, "given", randomUUID());
+  };
+
   /** Updates of mirrors: the one that runs, and the one that begins after it. */
   const running = new Map<string, Promise<void>>();
   const next = new Map<string, Promise<void>>();
@@ -195,6 +210,33 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       await mirror.checkOut(place, fetched.commit);
       log.debug({ repository: place.url, commit: fetched.commit }, "fetched");
       return fetched;
+    },
+    async fetchInto(place, { commonDir, head }, signal) {
+      const remote = remoteOf(place);
+      places.keep(place);
+      const branch = place.ref === null ? mirror.defaultBranch(place, remote, signal) : undefined;
+      const [named] = await Promise.all([branch, update(place, remote)]);
+      signal.throwIfAborted();
+      const fetched = await mirror.resolve(place, named);
+      const from = mirror.objectsOf(place);
+      if (!(await isWithin(from, head, fetched.commit)))
+        throw new ServiceError(
+          "repository_unsupported",
+          `Expected what is checked out to be part of ${named ?? place.ref} of ${place.url}, got ${head.slice(0, 12)}, which is not: a pull request would show your own commits, too. Push them, or check out a branch that has been pushed, or ask for landing "branch".`,
+        );
+      const parts = { commit: fetched.commit, without: head, file: given(), mostBytes: settings.mirrorBytes };
+      await takeCommit({ from, to: cloneOf(commonDir) }, parts, signal);
+      return fetched;
+    },
+    async take(place, { commonDir, commit, base }, signal) {
+      const to = mirror.objectsOf(place);
+      // The mirror may have been removed since.
+      if (!(await hasCommit(to, base).catch(() => false))) {
+        places.keep(place);
+        await update(place, remoteOf(place));
+      }
+      const parts = { commit, without: base, file: given(), mostBytes: settings.mirrorBytes };
+      await takeCommit({ from: cloneOf(commonDir), to }, parts, signal);
     },
     ask: async (place, ref, signal) => (await mirror.ask(place, remoteOf(place), ref, signal)).commit,
     async push(place, { commit, ref, from }, signal) {

@@ -345,7 +345,7 @@ export const createService = async (
         log,
       }),
     );
-    scope.use(createRequestSweep({ tasks, store, repositories, log, now }));
+    scope.use(createRequestSweep({ tasks, store, repositories, workspaces, log, now }));
     const { mirrorDays: days } = config.repositories;
     scope.use(createMirrorSweep({ dataDir, repositories, store, days, log, now }));
     scope.use(createExpirySweep({ tasks, store, keepDays: limits.keepDays, log, now }));

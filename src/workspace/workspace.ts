@@ -40,8 +40,8 @@ export type PrepareRequest = {
   /** What becomes of the result. Only `commit` needs a branch to land on. */
   landing: "commit" | "branch" | "none";
   /**
-   * Of a mirrored repository: where the work begins, whatever the directory holds, and the ref of the mirror that has the
-   * branch to land on; null: the Task keeps its own.
+   * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has the
+   * branch to land on; of a clone, whose objects have the commit. null: the Task keeps its own branch.
    */
   base?: { commit: string; targetRef: string | null };
   /** From the branch's commit alone, whatever stands beside it in the directory. */

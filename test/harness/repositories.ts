@@ -12,6 +12,8 @@ export const noRepositories: Repositories = {
   patienceSeconds: 0,
   landing: none,
   fetch: none,
+  fetchInto: none,
+  take: none,
   branchFor: none,
   ask: none,
   push: none,

@@ -6,7 +6,7 @@ import { noRepositories } from "../harness/repositories.ts";
 
 /** Which pull requests are asked for by the hour. */
 
-test("those of repositories' Tasks of the last month that landed as one; a failing one keeps no other from being asked", async () => {
+test("those of the last month's Tasks, of repositories and of clones, that landed as one; a failing one keeps no other from being asked", async () => {
   const now = new Date("2026-06-30T00:00:00Z");
   const day = 24 * 3_600_000;
   const at = (days: number) => now.getTime() - days * day;
@@ -23,6 +23,10 @@ test("those of repositories' Tasks of the last month that landed as one; a faili
       { taskID: "old", landing: "pull-request", updated: at(31) },
     ],
     "/data/b/mirror.git": [{ taskID: "other", landing: "pull-request", updated: at(2) }],
+    "/home/ada/project/.git": [
+      { taskID: "clone", landing: "pull-request", updated: at(1) },
+      { taskID: "here", landing: "commit", updated: at(1) },
+    ],
   };
   const asked: string[] = [];
   await using sweep = createRequestSweep({
@@ -48,9 +52,12 @@ test("those of repositories' Tasks of the last month that landed as one; a faili
         return name === undefined ? undefined : place(name);
       },
     },
+    workspaces: {
+      inspect: async (directory: string) => ({ directory, project: `${directory}/.git`, git: undefined }),
+    } as never,
     log: silent,
     now: () => now,
   });
   await sweep.begin();
-  expect(asked).toEqual(["new", "other"]);
+  expect(asked).toEqual(["new", "clone", "other"]);
 });

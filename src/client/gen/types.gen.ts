@@ -50,7 +50,7 @@ export type TaskCreate = {
     budget?: Budget;
     isolation?: 'worktree' | 'directory';
     /**
-     * pull-request: of a repository by address, whose host has a forge
+     * pull-request: where a forge is known for the repository, or for the remote of the directory's clone
      */
     landing?: 'commit' | 'branch' | 'pull-request';
     /**
@@ -1591,6 +1591,16 @@ export type TaskEvent = {
          * The project was named by address; `directory` is where the service keeps its files
          */
         repository?: {
+            url: string;
+            /**
+             * A branch, tag or commit; null: the remote's default branch
+             */
+            ref: string | null;
+        };
+        /**
+         * Where the directory's clone comes from: its result is a pull request there, and its base what that has
+         */
+        remote?: {
             url: string;
             /**
              * A branch, tag or commit; null: the remote's default branch

@@ -25,6 +25,8 @@ export type TaskState = StreamState & {
   directory: string;
   /** The project by its address; null: it was named by its directory. */
   repository: { url: string; ref: string | null } | null;
+  /** Where its directory's clone comes from, and its result goes; null: it stays in the directory. */
+  remote: { url: string; ref: string | null } | null;
   project: string;
   checks: CheckSpec[];
   /** The request said that no checks are to run. */
@@ -146,6 +148,10 @@ export type Landed = Pick<EventData["landing.finished"], "commit" | "tree" | "re
 /** Whether the base contains uncommitted work of the user, which must not land. */
 export const hasSnapshot = ({ workspace }: TaskState): boolean =>
   workspace?.snapshot !== undefined && workspace.snapshot.head !== workspace.baseCommit;
+
+/** Where its result is pushed; null: it lands on this machine. */
+export const remoteOf = ({ repository, remote }: Pick<TaskState, "repository" | "remote">): TaskState["remote"] =>
+  repository ?? remote;
 
 /** The result stays on the Task's branch instead of landing on one of the user's. */
 export const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;

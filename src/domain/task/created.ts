@@ -26,6 +26,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     source: data.source,
     directory: data.directory,
     repository: data.repository ?? null,
+    remote: data.remote ?? null,
     project: data.project,
     checks: data.checks,
     unchecked: data.unchecked ?? false,

@@ -18,13 +18,13 @@ import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
-import { staysOnBranch, type TaskState } from "../state/task.ts";
+import { remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
 import { isRead, noRepetition, rootOf } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 27;
+export const taskRevision = 28;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -337,8 +337,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
   }
 };
 
-const pushedBy = ({ repository }: TaskState, { ref, commit }: EventData["landing.finished"]): TaskState["pushed"] =>
-  repository === null ? null : { ref, commit };
+const pushedBy = (state: TaskState, { ref, commit }: EventData["landing.finished"]): TaskState["pushed"] =>
+  remoteOf(state) === null ? null : { ref, commit };
 
 type Place = EventData["workspace.prepared"];
 

@@ -29,6 +29,11 @@ export const eventData = {
     repository: repository
       .exactOptional()
       .describe("The project was named by address; `directory` is where the service keeps its files"),
+    remote: repository
+      .exactOptional()
+      .describe(
+        "Where the directory's clone comes from: its result is a pull request there, and its base what that has",
+      ),
     checks: z.array(checkSpec),
     unchecked: z
       .literal(true)

@@ -56,7 +56,9 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         landing: z
           .enum(["commit", "branch", "pull-request"])
           .optional()
-          .describe("pull-request: of a repository by address, whose host has a forge"),
+          .describe(
+            "pull-request: where a forge is known for the repository, or for the remote of the directory's clone",
+          ),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })

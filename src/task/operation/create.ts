@@ -7,6 +7,7 @@ import { newID } from "../../id.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { RemoteLanding, Repositories } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
+import { originOf } from "../../workspace/git/origin.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
@@ -34,6 +35,8 @@ export const createTask =
       kept === undefined
         ? placeOf(project, body, deps.defaults.landing)
         : remotePlace(body, deps.repositories.landing(kept), origin !== undefined);
+    const remote =
+      kept === undefined && place.landing === "pull-request" ? cloneRemote(project, deps.repositories) : undefined;
     const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
@@ -85,6 +88,7 @@ export const createTask =
         directory: project.directory,
         project: project.project,
         ...(repository === undefined ? {} : { repository }),
+        ...(remote === undefined ? {} : { remote }),
         checks,
         ...(body.checks?.length === 0 ? { unchecked: true as const } : {}),
         attachments: [...(await keepAttachments(store.blobs, body.attachments ?? [])), ...given],
@@ -174,9 +178,7 @@ const placeOf = (
   project: Project,
   body: TaskCreate,
   landing: "commit" | "branch",
-): { isolation: "worktree" | "directory"; landing: "commit" | "branch" | "none" } => {
-  if (body.landing === "pull-request")
-    throw invalidField("landing", 'Expected "commit" or "branch" with a directory, got "pull-request"');
+): { isolation: "worktree" | "directory"; landing: RemoteLanding | "none" } => {
   const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
   if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
   if (body.landing !== undefined)
@@ -188,6 +190,33 @@ const placeOf = (
       { issues: [{ path: "body.landing", message: "Expected to be absent", code: "custom" }] },
     );
   return { isolation: "directory", landing: "none" };
+};
+
+/**
+ * Where the clone in a directory comes from, for a pull request there. The operator says what may be done, as with a
+ * repository by its address; the clone's settings give the address alone.
+ */
+const cloneRemote = ({ directory, git }: Project, repositories: Repositories): { url: string; ref: string | null } => {
+  const refuse = (expected: string, got: string) =>
+    new ServiceError("repository_unsupported", `Expected ${expected} for a pull request, got ${got}.`);
+  if (git?.branch == null) throw refuse(`a branch to be checked out in ${directory}`, "a commit");
+  const origin = originOf(git.toplevel, git.branch);
+  if (origin === undefined)
+    throw refuse(`a clone with a remote in ${directory}`, "none (`git remote add origin <url>`)");
+  if (origin.shallow) throw refuse(`a whole clone in ${directory}`, "a shallow one (`git fetch --unshallow`)");
+  const place = repositories.place(origin.url, origin.branch ?? undefined);
+  const { allowed, proposes } = repositories.landing(place);
+  if (!allowed.includes("pull-request"))
+    throw new ServiceError(
+      "repository_not_allowed",
+      `Expected one of commit, branch: the operator allows no pull requests (repositories.landing of config.jsonc).`,
+    );
+  if (proposes !== undefined)
+    throw new ServiceError(
+      "repository_not_allowed",
+      `Expected one of commit, branch: no pull request can be opened for ${place.url}, because ${proposes}.`,
+    );
+  return { url: place.url, ref: place.ref };
 };
 
 /** A repository is worked on in worktrees, and the operator says what may be done to its branches. */

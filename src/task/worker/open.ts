@@ -1,5 +1,5 @@
 import { isDeferred } from "../../domain/state/stream.ts";
-import type { TaskState } from "../../domain/state/task.ts";
+import { remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { isCrashLoop } from "../../domain/task/crash.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
@@ -233,12 +233,12 @@ export const openRun = async (
 };
 
 /**
- * A Task of a repository begins with what the remote has: its agents are told of the project from there. false: that
+ * A Task whose result is pushed begins with what the remote has: its agents are told of the project from there. false: that
  * cannot be had, and the Task has failed.
  */
 const baseIsThere = async (run: Run): Promise<boolean> => {
-  const { repository, workspace, landed, cancel } = run.state();
-  if (repository === null || cancel !== null || (workspace !== null && landed === null)) return true;
+  const { workspace, landed, cancel } = run.state();
+  if (remoteOf(run.state()) === null || cancel !== null || (workspace !== null && landed === null)) return true;
   try {
     await run.base();
     return true;

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
+import { remoteOf } from "../../domain/state/task.ts";
 import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/next/step.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
@@ -128,7 +129,7 @@ const move = async (run: Run): Promise<void> => {
         await accept(run);
         break;
       case "land":
-        await (run.state().repository === null ? land : push)(run, runner.retries());
+        await (remoteOf(run.state()) === null ? land : push)(run, runner.retries());
         break;
       case "open-request":
         await openRequest(run);

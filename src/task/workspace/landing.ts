@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { DomainEvent } from "../../domain/event.ts";
-import { isActive, type TaskState } from "../../domain/state/task.ts";
+import { isActive, remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import type { EventData } from "../../protocol/event/event.ts";
@@ -43,7 +43,7 @@ export const withdraw = async (run: Run, why: string): Promise<DomainEvent | und
   if (started === null) throw new Error(`Expected a landing of ${run.stream} that began, got none.`);
   await run.landingTurn();
   const plan = await planOf(run.store, started);
-  if (run.state().repository !== null) return withdrawPush(run, plan, why);
+  if (remoteOf(run.state()) !== null) return withdrawPush(run, plan, why);
   const ended = await run.workspaces.endLanding(run.stream, plan, why);
   if (!ended.ok) return { type: "landing.withdrawn", data: { reason: ended.reason.slice(0, 1000) } };
   await run.record([landedEvent(run.state(), plan, ended.kept)]);

@@ -1,3 +1,4 @@
+import { remoteOf } from "../../domain/state/task.ts";
 import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { PrepareRequest, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -32,8 +33,8 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
 };
 
 const mirroredBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
-  const { repository, landing } = run.state();
-  if (repository === null) return {};
+  const { landing } = run.state();
+  if (remoteOf(run.state()) === null) return {};
   const { commit, tracking } = await run.base();
   return { base: { commit, targetRef: landing === "commit" ? tracking : null } };
 };

@@ -1,13 +1,21 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
-import { RepositoryAway, type Fetched, type RepositoryPlace } from "../../repository/repository.ts";
+import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
 import type { Run } from "../run.ts";
 
-/** The project of a Task that was named by address: where its work begins, and patience while the remote is away. */
+/** The repository that a Task's result is pushed to: where its work begins, and patience while the remote is away. */
+
+/** Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more. */
+export const placeOfTask = (
+  repositories: Pick<Repositories, "at" | "place">,
+  { directory, remote }: Pick<TaskState, "directory" | "remote">,
+): RepositoryPlace | undefined =>
+  remote === null ? repositories.at(directory) : repositories.place(remote.url, remote.ref ?? undefined);
 
 export const repositoryPlace = (run: Run): RepositoryPlace => {
   const { directory } = run.state();
-  const place = run.repositories.at(directory);
+  const place = placeOfTask(run.repositories, run.state());
   if (place === undefined)
     throw new ServiceError(
       "repository_unavailable",
@@ -57,10 +65,25 @@ export const waitThrough = async <T>(
     }
 };
 
+/** The user's clone that a pull request is made for. */
+const cloneOf = async (run: Run): Promise<{ commonDir: string; head: string } | undefined> => {
+  const { directory, remote } = run.state();
+  if (remote === null) return undefined;
+  const { git, project } = await run.workspaces.inspect(directory);
+  if (git?.head == null)
+    throw new ServiceError("repository_unsupported", `Expected a clone of ${remote.url} in ${directory}, got none.`);
+  return { commonDir: project, head: git.head };
+};
+
 /** What the remote has now. A ref on which nothing can land fails a Task that is to land there. */
 export const fetchBase = async (run: Run): Promise<Fetched> => {
   const place = repositoryPlace(run);
-  const fetched = await throughAbsence(run, () => run.repositories.fetch(place, run.signal)).catch((error: unknown) => {
+  const clone = await cloneOf(run);
+  const fetched = await throughAbsence(run, () =>
+    clone === undefined
+      ? run.repositories.fetch(place, run.signal)
+      : run.repositories.fetchInto(place, clone, run.signal),
+  ).catch((error: unknown) => {
     if (!(error instanceof RepositoryAway)) throw error;
     throw new ServiceError(
       "repository_unavailable",

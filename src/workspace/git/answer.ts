@@ -48,8 +48,8 @@ const valueOf = (text: string): string => {
   return value.slice(0, kept);
 };
 
-/** Values of a key of one section without a subsection; included files are not looked at. */
-export const settingsIn = (config: string, wanted: RegExp, key: RegExp): string[] => {
+/** Values of a key of the sections with a wanted header; included files are not looked at. */
+export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
   let inside = false;
   return config.split("\n").flatMap((line) => {
     const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*")?)\s*\](.*)$/.exec(line);

@@ -270,7 +270,7 @@ export const createWorktrees = (deps: {
   const prepare = async (request: PrepareRequest): Promise<Workspace> => {
     const { taskID, directory, isolation, landing: how, base, committedOnly = false } = request;
     const project = await inspect(directory);
-    if (base !== undefined) return prepareMirrored(taskID, project, base);
+    if (base !== undefined && project.mirrored === true) return prepareMirrored(taskID, project, base);
     const { git } = project;
     const tree = await treeOf(project);
     if (isolation === "directory" || git === undefined || git.head === null || tree === null)
@@ -288,7 +288,10 @@ export const createWorktrees = (deps: {
     };
     const before = records.of(taskID)?.given;
     records.keep(taskID, { ...record, ...(before === undefined ? {} : { given: before }) });
-    const taken = committedOnly ? plainSnapshot(git.head) : await snapshotOf(taskID, record, git.head);
+    const taken =
+      committedOnly || base !== undefined
+        ? plainSnapshot(base?.commit ?? git.head)
+        : await snapshotOf(taskID, record, git.head);
     await checkOutBase(taskID, record, taken.commit, taken.commit);
     await give(taskID, record);
     const worktree = worktreeOf(taskID);

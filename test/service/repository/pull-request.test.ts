@@ -1,15 +1,11 @@
-import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { addForge, type ForgeDouble, type Kind } from "../../harness/double/forge/double.ts";
-import { canServe, type GitHost, startGitHost, token } from "../../harness/double/git-host.ts";
-import { type Lab, logOf, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
-import { makeProject } from "../../harness/project.ts";
-import { startService, type TestService } from "../../harness/service.ts";
+import type { Kind } from "../../harness/double/forge/double.ts";
+import { canServe, startGitHost } from "../../harness/double/git-host.ts";
+import { logOf, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
+import { type ForgeLab, openForgeLab } from "../../harness/forge-lab.ts";
 
 /** Pull requests of what Tasks push: a real service, git's own server, and forges that keep state on the same port. */
-
-type Place = { lab: Lab; host: GitHost; forge: ForgeDouble; service: TestService; url: string };
 
 describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () => {
   let scope = new AsyncDisposableStack();
@@ -18,32 +14,16 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
     scope = new AsyncDisposableStack();
   });
 
-  const open = async (kind: Kind, more: object = {}, named = true): Promise<Place> => {
-    const lab = scope.use(await makeLab());
-    const host = scope.use(await startGitHost(lab.root));
-    const forge = addForge(host, kind);
-    const match = `http://127.0.0.1:${host.port}/*`;
-    const repositories = {
-      allow: [match],
-      credentials: [{ match, token: "env:HOST_TOKEN", ...(named ? { forge: kind } : {}) }],
-      fetchSeconds: 4,
-      ...more,
-    };
-    const config = JSON.parse(readFileSync(lab.config, "utf8")) as object;
-    writeFileSync(lab.config, JSON.stringify({ ...config, repositories }));
-    const service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config, HOST_TOKEN: token });
-    scope.defer(() => service.close());
-    host.make("acme/app", { "a.txt": "one\n" });
-    return { lab, host, forge, service, url: host.url("acme/app") };
-  };
-  const post = async ({ service }: Place, body: object) =>
+  const open = (kind: Kind, more: object = {}, named = true): Promise<ForgeLab> =>
+    openForgeLab(scope, kind, more, named);
+  const post = async ({ service }: ForgeLab, body: object) =>
     send(service.url, "/task", { method: "POST", body: { productPillar: "code", ...body } });
-  const create = async (place: Place, body: object): Promise<string> => {
+  const create = async (place: ForgeLab, body: object): Promise<string> => {
     const answer = await post(place, { ...body, repository: { url: place.url } });
     expect(answer.status, JSON.stringify(answer.body)).toBe(202);
     return String(answer.body["taskID"]);
   };
-  const say = async ({ service }: Place, taskID: string, text: string) => {
+  const say = async ({ service }: ForgeLab, taskID: string, text: string) => {
     const answer = await send(service.url, `/task/${taskID}/message`, { method: "POST", body: { source: "t", text } });
     expect(answer.status, JSON.stringify(answer.body)).toBe(202);
     return settledTask(service.url, taskID);
@@ -130,7 +110,7 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
   });
 
   const once = [shell("echo two > b.txt"), { text: "Done.\n\nCommit: Add a file" }];
-  const run = async (place: Place, turns = once) => {
+  const run = async (place: ForgeLab, turns = once) => {
     const taskID = await create(place, place.lab.request(turns));
     return { taskID, settled: await settledTask(place.service.url, taskID) };
   };
@@ -238,12 +218,6 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
     expect(JSON.stringify(asked.body)).toContain("which forge 127.0.0.1 is");
     const usual = await post(place, { ...lab.request(once), repository: { url } });
     expect(usual).toMatchObject({ status: 202, body: { landing: "branch" } });
-    const project = makeProject(lab.folder(), { "a.txt": "one\n" });
-    const inside = await send(place.service.url, `/task?directory=${encodeURIComponent(project)}`, {
-      method: "POST",
-      body: { productPillar: "code", ...lab.request(once), landing: "pull-request" },
-    });
-    expect(inside).toMatchObject({ status: 400, body: { code: "invalid_request" } });
     expect(place.forge.calls).toEqual([]);
   });
 

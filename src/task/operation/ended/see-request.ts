@@ -3,6 +3,7 @@ import { hourly } from "../../../async/hourly.ts";
 import { messageOf } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
+import { placeOfTask } from "../../workspace/repository.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
 
@@ -14,7 +15,7 @@ export const createSeeRequest =
   ({ repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">, { change }: Change): Tasks["see"] =>
   async (taskID, signal) => {
     const state = await store.state(taskID);
-    const place = state && repositories.at(state.directory);
+    const place = state && placeOfTask(repositories, state);
     // While it works, its run asks.
     if (state === undefined || place === undefined || isActive(state)) return;
     const { pullRequest, pushed } = state;
@@ -49,16 +50,21 @@ export const createRequestSweep = ({
   tasks,
   store,
   repositories,
+  workspaces,
   log,
   now,
-}: Pick<TasksDeps, "store" | "repositories" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
+}: Pick<TasksDeps, "store" | "repositories" | "workspaces" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
+  /** undefined: what was there is no project any more. */
+  const projectOf = async (directory: string): Promise<string | undefined> =>
+    repositories.at(directory)?.mirror ?? (await workspaces.inspect(directory).catch(() => undefined))?.project;
   const sweep = async (signal: AbortSignal): Promise<void> => {
     const since = now().getTime() - longestMs;
     for (const { directory, updated } of await store.projects(projectsAtMost, signal)) {
-      const place = updated < since ? undefined : repositories.at(directory);
-      if (place === undefined) continue;
+      if (updated < since) continue;
+      const project = await projectOf(directory);
+      if (project === undefined) continue;
       const listed = await store.list(
-        { project: place.mirror, lifecycleStatus: "completed", archived: true, limit: tasksAtMost },
+        { project, lifecycleStatus: "completed", archived: true, limit: tasksAtMost },
         signal,
       );
       for (const { taskID, landing, updated: at } of listed) {

@@ -24,6 +24,10 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
 
   const target = await throughAbsence(run, async () => {
     if (prepared.targetRef === null) {
+      const { remote, project: commonDir } = run.state();
+      const { commit } = tree;
+      if (remote !== null)
+        await run.repositories.take(place, { commonDir, commit, base: prepared.baseCommit ?? "" }, run.signal);
       if (pushed === null) return { ref: await freeBranch(run, place), from: null, moved: false };
       // Somebody who deleted the Task's own branch took nothing from anybody: it is made anew.
       const gone = (await run.repositories.ask(place, pushed.ref, run.signal)) === null;
@@ -78,16 +82,21 @@ const roll = async (
         : `${name} of ${place.url} was changed by somebody else, and is left alone`;
   await fail(run, {
     code: "landing_refused",
-    message: `The work is done and in the archive, as branch ${branch} of the service's mirror, but ${said}.`,
+    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${said}.`,
     retryable: true,
     remedy: "Mend what the remote refuses, then send a message to push again.",
   });
 };
 
+const holderOf = (run: Run): string => {
+  const { remote, directory } = run.state();
+  return remote === null ? "the service's mirror" : directory;
+};
+
 const away = (run: Run, { prepared: { branch } }: Workspace, place: RepositoryPlace, error: RepositoryAway) =>
   fail(run, {
     code: "repository_unavailable",
-    message: `The work is done and in the archive, as branch ${branch} of the service's mirror, but ${place.url} could not be asked: ${messageOf(error)}.`,
+    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${place.url} could not be asked: ${messageOf(error)}.`,
     retryable: true,
     remedy: "Send a message to push again when it can be reached.",
   });

@@ -1,0 +1,56 @@
+import { closeSync, openSync, rmSync, writeSync } from "node:fs";
+import type { Git } from "../workspace/git/git.ts";
+
+/**
+ * Takes commits from one repository of this machine to another, by their ids and as objects alone: no ref, setting or
+ * file of either is read or changed.
+ */
+
+const timeoutMs = 10 * 60_000;
+
+/** Whether a commit is there. */
+export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
+  (await git.run(["cat-file", "-e", `${commit}^{commit}`], { ok: [0, 1, 128] })).exitCode === 0;
+
+/** Whether `commit` is `tip` or one that it grew from; false also where it is not there. */
+export const isWithin = async (git: Git, commit: string, tip: string): Promise<boolean> =>
+  (await git.run(["merge-base", "--is-ancestor", commit, tip], { ok: [0, 1, 128], timeoutMs })).exitCode === 0;
+
+/**
+ * `without`: a commit that both have. `file`: a path for what is underway, removed in the end. Rejects where it takes more
+ * than `mostBytes`.
+ */
+export const takeCommit = async (
+  { from, to }: { from: Git; to: Git },
+  { commit, without, file, mostBytes }: { commit: string; without: string; file: string; mostBytes: number },
+  signal: AbortSignal,
+): Promise<void> => {
+  if (commit === without || (await hasCommit(to, commit))) return;
+  const stop = new AbortController();
+  const until = AbortSignal.any([signal, stop.signal]);
+  let bytes = 0;
+  const output = openSync(file, "wx", 0o600);
+  try {
+    const onOutput = (part: Buffer): void => {
+      bytes += part.length;
+      if (bytes > mostBytes) stop.abort();
+      else writeSync(output, part);
+    };
+    const input = `${commit}\n^${without}\n`;
+    await from.run(["pack-objects", "-q", "--stdout", "--revs"], { input, onOutput, signal: until, timeoutMs });
+    const packed = openSync(file, "r");
+    try {
+      await to.run(["index-pack", "--stdin"], { input: packed, signal, timeoutMs });
+    } finally {
+      closeSync(packed);
+    }
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    throw new Error(`Expected what ${commit} adds to ${without} to take at most ${mostBytes} bytes, got more.`, {
+      cause: error,
+    });
+  } finally {
+    closeSync(output);
+    rmSync(file, { force: true });
+  }
+};

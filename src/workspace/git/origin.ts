@@ -1,0 +1,31 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { settingsIn } from "./answer.ts";
+import { refOf, repositoryOf } from "./repository.ts";
+
+/**
+ * Where a clone comes from: read as text from its settings and refs, without a process. Nothing of it is believed: an
+ * address counts only where the operator allows it.
+ */
+
+/** `branch`: of the remote, that the clone's branch follows; null: none is known. `shallow`: its history is cut off. */
+export type Origin = { url: string; branch: string | null; shallow: boolean };
+
+/** `branch`: full name of the one that is checked out. undefined: the clone has no remote. */
+export const originOf = (toplevel: string, branch: string): Origin | undefined => {
+  const found = repositoryOf(toplevel);
+  if (found === undefined) return undefined;
+  const name = branch.replace(/^refs\/heads\//, "");
+  const last = (section: string, of: string, key: RegExp) =>
+    settingsIn(found.config, { test: (header) => header === `${section} "${quoted(of)}"` }, key).at(-1);
+  const follows = last("branch", name, /^remote$/i);
+  const remote = follows === undefined || follows === "." ? "origin" : follows;
+  const url = last("remote", remote, /^url$/i);
+  if (url === undefined) return undefined;
+  const merged =
+    remote === follows ? /^refs\/heads\/(.+)$/.exec(last("branch", name, /^merge$/i) ?? "")?.[1] : undefined;
+  const tracked = refOf(found.commonDir, `refs/remotes/${remote}/${name}`) === null ? null : name;
+  return { url, branch: merged ?? tracked, shallow: existsSync(join(found.commonDir, "shallow")) };
+};
+
+const quoted = (name: string): string => name.replaceAll(/["\\]/g, "\\$&");
