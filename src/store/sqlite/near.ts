@@ -1,10 +1,11 @@
 import type { Position, Recorded } from "../../domain/event.ts";
 import { type EventReads, pageBytes } from "../sql/read.ts";
+import type { RecentEvents } from "./recent.ts";
 import type { prepareStatements } from "./statement.ts";
 
 /**
- * Chooses where events are read: on the service's own connection where few can be looked at, which is what engines and
- * followers ask for at each step, and otherwise apart.
+ * Chooses where events are read: the newest ones, which engines and followers ask for at each step, from memory; on the
+ * service's own connection where few can be looked at; and otherwise apart.
  */
 
 /** The most events that a read may look at on the service's own connection. */
@@ -13,10 +14,11 @@ const few = 100;
 export const withNearReads = (options: {
   here: EventReads;
   apart: EventReads;
+  recent: RecentEvents;
   rows: Pick<ReturnType<typeof prepareStatements>, "since" | "head">;
   position: () => Position;
 }): EventReads => {
-  const { here, apart, rows, position } = options;
+  const { here, apart, recent, rows, position } = options;
   const synced = (found: Recorded[]): Recorded[] => {
     const newest = position();
     return (found.at(-1)?.position ?? 0) <= newest ? found : found.filter((event) => event.position <= newest);
@@ -38,7 +40,7 @@ export const withNearReads = (options: {
       // What the disk does not have yet is nothing that anybody could go on after (decision 109).
       if (after >= position()) return [];
       if (types === undefined && project === undefined && mission === undefined)
-        return synced(rows.since(after, limit, stream, pageBytes));
+        return recent.since(after, limit, stream) ?? synced(rows.since(after, limit, stream, pageBytes));
       const bound = Math.min(
         position() - after,
         stream === undefined ? Number.POSITIVE_INFINITY : (rows.head(stream)?.version ?? 0),

@@ -33,6 +33,7 @@ import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
 import { withNearReads } from "./near.ts";
 import { createReader } from "./reader.ts";
+import { createRecentEvents } from "./recent.ts";
 import { createWebhooks } from "../sql/webhook.ts";
 
 export type SqliteStore = Store & {
@@ -73,6 +74,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const cache = createCache();
   const commits = createCommitSignal();
   const held = createHeldClaims();
+  const recent = createRecentEvents(position);
   starting(file, () => {
     rows.begin();
     rows.markOpen();
@@ -114,8 +116,9 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     space,
     log,
     now,
-    applied(batch) {
+    applied(batch, bytes) {
       position = batch.position;
+      recent.add(batch, bytes);
       for (const stream of batch.erased) cache.delete(stream);
       for (const state of batch.states.values()) cache.set(state);
     },
@@ -153,6 +156,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const events = withNearReads({
     here: createEventReads(db, readerOn(db), "sqlite"),
     apart: createEventReads(db, reader, "sqlite"),
+    recent,
     rows,
     position: () => position,
   });

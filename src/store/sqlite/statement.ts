@@ -172,7 +172,8 @@ export const prepareStatements = (database: Database.Database) => {
       markActive(now.getTime());
       markFuture(now.getTime(), now.getTime(), now.toISOString());
     },
-    save(changes: Changes, at: Date): void {
+    /** Returns the bytes of the events' data, as text. */
+    save(changes: Changes, at: Date): number {
       for (const stream of changes.erased) for (const erase of erasures) erase(stream);
       const events = changes.events.map(eventRow);
       for (const row of events) putEvent(row);
@@ -200,6 +201,7 @@ export const prepareStatements = (database: Database.Database) => {
         });
       for (const [stream, url] of changes.callbacks) putCallback({ stream, url });
       if (changes.events.length > 0) putPosition(changes.position);
+      return events.reduce((sum, { data }) => sum + data.length, 0);
     },
   };
 };

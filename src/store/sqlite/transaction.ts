@@ -3,6 +3,7 @@ import type { CompiledQuery } from "kysely";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { type BatchMember, type Changes, isEmpty, noChanges, runMember, type StoredView } from "../batch/batch.ts";
+import type { StreamID } from "../../domain/event.ts";
 import type { Space } from "../disk/disk.ts";
 import { DiskFull, isFull } from "../disk/full.ts";
 import type { Atomically } from "../sql/write.ts";
@@ -17,7 +18,27 @@ import type { prepareStatements } from "./statement.ts";
  * are told of it when it is on disk; those that come meanwhile are the next one.
  */
 
-type Waiting = { urgent: boolean; run(batch: Changes, at: Date): void; settle(): void; fail(error: unknown): void };
+type Waiting = {
+  urgent: boolean;
+  run(world: StoredView, batch: Changes, at: Date): void;
+  settle(): void;
+  fail(error: unknown): void;
+};
+
+/** What was written, and by whom. `bytes`: of the events' data, as text. */
+type Written = { batch: Changes; members: readonly Waiting[]; bytes: number };
+
+/** The same view, which looks each head up once: several members of a transaction ask for the same ones. */
+const lookingOnce = (view: StoredView): StoredView => {
+  const heads = new Map<StreamID, ReturnType<StoredView["head"]>>();
+  return {
+    ...view,
+    head(stream) {
+      if (!heads.has(stream)) heads.set(stream, view.head(stream));
+      return heads.get(stream);
+    },
+  };
+};
 
 export const createTransactions = (options: {
   database: Database.Database;
@@ -28,14 +49,14 @@ export const createTransactions = (options: {
   log: Log;
   now: () => Date;
   /** Called when a batch is on disk, before its members are told. */
-  applied: (batch: Changes) => void;
+  applied: (batch: Changes, bytes: number) => void;
   /** Called after them. */
   told: (batch: Changes) => void;
 }) => {
   const { database, rows, view, disk, space, log, now, applied, told } = options;
   let waiting: Waiting[] = [];
   /** Written, and not yet known to be on disk. */
-  let unsynced: { batch: Changes; members: readonly Waiting[] } | undefined;
+  let unsynced: Written | undefined;
   let closed = false;
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
@@ -52,9 +73,9 @@ export const createTransactions = (options: {
       let settle = () => {};
       waiting.push({
         urgent,
-        run(batch, at) {
+        run(world, batch, at) {
           try {
-            const value = runMember(member, view, batch, at);
+            const value = runMember(member, world, batch, at);
             settle = () => resolve(value);
           } catch (error) {
             settle = () => reject(error);
@@ -83,9 +104,11 @@ export const createTransactions = (options: {
     }
     const at = now();
     const batch = noChanges(view.position());
+    const world = lookingOnce(view);
+    let bytes = 0;
     try {
-      for (const member of members) member.run(batch, at);
-      if (!isEmpty(batch)) write(batch, at);
+      for (const member of members) member.run(world, batch, at);
+      if (!isEmpty(batch)) bytes = write(batch, at);
     } catch (error) {
       if (isBusy(error) && !closing) {
         patientUntil ??= performance.now() + patienceMs;
@@ -108,7 +131,7 @@ export const createTransactions = (options: {
     }
     failing = undefined;
     patientUntil = undefined;
-    const written = { batch, members };
+    const written = { batch, members, bytes };
     if (isEmpty(batch)) return tell(written);
     unsynced = written;
     disk.sync().then(
@@ -117,15 +140,15 @@ export const createTransactions = (options: {
     );
   };
 
-  const tell = ({ batch, members }: { batch: Changes; members: readonly Waiting[] }): void => {
-    applied(batch);
+  const tell = ({ batch, members, bytes }: Written): void => {
+    applied(batch, bytes);
     for (const member of members) member.settle();
     told(batch);
   };
 
   /** The disk has it. Unless it was waited for otherwise meanwhile. */
-  const kept = (written: typeof unsynced): void => {
-    if (written === undefined || unsynced !== written) return;
+  const kept = (written: Written): void => {
+    if (unsynced !== written) return;
     unsynced = undefined;
     tell(written);
     // With those that the ones told now bring.
@@ -133,8 +156,8 @@ export const createTransactions = (options: {
   };
 
   /** What the disk has of it is unknown. */
-  const lost = (written: typeof unsynced, error: unknown): void => {
-    if (written === undefined || unsynced !== written) return;
+  const lost = (written: Written, error: unknown): void => {
+    if (unsynced !== written) return;
     unsynced = undefined;
     failing = error;
     broken = error;
@@ -163,12 +186,13 @@ export const createTransactions = (options: {
     flush();
   };
 
-  /** Returns when the transaction is written, and still has to be synced. */
-  const write = (batch: Changes, at: Date): void => {
+  /** Returns when the transaction is written, and still has to be synced: the bytes of its events' data. */
+  const write = (batch: Changes, at: Date): number => {
     rows.begin();
     try {
-      rows.save(batch, at);
+      const bytes = rows.save(batch, at);
       rows.commit();
+      return bytes;
     } catch (error) {
       // On a full disk, SQLite may have rolled back already.
       if (database.inTransaction) rows.rollback();
