@@ -1,6 +1,6 @@
-import { accessSync, constants, mkdirSync, realpathSync } from "node:fs";
+import { mkdirSync, realpathSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { isFull } from "../store/disk/full.ts";
@@ -11,6 +11,7 @@ import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts"
 import { createOwnPrograms } from "./command/own.ts";
 import { stalledMs } from "./command/progress.ts";
 import { type LiveCommand, runCommand } from "./command/run.ts";
+import { createSuspects, type Suspects } from "./command/suspects.ts";
 import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
@@ -44,21 +45,12 @@ export type ProcessOptions = {
   limits?: CommandLimits;
   /** Told when a sandbox found no room on the disk. If that holds all commands, this one is begun afterwards. */
   full?: (error: unknown) => void;
+  /** Given by tests that look at it. */
+  suspects?: Suspects;
   log: Log;
 };
 
 const keptNames = ["PATH", "LANG", "LC_ALL", "TZ"] as const;
-
-const findBash = (path: string): string => {
-  for (const folder of path.split(delimiter)) {
-    const candidate = join(folder, "bash");
-    try {
-      accessSync(candidate, constants.X_OK);
-      return candidate;
-    } catch {}
-  }
-  return "bash";
-};
 
 /** undefined: they cannot be kept or read here. */
 const markFiles = (folder: string, runID: string): MarkFiles | undefined => {
@@ -91,11 +83,12 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const value = keepEnv[name];
     if (value !== undefined && value !== "") baseEnv[name] = value;
   }
-  const bash = findBash(baseEnv["PATH"] ?? "");
+  const bash = findProgram("bash", baseEnv["PATH"] ?? "") ?? "bash";
 
   const live = new Set<LiveCommand>();
-  /** Tasks that ran commands since their last `killAll`; no other Task can have left processes. */
-  const used = new Set<string>();
+  const { suspects = createSuspects() } = options;
+  const closed = (taskID: string) =>
+    suspects.closed(taskID, programs.idleMsOf(taskID).length > 0 || [...live].some((entry) => entry.taskID === taskID));
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
   const files = sandbox.wrap === undefined ? markFiles(join(folder, "..", "marks"), runID) : undefined;
@@ -157,7 +150,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const unheld = command.unheld === true;
     if (!unheld) await held.over(command.signal);
     const mark = `${markOf(taskID)}${unheld ? `${ownMark}-` : ""}${(serial += 1)}`;
-    used.add(taskID);
+    suspects.add(taskID);
     let problem: unknown;
     const start = () => startOf(taskID, command, mark, place, (error) => (problem = error));
     const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
@@ -168,6 +161,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const { apart } = command;
     if (apart !== undefined && ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart))
       await boxes.shut(taskID, apart);
+    // No run of the Task's comes to forget it.
+    if (unheld) closed(taskID);
     return ran;
   };
 
@@ -182,7 +177,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const passing = join(folder, "..", "tmp", mark.slice(runID.length + 1).replaceAll("/", "-"));
     const ownHome = home === "passing" ? passing : (home ?? homeOf(taskID));
     await mkdir(ownHome, { recursive: true, mode: 0o700 });
-    used.add(taskID);
+    suspects.add(taskID);
     const start = {
       file: bash,
       // Its standard input is a socket, for which bash would read ~/.bashrc.
@@ -205,12 +200,17 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
     const markFile = files && markFileOf(files, mark);
     return startInteractive({ ...start, file, args, filter: sandbox.filter, markFile }, seen, signal, {
-      started: (pid) => record.add(pid, taskID),
+      started(pid) {
+        suspects.talkBegan(pid, taskID);
+        record.add(pid, taskID);
+      },
       async ended(pid) {
         await killMarked((found) => found === mark, { files });
         for (const path of [own, passing])
           await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch(() => {});
-        if (pid !== undefined) record.remove(pid);
+        if (pid === undefined) return;
+        record.remove(pid);
+        suspects.talkEnded(pid);
       },
     });
   };
@@ -221,7 +221,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   };
 
   const killAll = async (taskID: string): Promise<number[]> => {
-    if (!used.has(taskID)) return [];
+    if (!suspects.has(taskID)) return [];
     programs.end((other) => other === taskID, true);
     const groups = [...live].filter((entry) => entry.taskID === taskID);
     for (const entry of groups) entry.stop();
@@ -229,7 +229,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const held = groups.length > 0 ? boxes.pidsOf(taskID) : [];
     await boxes.shut(taskID);
     const strays = await killMarked((mark) => mark.startsWith(markOf(taskID)), { files });
-    used.delete(taskID);
+    suspects.clear(taskID);
     return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...held, ...strays];
   };
 
@@ -240,7 +240,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     startInteractive: talk,
     prepareSandbox(taskID, place) {
       if (sandbox.wrap === undefined) return;
-      used.add(taskID);
+      suspects.add(taskID);
       try {
         boxes.use(taskID, place);
       } catch (error) {
@@ -253,12 +253,15 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     hold: held.set,
     homeOf,
-    closeSandboxes: (taskID) => boxes.shut(taskID),
+    async closeSandboxes(taskID) {
+      await boxes.shut(taskID);
+      closed(taskID);
+    },
     track(taskID) {
       const tracker = programs.tracker(taskID, { SERVICE_RUN_ID: `${markOf(taskID)}${ownMark}` });
       return {
         start(...what) {
-          used.add(taskID);
+          suspects.add(taskID);
           return tracker.start(...what);
         },
       };

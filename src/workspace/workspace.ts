@@ -321,6 +321,8 @@ export interface Workspaces {
   makeWay(taskID: string, attempt: number): Promise<string | null>;
   /** Removes the worktree, forks and branches of a deleted Task, if it has any, and its removal mark. */
   remove(taskID: string): Promise<void>;
+  /** Whether there is a worktree of this Task or fork on the disk. */
+  hasWorktree(taskID: string): boolean;
   /** The Task's worktree and forks that should have gone and could not. */
   kept(taskID: string): { reason: string; since: string }[];
   /**

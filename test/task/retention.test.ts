@@ -15,6 +15,7 @@ const open = (list: () => Promise<string[]>) => {
     store: { state: () => Promise.resolve(undefined) },
     workspaces: {
       listWorktrees: list,
+      hasWorktree: () => true,
       isMarkedForRemoval: () => true,
       unmarkForRemoval() {},
       retire: () => Promise.reject(new Error("not part of this test")),
@@ -65,6 +66,7 @@ test("a Task in place has no worktree that is kept; control: of one that has, it
     store: { state: async (taskID) => ended(taskID === "task_1" ? "directory" : "worktree") as unknown as TaskState },
     workspaces: {
       listWorktrees: () => Promise.resolve([]),
+      hasWorktree: () => true,
       isMarkedForRemoval: () => false,
       unmarkForRemoval() {},
       async retire(_, judge) {
@@ -86,4 +88,36 @@ test("a Task in place has no worktree that is kept; control: of one that has, it
   );
   await sleep(20);
   expect(said).toEqual([{ taskID: "task_2", reason: "it is being read" }]);
+});
+
+test("a Task that was deleted since it ended has no worktree that is kept; control: one that stands without a Task is named", async () => {
+  const said: unknown[] = [];
+  const looked: string[] = [];
+  await using retention = createRetention({
+    store: { state: () => Promise.resolve(undefined) },
+    workspaces: {
+      listWorktrees: () => Promise.resolve([]),
+      hasWorktree(taskID) {
+        looked.push(taskID);
+        return taskID === "task_2";
+      },
+      isMarkedForRemoval: () => false,
+      unmarkForRemoval() {},
+      retire: () => Promise.reject(new Error("not part of this test")),
+      remove: () => Promise.reject(new Error("not part of this test")),
+    },
+    retentionHours: 0,
+    log: { ...silent, warn: (fields) => said.push(fields) },
+    now: () => new Date(),
+  });
+  retention.settled("task_1");
+  retention.settled("task_2");
+  await until(
+    async () => looked.length,
+    (count) => count === 2,
+  );
+  await sleep(20);
+  expect(said).toEqual([
+    { taskID: "task_2", reason: "no Task of this id is known; nothing says that its work is wanted nowhere" },
+  ]);
 });

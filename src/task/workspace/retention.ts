@@ -12,7 +12,10 @@ import type { Workspaces } from "../../workspace/workspace.ts";
 
 export type RetentionDeps = {
   store: Pick<Store, "state">;
-  workspaces: Pick<Workspaces, "listWorktrees" | "retire" | "remove" | "isMarkedForRemoval" | "unmarkForRemoval">;
+  workspaces: Pick<
+    Workspaces,
+    "listWorktrees" | "hasWorktree" | "retire" | "remove" | "isMarkedForRemoval" | "unmarkForRemoval"
+  >;
   retentionHours: number;
   log: Log;
   now: () => Date;
@@ -32,7 +35,9 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     if ((await store.state(owner)) === undefined) {
       if (owner !== taskID) return;
       if (workspaces.isMarkedForRemoval(taskID)) await workspaces.remove(taskID);
-      else keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
+      // One that was deleted since it was wanted has none.
+      else if (workspaces.hasWorktree(taskID))
+        keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
       return;
     }
     workspaces.unmarkForRemoval(taskID);

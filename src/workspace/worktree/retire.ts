@@ -159,6 +159,8 @@ export const createRetention = (deps: {
       return [...found].sort();
     },
 
+    hasWorktree: (taskID: string): boolean => existsSync(worktreeOf(taskID)),
+
     /** `tip`: the commit that holds the Task's work. */
     async retire(taskID: string, tip: string): Promise<Retired> {
       const retired = await retire(taskID, tip).catch(
