@@ -45,7 +45,7 @@ const begin = async (client: Client, project: string) => {
     url: `http://127.0.0.1:${port}/`,
     viewport: { width: 640, height: 420 },
   };
-  const before = await done({ request: "run the checks", title: "Take a picture of the page", checks: [look] });
+  const before = await done({ request: "run the checks", title: "Take a screenshot of the page", checks: [look] });
   const [picture] = need(await client.task.board({ path: { taskID: before } })).artifacts;
   const path = { taskID: before, artifactID: picture?.artifactID ?? "" };
   writeFileSync(join(project, "page.png"), Buffer.from(await need(await client.task.artifact({ path })).arrayBuffer()));

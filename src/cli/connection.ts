@@ -51,7 +51,7 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   if (response.status === 401)
     return new Exit(
       exit.credentials,
-      `The service at ${url} refused the credentials. Set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) to its own.`,
+      `The service at ${url} refused the credentials. Set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) to match.`,
     );
   if (code === "model_not_configured" || code === "model_not_found") return new Exit(exit.needsModel, text);
   return new Exit(isValue(response.status, code) ? exit.usage : exit.failed, text);

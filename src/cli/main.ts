@@ -18,8 +18,8 @@ import { addWebhookCommands } from "./webhook/command.ts";
 
 /** The exit codes, shown by `sortie --help`; they are part of the command's interface. */
 const codes = `
-In a Git project that has tests: sortie run "run the tests and report". sortie doctor says what a machine lacks.
-A service with a password wants SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) of the commands, too.
+In a Git project that has tests: sortie run "run the tests and report". sortie doctor checks the machine.
+If the service has a password, set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) for the commands too.
 
 Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
 6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
@@ -42,7 +42,7 @@ const loadCaller = async () => (await import("../config/caller.ts")).loadCaller(
 /** The program with all its commands; `finish` is called with the exit code. */
 export const createProgram = (finish: (code: number) => void): Command => {
   const program = new Command("sortie")
-    .description("Has LLM agents carry out Tasks in your Git projects, checks the result, and lands it.")
+    .description("Runs coding agents on Tasks in your Git projects, checks the results, and lands them.")
     .version(version, "-v, --version")
     .addHelpText("after", codes)
     .showHelpAfterError("Try `sortie --help`.")
@@ -51,13 +51,13 @@ export const createProgram = (finish: (code: number) => void): Command => {
   program
     .command("serve")
     .description("start the service")
-    .option("--port <n>", "0 takes a free one (default: 7878, SERVICE_PORT)", wholeNumber(0, 65_535))
+    .option("--port <n>", "port to listen on, 0 for any free one (default: 7878, SERVICE_PORT)", wholeNumber(0, 65_535))
     .option("--host <address>", "address to listen on (default: 127.0.0.1, SERVICE_HOST)")
     .option("--socket <path>", "listen on a Unix socket of mode 0600 instead (SERVICE_SOCKET)")
     .option("--data-dir <folder>", "where Tasks are kept (SERVICE_DATA_DIR)")
     .option("--config <file>", "config.jsonc (default: in the data folder, SERVICE_CONFIG)")
-    .option("--model <provider/model>", "for Tasks that name none (SERVICE_MODEL)")
-    .option("--open", "show the page in the browser")
+    .option("--model <provider/model>", "default model for Tasks (SERVICE_MODEL)")
+    .option("--open", "open the page in the browser")
     .action(async ({ open, ...flags }) => {
       const [{ serve }, { plain, display, self }] = await Promise.all([import("./serve.ts"), loadCaller()]);
       await serve(flags, createScreen(process.stdout, plain), self, open === true && display);
@@ -65,9 +65,9 @@ export const createProgram = (finish: (code: number) => void): Command => {
 
   program
     .command("demo")
-    .description("show one Task from request to ZIP, on a small project in a temporary folder")
-    .option("--mission", "a Mission instead: a list of three, one after the others, one with a squad made for it")
-    .option("--team", "an issue to a merged pull request instead: a Git host, a forge's events, a review")
+    .description("run one Task from request to ZIP, on a small project in a temporary folder")
+    .option("--mission", "run a Mission of three phases instead, one with a squad created for it")
+    .option("--team", "take an issue to a merged pull request instead, on a local Git host")
     .action(async ({ mission, team }: { mission?: true; team?: true }) => {
       const caller = await loadCaller();
       const screen = createScreen(process.stdout, caller.plain);
@@ -84,24 +84,24 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--socket <path>", "listen on a Unix socket of mode 0600 instead (SERVICE_SOCKET)")
     .option("--data-dir <folder>", "the service's data folder")
     .option("--config <file>", "the service's config.jsonc")
-    .option("--json", "one JSON object a check")
+    .option("--json", "print one JSON object per check")
     .action(async ({ json, ...flags }) => {
       const [{ doctor }, { plain }] = await Promise.all([import("./doctor/doctor.ts"), loadCaller()]);
       finish(await doctor(flags, createScreen(process.stdout, plain), json ? emit : undefined));
     });
 
-  const model = program.command("model").description("which language models there are, and choosing one");
+  const model = program.command("model").description("list, choose and test language models");
   /** Options of every command that reads the service's settings. */
   const setting = (command: Command) =>
     command
       .option("--data-dir <folder>", "the service's data folder")
       .option("--config <file>", "the service's config.jsonc")
-      .option("--json", "JSON on stdout, words for people on stderr");
+      .option("--json", "print JSON to stdout, messages to stderr");
   const settled = async ({ json, ...flags }: Settings) => {
     const [commands, { plain }] = await Promise.all([import("./model.ts"), loadCaller()]);
     return { commands, flags, screen: createScreen(json ? process.stderr : process.stdout, plain), say: json && emit };
   };
-  setting(model.command("ls").alias("list").description("what is configured, which one is in use, and why")).action(
+  setting(model.command("ls").alias("list").description("list configured models, with the one in use and why")).action(
     async (options: Settings) => {
       const { commands, flags, screen, say } = await settled(options);
       finish(commands.listModels(flags, screen, say));
@@ -118,13 +118,15 @@ export const createProgram = (finish: (code: number) => void): Command => {
   setting(
     model
       .command("use <provider/model>")
-      .description('write the choice into config.jsonc; "none" wants every Task to name one'),
+      .description('write the choice to config.jsonc; with "none" every Task must name a model'),
   ).action(async (ref: string, options: Settings) => {
     const { commands, flags, screen, say } = await settled(options);
     finish(await commands.useModel(ref, flags, screen, say));
   });
   setting(
-    model.command("test [provider/model]").description("one real call: how fast it answers, and whether tools work"),
+    model
+      .command("test [provider/model]")
+      .description("make one real call: response time, and whether tool calls work"),
   ).action(async (ref: string | undefined, options: Settings) => {
     const { commands, flags, screen, say } = await settled(options);
     finish(await commands.testModel(ref, flags, screen, say));
@@ -135,7 +137,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     command
       .option("--url <address>", "the service (default: http://127.0.0.1:7878, with the port of SERVICE_PORT)")
       .option("-C, --directory <folder>", "the project", ".")
-      .option("--json", "JSON on stdout, words for people on stderr");
+      .option("--json", "print JSON to stdout, messages to stderr");
   const context = async ({ url, directory, repo, json }: Shared) => {
     const { username, password, plain, display, url: own } = await loadCaller();
     const target: Target = { url: url ?? own, directory, repository: repo, username, password };
@@ -148,31 +150,30 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .command("run")
       .description("create a Task and follow it to its end")
       .argument("<request>", "what to do; - reads it from standard input")
-      .option("--check <command>", "must pass before the result lands; repeatable", collect)
-      .option("--attach <file>", "give the agents a file; repeatable", collect)
-      .option("--squad <id>", "the squad that works")
-      .option("--model <provider/model>", "the model it works with")
+      .option("--check <command>", "check that must pass before the result lands; repeatable", collect)
+      .option("--attach <file>", "attach a file for the agents; repeatable", collect)
+      .option("--squad <id>", "squad to use")
+      .option("--model <provider/model>", "model to use")
       .addOption(
-        new Option("--effort <level>", "how hard its models reason").choices(["none", "low", "medium", "high"]),
+        new Option("--effort <level>", "reasoning effort of its models").choices(["none", "low", "medium", "high"]),
       )
       .addOption(new Option("--priority <level>").choices(["critical", "high", "normal", "low"]))
       .option("--title <text>", "the Task's title")
       .addOption(
-        new Option("--landing <where>", "the project's branch, sortie/<task>, or a pull request of it").choices([
-          "commit",
-          "branch",
-          "pull-request",
-        ]),
+        new Option(
+          "--landing <where>",
+          "where the result goes: the project's branch, sortie/<task>, or a pull request",
+        ).choices(["commit", "branch", "pull-request"]),
       )
-      .option("--repo <url>", "a repository by its address, instead of the folder")
-      .option("--ref <name>", "its branch, tag or commit; without: its default branch")
+      .option("--repo <url>", "a repository URL, instead of the folder")
+      .option("--ref <name>", "the repository's branch, tag or commit (default: its default branch)")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
-      .option("--callback <url>", "is told when the Task ends or asks, signed")
-      .option("--max-minutes <n>", "the time it may take; exit code 124 when that is over", parseAmount)
-      .option("--max-cost <usd>", "what its model calls may cost", parseAmount)
-      .option("--max-tokens <n>", "what its model calls may take", parseCount)
-      .option("--max-steps <n>", "how many model calls it may make", parseCount)
-      .option("--in-place", "change the project's files themselves: no copy, no commit, edits are final at once")
+      .option("--callback <url>", "URL notified when the Task ends or asks; signed")
+      .option("--max-minutes <n>", "time limit; exit code 124 when it is reached", parseAmount)
+      .option("--max-cost <usd>", "limit on the cost of its model calls", parseAmount)
+      .option("--max-tokens <n>", "limit on the tokens of its model calls", parseCount)
+      .option("--max-steps <n>", "limit on the number of its model calls", parseCount)
+      .option("--in-place", "edit the project's files directly: no copy, no commit, no undo")
       .option("--detach", "print the Task's id and return"),
   ).action(async (request: string, options: RunOptions & Shared) => {
     const { runTask } = await import("./task/run.ts");
@@ -184,20 +185,20 @@ export const createProgram = (finish: (code: number) => void): Command => {
   addMissionCommands(program, { speaking, context, finish });
   addWebhookCommands(program, { speaking, context, finish });
 
-  const squad = program.command("squad").description("which squads there are, and packages of them");
+  const squad = program.command("squad").description("list, show, validate and install squads");
   const squads = () => import("./squad.ts");
   const scoped = (command: Command) =>
-    command.addOption(new Option("--scope <scope>", "every project's, or this one's").choices(["user", "project"]));
+    command.addOption(new Option("--scope <scope>", "for every project, or for this one").choices(["user", "project"]));
   const fromRef = (command: Command) =>
-    scoped(speaking(command)).option("--ref <ref>", "read the folder as this branch, tag or commit has it");
+    scoped(speaking(command)).option("--ref <ref>", "read the folder as of this branch, tag or commit");
   type Where = { scope?: "user" | "project" };
-  speaking(
-    squad.command("ls").alias("list").description("what the project sees, and what is wrong with others"),
-  ).action(async (options: Shared) => finish(await (await squads()).list(await context(options))));
-  speaking(squad.command("show <id>").description("a squad with its agents and skills")).action(
+  speaking(squad.command("ls").alias("list").description("list the project's squads, and problems with others")).action(
+    async (options: Shared) => finish(await (await squads()).list(await context(options))),
+  );
+  speaking(squad.command("show <id>").description("show a squad with its agents and skills")).action(
     async (id: string, options: Shared) => finish(await (await squads()).show(id, await context(options))),
   );
-  fromRef(squad.command("validate <package>").description("say what is wrong with a folder or a ZIP")).action(
+  fromRef(squad.command("validate <package>").description("check a folder or a ZIP for problems")).action(
     async (given: string, options: Shared & Where & { ref?: string }) =>
       finish(await (await squads()).validate(given, options, await context(options))),
   );
@@ -214,7 +215,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
       squad
         .command("remove <id>")
         .alias("rm")
-        .description("uninstall a squad; Tasks that began with it keep it")
+        .description("uninstall a squad; Tasks that started with it keep it")
         .option("--expect <digest>", "only this revision"),
     ),
   ).action(async (id: string, options: Shared & Where & { expect?: string }) =>
@@ -223,19 +224,19 @@ export const createProgram = (finish: (code: number) => void): Command => {
   speaking(
     squad
       .command("recommend <phase>")
-      .description("who fully owns a phase of work")
+      .description("find the squad that owns a kind of work")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code")),
   ).action(async (phase: string, options: Shared & { pillar: "code" | "work" }) =>
     finish(await (await squads()).recommend(phase, options, await context(options))),
   );
 
-  speaking(program.command("nodes").description("the services that share the database, and how they are")).action(
+  speaking(program.command("nodes").description("list the services that share the database, with their state")).action(
     async (options: Shared) => finish(await (await import("./node.ts")).nodes(await context(options))),
   );
 
   program
     .command("completion")
-    .description("print what a shell needs to complete this command")
+    .description("generate shell completions")
     .addArgument(new Argument("<shell>").choices(["bash", "zsh", "fish"]))
     .action(async (shell: "bash" | "zsh" | "fish") => {
       const { shells, tableOf } = await import("./completion/completion.ts");

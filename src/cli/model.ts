@@ -127,9 +127,9 @@ export const useModel = async (
       overruledBy: overruled?.source ?? null,
     });
   else {
-    screen.say(`${ref} is the model in ${config.configPath}. A running service takes it in at its next start.`);
+    screen.say(`${ref} is now the model in ${config.configPath}. A running service uses it after its next start.`);
     if (overruled !== undefined)
-      screen.say(screen.colors.yellow(`${overruled.source} says ${overruled.ref} and wins over the file. Unset it.`));
+      screen.say(screen.colors.yellow(`${overruled.source} says ${overruled.ref} and overrides the file. Unset it.`));
   }
   return exit.completed;
 };
@@ -147,7 +147,7 @@ export const testModel = async (
   if (ref === builtin)
     throw new Exit(
       exit.needsModel,
-      `${builtin} is no language model: there is nothing to test. Name one, or see \`sortie model ls\`.`,
+      `${builtin} is not a language model: there is nothing to test. Name one, or see \`sortie model ls\`.`,
     );
   const call = registry.load(ref).then((model) => tryModel(model, config.limits.modelReplySeconds * 1000));
   const trial = await during(screen, ref, call);

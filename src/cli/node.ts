@@ -11,7 +11,7 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
   const found = expectData(await connect(target).service.nodes(), target.url);
   if (emit !== undefined) emit(found);
   else if (found.self === null)
-    throw new Exit(exit.failed, "This service has its database alone: it has no SERVICE_NODE.");
+    throw new Exit(exit.failed, "This service does not share its database: SERVICE_NODE is not set.");
   else
     screen.say(
       table([

@@ -27,7 +27,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     void service.close().then(
       () => process.exit(0),
       (error: unknown) => {
-        process.stderr.write(`sortie: could not stop in good order: ${String(error)}\n`);
+        process.stderr.write(`sortie: could not stop cleanly: ${String(error)}\n`);
         process.exit(1);
       },
     );
@@ -57,7 +57,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
       `Sandbox  ${sandboxLine(sandbox)}`,
       `Data     ${service.dataDir}, ${service.store}`,
       ...(isLoopback(config.host) && service.url.startsWith("http")
-        ? [dim(`Now open ${service.url} in a browser, or: ${self} run "run the tests" -C /path/to/a/git/project`)]
+        ? [dim(`Open ${service.url} in a browser, or: ${self} run "run the tests" -C /path/to/a/git/project`)]
         : []),
     ].join("\n"),
   );
@@ -76,8 +76,8 @@ const endWithParent = (stop: () => void): void => {
 };
 
 const covers = {
-  bubblewrap: "commands see their Task's files and the system's programs only",
-  "pid-namespace": "commands run as your user and see your files, in processes of their own",
+  bubblewrap: "commands see only their Task's files and the system's programs",
+  "pid-namespace": "commands run as your user and see your files, in a separate process namespace",
   "process-group": "commands run as your user and see your files",
 };
 

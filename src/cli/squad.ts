@@ -135,7 +135,8 @@ export const remove = async (id: string, options: Where & { expect?: string }, {
   };
   const removed = expectData(await connect(target).squad.remove({ path: { id }, query }), target.url);
   if (emit !== undefined) emit(removed);
-  else screen.say(`${line(removed.id)} is removed from the scope ${removed.scope}. Tasks that began with it keep it.`);
+  else
+    screen.say(`${line(removed.id)} was removed from the scope ${removed.scope}. Tasks that started with it keep it.`);
   return exit.completed;
 };
 
@@ -151,7 +152,7 @@ export const recommend = async (
     const rows = (kind: string, squads: typeof found.owners) =>
       squads.map((squad) => [kind, line(squad.id), squad.scope, line(squad.reasons.join(" "), 200)]);
     const all = [...rows("owns", found.owners), ...rows("related", found.related)];
-    screen.say(all.length === 0 ? `No squad owns ${line(found.phase)}, and none resembles it.` : table(all));
+    screen.say(all.length === 0 ? `No squad owns ${line(found.phase)}, and none is close to it.` : table(all));
   }
   return found.owners.length === 0 ? exit.failed : exit.completed;
 };

@@ -29,7 +29,7 @@ export const createServiceManager = (env: Readonly<Record<string, string | undef
     const failed = (why: string) =>
       log.warn(
         { state: state[0], why },
-        "systemd was not told: install systemd-notify, or take Type=notify and WatchdogSec= out of the unit",
+        "systemd was not notified: install systemd-notify, or remove Type=notify and WatchdogSec= from the unit",
       );
     child.once("error", ({ message }) => {
       sending = false;

@@ -71,7 +71,7 @@ const walk = async (name: string, cold: boolean, land: Land): Promise<void> => {
     expect(all()).not.toContain("EBADENGINE");
     const url = /listening on (\S+)/.exec(all())?.[1] ?? "";
     // The line says how to go on, and that way exists in a clone.
-    expect(all()).toContain(`Now open ${url} in a browser, or: npm run -s sortie -- run`);
+    expect(all()).toContain(`Open ${url} in a browser, or: npm run -s sortie -- run`);
     await land(url, project, stage);
     expect(readText(project, "greet.txt")).toBe("good day\n");
     expect(git(project, "log", "--format=%an", "-1")).not.toBe("Tester");

@@ -1,18 +1,16 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { browserHere, countBlind } from "../harness/browser.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { browserHere } from "../harness/browser.ts";
 import { built } from "../harness/built.ts";
 import { makeProject, temporary } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations, watch } from "../web/browser.ts";
 import { putMuch, turns } from "../web/large-task.ts";
+import { inBrowser } from "../web/stage.ts";
 
 /** The page with far too much of everything. */
-
-const names = 4;
-if (browserHere === undefined) countBlind(names);
 
 const root = temporary("sortie-page-");
 let service: TestService;
@@ -70,7 +68,7 @@ const scroll = async (page: Page, label: string): Promise<{ between: number; wor
   return { between: frames[Math.floor(frames.length / 2)] ?? 0, work: work / frames.length };
 };
 
-describe.skipIf(browserHere === undefined)("far too much", () => {
+inBrowser("far too much", () => {
   test("50,000 lines: there at once at the end, whole after a while, and scrolled through smoothly", async () => {
     const began = performance.now();
     const { page, complaints } = await open(`/ui/task/${ids[0]}?tab=conversation`);
@@ -97,7 +95,7 @@ describe.skipIf(browserHere === undefined)("far too much", () => {
     const talk = await scroll(page, "Conversation");
     await page.getByLabel("Search the conversation").fill("Step 12345:");
     await page.getByText("1 of 1", { exact: true }).waitFor({ timeout: 20_000 });
-    await page.getByRole("button", { name: "To the first error" }).click();
+    await page.getByRole("button", { name: "Jump to first error" }).click();
     await page
       .getByRole("log")
       .getByRole("button", { name: /npm test -- part-99 exit 1/ })

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { git, makeProject, readText, writeFiles } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** What is done about an ended Task on its page: tried again, taken back, renamed, deleted. */
 
@@ -16,7 +15,6 @@ let complaints: string[] = [];
 let count = 0;
 const root = onStage({
   name: "action",
-  tests: 5,
   height: 900,
   config: () => ({ limits: { checkRounds: 0 } }),
   ready: (stage) => void ({ service, page, complaints } = stage),
@@ -40,7 +38,7 @@ const choose = async (item: string) => {
   await page.getByRole("menuitem", { name: item, exact: true }).click();
 };
 
-describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
+inBrowser("an ended Task on the page", () => {
   test("what landed is taken back by a Task of its own, whose page opens and names the first", async () => {
     const { directory, taskID } = await ended();
     expect(readText(directory, "a.txt")).toBe("two\n");
@@ -78,7 +76,7 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
     git(directory, "add", "ready");
     git(directory, "commit", "--quiet", "--message=Ready");
     await result().getByRole("button", { name: "Retry" }).click();
-    await dialog().getByText("on a branch of its own").waitFor();
+    await dialog().getByText("on a separate branch").waitFor();
     await dialog().getByRole("button", { name: "Retry" }).click();
     await result()
       .getByRole("heading", { name: /^Committed \w+ to main$/ })
@@ -96,7 +94,7 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
     await title.press("Enter");
     await page.getByRole("heading", { level: 1, name: "Two instead of one", exact: true }).waitFor();
     await choose("Delete");
-    await dialog().getByText("stays").waitFor();
+    await dialog().getByText("stay").waitFor();
     await dialog().getByRole("button", { name: "Delete" }).click();
     await page.getByText("Task deleted").waitFor();
     const { response } = await client.task.status({ path: { taskID } });
@@ -125,7 +123,7 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
     };
     expect(await inside()).toBe(true);
     expect(await violations(page)).toEqual([]);
-    await page.getByRole("button", { name: "To the end" }).click();
+    await page.getByRole("button", { name: "Jump to end" }).click();
     expect(await inside()).toBe(false);
     const search = page.getByRole("searchbox", { name: /^Search: Log of/ });
     await search.fill("STEP 29");
@@ -134,7 +132,7 @@ describe.skipIf(browserHere === undefined)("an ended Task on the page", () => {
     await page.getByText("1 of 11", { exact: true }).waitFor();
     await search.press("Shift+Enter");
     await page.getByText("11 of 11", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "To the first error" }).click();
+    await page.getByRole("button", { name: "Jump to first error" }).click();
     expect(await inside()).toBe(true);
     await page.getByRole("button", { name: "Wrap lines" }).click();
     // All of them are there, for the browser's own search.

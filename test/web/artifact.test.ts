@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** What a Task hands over beside its commit, on its result: files that a page can show, and pictures of what it serves. */
 
@@ -36,7 +35,6 @@ const kept = [
 
 const root = onStage({
   name: "artifact",
-  tests: 2,
   height: 900,
   model: ({ first, turn }) => {
     if (first.includes("paint")) return turn === 0 ? { calls: [write("b.txt", "b\n")] } : { text: "Painted." };
@@ -61,11 +59,11 @@ const ended = async (name: string, request: string, checks: object[] = []) => {
   return page.getByRole("region", { name: "Result" });
 };
 
-describe.skipIf(browserHere === undefined)("beside the commit", () => {
+inBrowser("beside the commit", () => {
   test("Markdown, tables, JSON and pictures are shown; what cannot be is downloaded", async () => {
     const result = await ended("handed", "hand over");
     const list = result.getByRole("region", { name: "Artifacts" });
-    // The first is open, and so is the picture.
+    // The report is open, and so is the picture.
     await list.getByRole("heading", { name: "Totals" }).waitFor();
     expect(await list.locator("strong").allTextContents()).toEqual(["differ"]);
     const picture = list.getByRole("img", { name: "Over time" });
@@ -110,10 +108,10 @@ describe.skipIf(browserHere === undefined)("beside the commit", () => {
     };
     const result = await ended("painted", "paint it", [look]);
     const preview = result.getByRole("region", { name: "Preview" });
-    const address = preview.getByLabel("Page of the Task's server");
+    const address = preview.getByLabel("URL on the Task's server");
     expect(await address.inputValue()).toBe(look.url);
     expect(await preview.getByRole("img").count()).toBe(0);
-    await preview.getByRole("button", { name: "Take a picture" }).click();
+    await preview.getByRole("button", { name: "Take a screenshot" }).click();
     const picture = preview.getByRole("img");
     await picture.waitFor({ timeout: 40_000 });
     await expect
@@ -121,7 +119,7 @@ describe.skipIf(browserHere === undefined)("beside the commit", () => {
       .toBe(1280);
     expect(await violations(page)).toEqual([]);
     await address.fill("http://example.com/");
-    await preview.getByRole("button", { name: "Take a picture" }).click();
+    await preview.getByRole("button", { name: "Take a screenshot" }).click();
     await preview.getByRole("alert").getByText("127.0.0.1").waitFor();
     expect(complaints).toEqual([]);
   }, 90_000);

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject, readText } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** What a Task asks, on its page: permissions with what they would do, questions with one box. */
 
@@ -28,7 +27,6 @@ const calls = {
 
 const root = onStage({
   name: "ask",
-  tests: 3,
   model: ({ first, turn }) => {
     const call = Object.entries(calls).find(([name]) => first.includes(`[${name}]`))?.[1];
     return turn === 0 && call !== undefined ? { calls: [call] } : { text: "Done." };
@@ -51,7 +49,7 @@ const asked = async (name: keyof typeof calls) => {
   return { directory, client, taskID, card };
 };
 
-describe.skipIf(browserHere === undefined)("what a Task asks", () => {
+inBrowser("what a Task asks", () => {
   test("a permission shows the command, and which answer is the default; what is allowed is done", async () => {
     const { directory, client, taskID, card } = await asked("command");
     expect((await card.getByRole("region", { name: "It would run" }).innerText()).trim()).toBe(command);

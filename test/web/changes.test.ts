@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** The diff of a Task: read on a laptop and a telephone, by keys, commented, and too large to be shown at once. */
 
@@ -29,7 +28,6 @@ const many = Array.from({ length: 60 }, (_, file) => write(`src/part-${file}/ind
 
 const root = onStage({
   name: "changes",
-  tests: 4,
   height: 900,
   model: ({ first, turn }) => (turn === 0 ? { calls: first.includes("many") ? many : few } : { text: "Changed." }),
   async ready(stage) {
@@ -53,7 +51,7 @@ const table = (path: string) => page.getByRole("region", { name: `Changes of ${p
 const rows = () => page.locator(".diff-line").count();
 const at = (width: number, height = 900) => page.setViewportSize({ width, height });
 
-describe.skipIf(browserHere === undefined)("the diff", () => {
+inBrowser("the diff", () => {
   test("on a laptop it has the width: the column folds to a rail, code has colours, and words that differ are marked", async () => {
     await open();
     await table("src/sum.js").waitFor();

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage, viewport } from "./stage.ts";
+import { inBrowser, onStage, viewport } from "./stage.ts";
 
 /** Where somebody is needed: the projects with their numbers, the list by rank, the title and the icon of the tab. */
 
@@ -17,7 +16,6 @@ let page: Page;
 let complaints: string[] = [];
 const root = onStage({
   name: "home",
-  tests: 5,
   model: ({ first, turn }) => {
     if (first.includes("hold")) return { text: "Looking.", hold: true };
     return turn === 0 && first.includes("currency")
@@ -44,7 +42,7 @@ const projects = () => page.getByRole("navigation", { name: "Projects" });
 const group = (name: string) => page.getByRole("region", { name, exact: true });
 const icon = (): Promise<string> => page.evaluate<string>("document.querySelector('link[rel=icon]').href");
 
-describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
+inBrowser("where somebody is needed", () => {
   test("from any screen: counts by project, title and icon; all projects in one list, by rank", async () => {
     const billing = makeProject(join(root, "billing"), { "a.txt": "one\n" });
     const website = makeProject(join(root, "website"), { "a.txt": "one\n" });
@@ -136,7 +134,7 @@ describe.skipIf(browserHere === undefined)("where somebody is needed", () => {
     await form.getByLabel("Checks").fill("true");
     expect(await violations(page)).toEqual([]);
     const chosen =
-      "Branch main Result on a branch of its own Checks true Model built-in rules, effort low Squad advanced Budget $2.5, 10 min";
+      "Branch main Result on its own branch Checks true Model built-in rules, effort low Squad advanced Budget $2.5, 10 min";
     expect(await facts()).toBe(chosen);
     await page.reload();
     await form.getByText("$2.5, 10 min").waitFor();

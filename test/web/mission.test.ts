@@ -1,9 +1,8 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
-import { browserHere } from "../harness/browser.ts";
+import { expect, test } from "vitest";
 import { dispatch, finish, openStage, plan, type Say, type Stage } from "../harness/double/missions.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** A Mission on the page: begun, planned, handed out, woken again, aborted. */
 
@@ -12,7 +11,6 @@ let page: Page;
 let complaints: string[] = [];
 onStage({
   name: "mission",
-  tests: 2,
   width: 1440,
   height: 900,
   serve: async () => (stage = await openStage()).service,
@@ -31,7 +29,7 @@ const broken = async (): Promise<string[]> => {
   return [...(width > 360 ? [`${width} px wide at 360`] : []), ...(await violations(page))];
 };
 
-describe.skipIf(browserHere === undefined)("a Mission", () => {
+inBrowser("a Mission", () => {
   test("from the goal to the plan, its Tasks, its word on the whole, and woken again", async () => {
     const said: ReturnType<Say>[] = [
       { calls: [plan("a", { id: "b", after: ["a"] })] },
@@ -71,7 +69,7 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
       .getByText("Completed, not verified", { exact: true })
       .waitFor();
     await page.getByRole("link", { name: "Its Mission" }).click();
-    await state("Stands still").waitFor();
+    await state("Stalled").waitFor();
     expect(complaints).toEqual([]);
   });
 
@@ -88,7 +86,7 @@ describe.skipIf(browserHere === undefined)("a Mission", () => {
     await page.getByRole("button", { name: "Rename" }).click();
     await page.getByRole("heading", { level: 1, name: "A name of its own" }).waitFor();
     await page.getByRole("button", { name: "Abort", exact: true }).click();
-    await page.getByText("None of its Tasks runs.").waitFor();
+    await page.getByText("None of its Tasks is running.").waitFor();
     await page.getByRole("button", { name: "Abort the Mission" }).click();
     await state("Aborted").waitFor();
     await page.getByRole("link", { name: /^Missions in/ }).click();

@@ -1,14 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { git, makeProject, readText, writeFiles } from "../harness/project.ts";
 import { unpack } from "../harness/zip-reader.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { type Line, openLine, violations, watch } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** Somebody's road through the page, in a real browser, against a real service. */
 
@@ -21,7 +20,6 @@ let count = 0;
 let shared: { page: Page; complaints: string[] } | undefined;
 const root = onStage({
   name: "page",
-  tests: 12,
   model: (request) => {
     if (request.first.includes("hold"))
       return request.turn === 0 ? { text: "Looking around.", hold: true } : { text: "Done." };
@@ -73,16 +71,16 @@ const compose = async (directory: string, request: string, { checks = [] as stri
 };
 const currentTask = () => /task_\w+/.exec(page.url())?.[0] ?? "";
 
-describe.skipIf(browserHere === undefined)("the page", () => {
+inBrowser("the page", () => {
   test("a new user is told what works, and tries it with one press", async () => {
     const directory = project({ "package.json": '{ "scripts": { "test": "node -e 0" } }' });
     await page.goto(service.url);
     await heading("Connect a model").waitFor();
-    await page.getByRole("heading", { name: "Works now, without a model: the built-in rules" }).waitFor();
+    await page.getByRole("heading", { name: "Works now, without a model" }).waitFor();
     await page.getByRole("button", { name: /^run the tests and report/ }).click();
     expect(await page.getByLabel("What should be done").inputValue()).toBe("run the tests and report");
     await page.getByRole("button", { name: "Start Task" }).click();
-    await page.getByText("Give the project first").waitFor();
+    await page.getByText("Choose a project first").waitFor();
     await page.getByLabel("Project directory").fill(directory);
     await page.getByRole("button", { name: "Start Task" }).click();
     await page
@@ -240,7 +238,7 @@ describe.skipIf(browserHere === undefined)("the page", () => {
     line.cut();
     await page
       .getByTestId("lost")
-      .getByText(/^Connection lost, retrying in \d+ s\. Showing the state of \d\d:\d\d:\d\d\.$/)
+      .getByText(/^Connection lost, retrying in \d+ s\. Showing the state as of \d\d:\d\d:\d\d\.$/)
       .waitFor();
     await client.task.message({
       path: { taskID: data?.taskID ?? "" },

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** The palette: it finds what the service has, from any screen, and does things. */
 
@@ -16,7 +15,6 @@ let complaints: string[] = [];
 
 const root = onStage({
   name: "palette",
-  tests: 2,
   model: ({ first, turn }) => {
     if (first.includes("hold")) return { text: "Looking.", hold: true };
     return turn === 0 && first.includes("currency")
@@ -39,7 +37,7 @@ const type = async (words: string) => {
 };
 const first = () => page.getByRole("listbox", { name: "Results" }).getByRole("option").first();
 
-describe.skipIf(browserHere === undefined)("the palette", () => {
+inBrowser("the palette", () => {
   test("a Task that no screen has loaded is found and opened; an answer is given, a theme chosen", async () => {
     const { client, taskID } = await begin("billing", "Find the currency of totals");
     await page.goto(`${service.url}/ui/models`);

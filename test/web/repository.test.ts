@@ -1,12 +1,12 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { browserHere } from "../harness/browser.ts";
 import { addForge } from "../harness/double/forge/double.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** A repository by address, on the page: given, worked on, found again. */
 
@@ -17,7 +17,6 @@ let page: Page;
 let complaints: string[] = [];
 onStage({
   name: "repository",
-  tests: 3,
   able,
   config: async (root) => {
     host = await startGitHost(root);
@@ -34,53 +33,57 @@ onStage({
   end: () => host?.[Symbol.asyncDispose](),
 });
 
-describe.skipIf(!able)("a repository by address", () => {
-  test("a Task from its address: the branch that was pushed, the record, the list, the sidebar", async () => {
-    host.make("app", { "a.txt": "one\n" });
-    const url = host.url("app");
-    await page.goto(service.url);
-    await page.getByLabel("repository address").fill(`${url}#main`);
-    await page.getByLabel("repository address").press("Enter");
-    await page.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
-    await page.getByRole("button", { name: "Start Task" }).click();
-    await page.waitForURL(/\/ui\/task\/task_/);
-    const result = page.getByRole("region", { name: "Result" });
-    const taskID = /task_\w+/.exec(page.url())?.[0] ?? "";
-    await result.getByRole("heading", { name: new RegExp(`^Pushed \\w+ to sortie/${taskID}$`) }).waitFor();
-    expect(host.git("app", "show", `sortie/${taskID}:a.txt`)).toBe("two");
-    await result.getByText(`git fetch ${url} sortie/${taskID}`).waitFor();
-    await page.getByRole("region", { name: "The Task" }).getByText(`127.0.0.1:${host.port}/app.git, main`).waitFor();
-    expect(await violations(page)).toEqual([]);
+inBrowser(
+  "a repository by address",
+  () => {
+    test("a Task from its address: the branch that was pushed, the record, the list, the sidebar", async () => {
+      host.make("app", { "a.txt": "one\n" });
+      const url = host.url("app");
+      await page.goto(service.url);
+      await page.getByLabel("repository address").fill(`${url}#main`);
+      await page.getByLabel("repository address").press("Enter");
+      await page.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
+      await page.getByRole("button", { name: "Start Task" }).click();
+      await page.waitForURL(/\/ui\/task\/task_/);
+      const result = page.getByRole("region", { name: "Result" });
+      const taskID = /task_\w+/.exec(page.url())?.[0] ?? "";
+      await result.getByRole("heading", { name: new RegExp(`^Pushed \\w+ to sortie/${taskID}$`) }).waitFor();
+      expect(host.git("app", "show", `sortie/${taskID}:a.txt`)).toBe("two");
+      await result.getByText(`git fetch ${url} sortie/${taskID}`).waitFor();
+      await page.getByRole("region", { name: "The Task" }).getByText(`127.0.0.1:${host.port}/app.git, main`).waitFor();
+      expect(await violations(page)).toEqual([]);
 
-    await page.getByRole("navigation", { name: "Projects" }).getByRole("link", { name: "app", exact: true }).click();
-    await page
-      .getByRole("link", { name: /Completed.*main/ })
-      .first()
-      .waitFor();
-    expect(new URL(page.url()).searchParams.get("project")).toBe(url);
-    expect(await page.title()).toBe("app · Sortie");
-    expect(await violations(page)).toEqual([]);
-    expect(complaints).toEqual([]);
-  }, 60_000);
+      await page.getByRole("navigation", { name: "Projects" }).getByRole("link", { name: "app", exact: true }).click();
+      await page
+        .getByRole("link", { name: /Completed.*main/ })
+        .first()
+        .waitFor();
+      expect(new URL(page.url()).searchParams.get("project")).toBe(url);
+      expect(await page.title()).toBe("app · Sortie");
+      expect(await violations(page)).toEqual([]);
+      expect(complaints).toEqual([]);
+    }, 60_000);
 
-  test("a result that is a pull request leads to it", async () => {
-    host.make("acme/shop", { "a.txt": "one\n" });
-    const repository = { url: host.url("acme/shop") };
-    const client = createServiceClient({ baseUrl: service.url });
-    const request = 'replace "one" with "two" in a.txt';
-    const { data } = await client.task.create({ body: { request, productPillar: "code", repository } });
-    const taskID = data?.taskID ?? "";
-    await client.task.wait({ path: { taskID } });
-    await page.goto(`${service.url}/ui/task/${taskID}`);
-    const link = page.getByRole("region", { name: "Result" }).getByRole("link", { name: "Pull request #1 open" });
-    expect(await link.getAttribute("href")).toBe(`http://127.0.0.1:${host.port}/acme/shop/pulls/1`);
-    expect(await violations(page)).toEqual([]);
-  }, 60_000);
+    test("a result that is a pull request leads to it", async () => {
+      host.make("acme/shop", { "a.txt": "one\n" });
+      const repository = { url: host.url("acme/shop") };
+      const client = createServiceClient({ baseUrl: service.url });
+      const request = 'replace "one" with "two" in a.txt';
+      const { data } = await client.task.create({ body: { request, productPillar: "code", repository } });
+      const taskID = data?.taskID ?? "";
+      await client.task.wait({ path: { taskID } });
+      await page.goto(`${service.url}/ui/task/${taskID}`);
+      const link = page.getByRole("region", { name: "Result" }).getByRole("link", { name: "Pull request #1 open" });
+      expect(await link.getAttribute("href")).toBe(`http://127.0.0.1:${host.port}/acme/shop/pulls/1`);
+      expect(await violations(page)).toEqual([]);
+    }, 60_000);
 
-  test("an address that the operator did not allow is refused where it was given", async () => {
-    await page.goto(service.url);
-    await page.getByLabel("repository address").fill("https://example.com/other.git");
-    await page.getByLabel("repository address").press("Enter");
-    await page.getByRole("alert").getByText("example.com").waitFor();
-  });
-});
+    test("an address that the operator did not allow is refused where it was given", async () => {
+      await page.goto(service.url);
+      await page.getByLabel("repository address").fill("https://example.com/other.git");
+      await page.getByLabel("repository address").press("Enter");
+      await page.getByRole("alert").getByText("example.com").waitFor();
+    });
+  },
+  able,
+);

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { BrowserContext, Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { onStage } from "./stage.ts";
+import { inBrowser, onStage } from "./stage.ts";
 
 /** A Task while it runs, and what it came to: its stages, what it does now, its result. */
 
@@ -22,7 +21,6 @@ const report = "`sum` **adds** now.\n\n- one file";
 
 const root = onStage({
   name: "run",
-  tests: 10,
   height: 900,
   model: ({ first, turn }) => {
     if (first.includes("count slowly"))
@@ -73,7 +71,7 @@ const stated = async (): Promise<string[]> =>
 const numberIn = async (pattern: RegExp): Promise<number> =>
   Number(pattern.exec((await header().innerText()).replaceAll(/\s+/g, " "))?.[1] ?? -1);
 
-describe.skipIf(browserHere === undefined)("a Task on the page", () => {
+inBrowser("a Task on the page", () => {
   test("while it runs: the stage it is in, what it does, seconds and lines that count; on its end the result opens", async () => {
     const { client, taskID } = await begin(project(), "count slowly");
     await page.goto(`${service.url}/ui/task/${taskID}`);

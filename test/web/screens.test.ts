@@ -2,19 +2,17 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere, countBlind } from "../harness/browser.ts";
+import { browserHere } from "../harness/browser.ts";
 import { built } from "../harness/built.ts";
 import { makeProject, temporary } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { launch, violations } from "./browser.ts";
+import { inBrowser } from "./stage.ts";
 import { night } from "../harness/night.ts";
 
 /** Every screen: how it is served, how heavy it is, whether everybody can read it, whether it fits. */
-
-const seen = 3;
-if (browserHere === undefined) countBlind(seen);
 
 const root = temporary("sortie-screens-");
 let service: TestService;
@@ -126,7 +124,7 @@ test("what a first look loads is below 150 KB, compressed", () => {
   expect(readdirSync(join(dist, "assets")).length).toBeGreaterThan(first.length + 5);
 });
 
-describe.skipIf(browserHere === undefined)("in a browser", () => {
+inBrowser("in a browser", () => {
   test("no rule of accessibility is broken on any screen, and none is wider than a narrow telephone", async () => {
     if (browser === undefined) return;
     const context = await browser.newContext({ reducedMotion: "reduce", viewport: { width: 1440, height: 900 } });

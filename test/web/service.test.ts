@@ -1,15 +1,14 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
-import { browserHere } from "../harness/browser.ts";
 import { makeProject } from "../harness/project.ts";
 import type { MockTurn } from "../harness/double/mock-provider.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { violations, watch } from "./browser.ts";
-import { onStage, viewport } from "./stage.ts";
+import { inBrowser, onStage, viewport } from "./stage.ts";
 
 /** What the page can do with the service itself: try a model, tell others. */
 
@@ -22,7 +21,6 @@ let says: MockTurn = {};
 let status = 204;
 const root = onStage({
   name: "service",
-  tests: 3,
   height: 900,
   model: () => says,
   config: (_, { baseURL }) => {
@@ -36,17 +34,17 @@ const root = onStage({
   end: () => receiver?.[Symbol.asyncDispose](),
 });
 
-describe.skipIf(browserHere === undefined)("the service, by the page", () => {
+inBrowser("the service, by the page", () => {
   test("a model is tried at the press of a button: it works, it has no tools, it refuses the key", async () => {
     await page.goto(`${service.url}/ui/models`);
     const models = page.getByRole("list", { name: "Models of Mock" });
     says = { calls: [{ tool: "report", input: { word: "ready" } }], usage: { input: 61, output: 9 } };
     await models.getByRole("button", { name: "Test mock/large" }).click();
-    await models.getByText("Answers, and tools work").waitFor();
+    await models.getByText("It responds, and tool calls work").waitFor();
     await models.getByText(/^First word after .* in all · 61 tokens in, 9 out · cost unknown$/).waitFor();
     says = { text: "I am ready." };
     await models.getByRole("button", { name: "Test mock/large" }).click();
-    await models.getByText(/did not call the tool: agents cannot work without tools/).waitFor();
+    await models.getByText(/did not call the tool: agents need tool calls/).waitFor();
     says = { fail: { status: 401, message: "no" } };
     await page.getByLabel("Name of a model").fill("mock/other");
     await page.getByLabel("Name of a model").press("Enter");
@@ -80,7 +78,7 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     expect(existsSync(join(own, "config.jsonc"))).toBe(false);
     await form.getByLabel("API key").fill(key);
     await form.getByRole("button", { name: "Connect" }).click();
-    await other.getByText(/^anthropic\/claude\S+ answers from now on\.$/).waitFor();
+    await other.getByText(/^anthropic\/claude\S+ is now in use\.$/).waitFor();
     expect(await form.getByLabel("API key").inputValue()).toBe("");
     await other.goto(`${first.url}/ui/models`);
     await other.getByText("Ready, key from config.jsonc").waitFor();
@@ -104,7 +102,7 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     const hooks = page.getByRole("list", { name: "Webhooks" });
     await hooks.getByText("Enabled", { exact: true }).waitFor();
     await hooks.getByRole("button", { name: "Test" }).click();
-    await hooks.getByText(/^It took the test message: 204 in/).waitFor();
+    await hooks.getByText(/^The test message was accepted: 204 in/).waitFor();
     expect(receiver.types()).toEqual(["webhook.test"]);
     const directory = makeProject(join(root, "project"), { "a.txt": "one\n" });
     const client = createServiceClient({ baseUrl: service.url, directory });
@@ -120,13 +118,13 @@ describe.skipIf(browserHere === undefined)("the service, by the page", () => {
     status = 410;
     await client.task.create({ body: { request: "dead links", productPillar: "code" } });
     await hooks.getByText("Disabled", { exact: true }).waitFor();
-    const dead = page.getByRole("region", { name: "Not told" });
-    await dead.getByText("Not told", { exact: true }).first().waitFor();
+    const dead = page.getByRole("region", { name: "Failed deliveries" });
+    await dead.getByText("Failed", { exact: true }).first().waitFor();
     expect(await violations(page)).toEqual([]);
     status = 204;
     await hooks.getByRole("button", { name: "Enable" }).click();
     await hooks.getByText("Enabled", { exact: true }).waitFor();
-    await dead.getByRole("button", { name: "Tell all again" }).click();
+    await dead.getByRole("button", { name: "Resend all" }).click();
     await dead.waitFor({ state: "detached" });
     await page.reload();
     await hooks.getByText("Enabled", { exact: true }).waitFor();

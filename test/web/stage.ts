@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, describe, TestRunner } from "vitest";
 import { browserHere, countBlind } from "../harness/browser.ts";
 import { built } from "../harness/built.ts";
 import { type MockProvider, type MockScript, startMockProvider } from "../harness/double/mock-provider.ts";
@@ -25,9 +25,7 @@ export type Stage = {
 export type Setting = {
   /** What stands in the name of the temporary folder. */
   name: string;
-  /** How many tests of the file need the browser, and are told as skipped where there is none. */
-  tests: number;
-  /** Whether this machine has what they need. */
+  /** Whether this machine has what the tests need: as given to `inBrowser`. */
   able?: boolean;
   width?: number;
   height?: number;
@@ -44,12 +42,19 @@ export type Setting = {
 
 export const viewport = { width: 1280, height: 800 };
 
+/** Tests that need the browser. Without one they are skipped, and counted loudly at the end of the run. */
+export const inBrowser = (name: string, tests: () => void, able = browserHere !== undefined): void => {
+  describe.skipIf(!able)(name, () => {
+    tests();
+    if (!able) countBlind(TestRunner.getCurrentSuite().tasks.length);
+  });
+};
+
 /** Sets the file's stage up before its tests and takes it down after them. Gives its folder. */
 export const onStage = (setting: Setting): string => {
   const { able = browserHere !== undefined, width = viewport.width, height = viewport.height } = setting;
   const root = temporary(`sortie-web-${setting.name}-`);
   const ends: (() => unknown)[] = [() => root[Symbol.dispose](), () => setting.end?.()];
-  if (!able) countBlind(setting.tests);
   const serve = async (provider: MockProvider): Promise<TestService> => {
     const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none", models: ["large"] };
     const model = setting.model === undefined ? "builtin/rules-1" : "mock/large";

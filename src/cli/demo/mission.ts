@@ -53,7 +53,7 @@ const walk = async ({
 }: Stage): Promise<void> => {
   const { dim, green } = screen.colors;
 
-  chapter("The Mission: POST /mission/wake, with leave to have a squad made");
+  chapter("The Mission: POST /mission/wake, which may create a squad");
   screen.say(dim(list.trim().replaceAll(/^(?=.)/gm, "  ")));
   const body = { missionID: "whole-cents", text: list, allowSquadProduction: true };
   const { missionID } = expectData(await client.mission.wake({ body }), target.url);

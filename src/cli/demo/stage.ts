@@ -40,7 +40,7 @@ and then, in another terminal,
 
   ${self} run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
 
-Local servers and other settings stand in docs/guide.md, "Give it a model". ${self} doctor says what is missing on a machine.`;
+For local servers and other settings see docs/guide.md, "Give it a model". ${self} doctor says what is missing on a machine.`;
 
 export type Stage = {
   screen: Screen;
@@ -104,9 +104,7 @@ export const onStage = async (
     } finally {
       await service.close();
     }
-    screen.say(
-      `\nEverything above was checked and held, in ${duration(performance.now() - began)}.\n${ownModel(self)}`,
-    );
+    screen.say(`\nAll of the above was checked, in ${duration(performance.now() - began)}.\n${ownModel(self)}`);
     return exit.completed;
   } catch (error) {
     if (stop.signal.aborted) throw new Exit(exit.cancelled, "The demo was interrupted.");
@@ -119,7 +117,7 @@ export const onStage = async (
 
 /** Ends the demo with exit code 1 when something it promised is not true. */
 export function assertKept(kept: boolean, expected: string, got: unknown): asserts kept {
-  if (!kept) throw new Exit(exit.failed, `The demo does not hold: expected ${expected}, got ${clean(String(got))}.`);
+  if (!kept) throw new Exit(exit.failed, `The demo failed: expected ${expected}, got ${clean(String(got))}.`);
 }
 
 /** Runs Git in one folder, without the configuration of the user or the machine. */

@@ -49,7 +49,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   try {
     config = loadConfig(flags);
   } catch (error) {
-    yield bad("Settings", messageOf(error), "Correct it; the other checks need the settings.");
+    yield bad("Settings", messageOf(error), "Correct it: the other checks need the settings.");
     return;
   }
   yield ok("Settings", `${config.configPath}${(await exists(config.configPath)) ? "" : " (absent: defaults)"}`);
@@ -75,13 +75,13 @@ const worktrees = async (config: Config): Promise<Finding> => {
   try {
     const kept = (await import("../../service/machine.ts")).keptWorktrees(config);
     const [first] = kept;
-    if (first === undefined) return ok("Worktrees", "none that should have gone");
+    if (first === undefined) return ok("Worktrees", "none left over");
     const all = kept.map(({ key }) => key);
     const more = all.length > 5 ? ` and ${all.length - 5} more` : "";
     return note(
       "Worktrees",
       `${all.slice(0, 5).join(", ")}${more} could not be removed; the first: ${line(first.reason, 200)}`,
-      "They stand in the data folder's worktrees; the service tries again every hour.",
+      "They are in `worktrees` in the data folder. The service tries again every hour.",
     );
   } catch (error) {
     return bad("Worktrees", messageOf(error), "Make the data folder readable to this user.");
@@ -110,7 +110,7 @@ const health = async ({ host, port, username, password }: Config): Promise<Findi
   try {
     const response = await fetch(`${url}/health`, { headers, signal: AbortSignal.timeout(3000) });
     if (response.status === 401 && response.headers.get("www-authenticate")?.includes("service"))
-      return note("Service", `${url} runs and refuses these credentials`, "Set SERVICE_SERVER_PASSWORD to its own.");
+      return note("Service", `${url} runs and refuses these credentials`, "Set SERVICE_SERVER_PASSWORD to match.");
     const answer = (await response.json()) as {
       healthy?: unknown;
       version?: unknown;
@@ -123,13 +123,13 @@ const health = async ({ host, port, username, password }: Config): Promise<Findi
     const reason = typeof answer.store?.reason === "string" ? `: ${answer.store.reason}` : "";
     const failing = (answer.providers ?? []).map(
       ({ id, failures, since, retryAt }) =>
-        `${id} failed ${failures} times in a row and is left alone since ${since}; next try at ${retryAt}`,
+        `${id} failed ${failures} times in a row and has been paused since ${since}; next try at ${retryAt}`,
     );
     if (answer.healthy && failing.length > 0)
       return note(
         "Service",
         `runs at ${text}; ${failing.join("; ")}`,
-        "Look at the provider's own status page, or add another to `failover`.",
+        "See the provider's status page, or add another provider to `failover`.",
       );
     return answer.healthy
       ? ok("Service", `runs at ${text}`)
@@ -180,7 +180,7 @@ const model = async ({ model: chosen, failover, providers, env }: Config): Promi
       "No language model: set a provider's key, such as ANTHROPIC_API_KEY, or see `sortie model detect`.",
     );
   } catch (error) {
-    return bad("Model", messageOf(error), `It was chosen by ${source}.`);
+    return bad("Model", messageOf(error), `It was set by ${source}.`);
   }
 };
 
@@ -193,7 +193,7 @@ const squads = async (config: Config): Promise<Finding> => {
   if (!ids.includes(squad))
     return bad(
       "Squads",
-      `${squad} is chosen, and not among ${ids.join(", ")}`,
+      `${squad} is configured, but is not among ${ids.join(", ")}`,
       "Set `squad` in config.jsonc, or install it.",
     );
   const [first] = issues;
@@ -207,7 +207,7 @@ const squads = async (config: Config): Promise<Finding> => {
 const localModels = async ({ providers }: Config): Promise<Finding> => {
   const { detectServers } = await import("../../model/local-server.ts");
   const found = await detectServers();
-  if (found.length === 0) return ok("Local models", "no server found on this machine");
+  if (found.length === 0) return ok("Local models", "no model server found on this machine");
   const text = found.map(({ name, baseURL, models }) => `${name} at ${baseURL}, ${models.length} models`).join("; ");
   const [first] = found.flatMap(({ id, models }) => models.map((entry) => `${id}/${entry.id}`));
   const known = Object.values(providers).some(({ baseURL }) => found.some((server) => server.baseURL === baseURL));
@@ -287,7 +287,7 @@ const sandbox = async (config: Config): Promise<Finding> => {
       ? ok("Sandbox", text)
       : note("Sandbox", text, unfilteredLine(found.unfiltered));
   } catch (error) {
-    return bad("Sandbox", "a start would be refused", messageOf(error));
+    return bad("Sandbox", "the service would not start", messageOf(error));
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

@@ -68,21 +68,21 @@ export const disk = async ({
     return bad(
       "Disk",
       `${bytes(free)} free; under ${bytes(limits.diskPauseBytes)} running Tasks pause, and new ones are refused`,
-      "Free some, by DELETE of Tasks that have ended or otherwise: they go on by themselves. Cancel and DELETE work on a full disk.",
+      "Free some space, for example by deleting ended Tasks. Paused Tasks then continue by themselves. Cancelling and deleting work on a full disk.",
     );
   return free >= wanted
     ? ok("Disk", `${bytes(free)} free; running Tasks pause under ${bytes(limits.diskPauseBytes)}`)
     : bad(
         "Disk",
         `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,
-        "Free some, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
+        "Free some space, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
       );
 };
 
 /** Finds processes of Tasks: their environment contains SERVICE_RUN_ID, which begins with the data folder. */
 export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, running: boolean): Promise<Finding> => {
   const pids = await readdir("/proc").catch(() => undefined);
-  if (pids === undefined) return note("Processes", "not looked for: this system has no /proc");
+  if (pids === undefined) return note("Processes", "not checked: this system has no /proc");
   const mark = `SERVICE_RUN_ID=${dataDir}/`;
   const ours: string[] = [];
   for (const pid of pids.filter((name) => /^\d+$/.test(name))) {
@@ -94,7 +94,7 @@ export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, runnin
     ? ok("Processes", `${ours.length} of running Tasks`)
     : note(
         "Processes",
-        `${ours.length} left by a service that is gone: ${ours.join(", ")}`,
+        `${ours.length} left by a service that has ended: ${ours.join(", ")}`,
         "The next start ends them.",
       );
 };
@@ -115,6 +115,6 @@ export const clockAgainst = (known: Date | undefined, what: string, both: boolea
   return bad(
     "Clock",
     `${here}, ${seconds} s ${ahead > 0 ? "behind" : "ahead of"} ${what}`,
-    "Waits, deadlines and the order of Tasks go by it. Set it, and keep it set (systemd-timesyncd, chrony).",
+    "Delays, deadlines and the order of Tasks depend on it. Set it, and keep it set (systemd-timesyncd, chrony).",
   );
 };

@@ -25,7 +25,7 @@ export const checkRepositories = async (config: Config): Promise<Finding[]> => {
     note(
       "Mirrors",
       `nobody used ${old.slice(0, 5).join(", ")}${more} for ${days} days`,
-      "They go once no Task, Mission or made squad of theirs is left: delete their Tasks, or set limits.keepDays.",
+      "They are removed once no Task, Mission or squad uses them: delete their Tasks, or set limits.keepDays.",
     ),
   ];
 };

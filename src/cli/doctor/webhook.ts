@@ -30,10 +30,9 @@ export const checkWebhooks = async ({
   const of = (state: string): number => Number(counts.find((one) => one.state === state)?.count ?? 0);
   const [disabled, dead, pending] = [of("disabled"), of("dead"), of("pending")];
   const all = of("enabled") + of("paused") + disabled;
-  const text = `${all} (${disabled} disabled), ${pending} messages to send, ${dead} that could not be told`;
+  const text = `${all} (${disabled} disabled), ${pending} pending, ${dead} failed`;
   if (disabled > 0) return note("Webhooks", text, "`sortie webhook ls` says why; then `sortie webhook resume <id>`.");
-  if (dead > 0)
-    return note("Webhooks", text, "`sortie webhook log --state dead`; `sortie webhook redeliver` tells again.");
+  if (dead > 0) return note("Webhooks", text, "`sortie webhook log --state dead`; `sortie webhook redeliver` resends.");
   return ok("Webhooks", all + pending === 0 ? "none" : text);
 };
 

@@ -82,8 +82,7 @@ export const list = async (
   const query = { limit, ...(all ? { archived: true } : {}), ...(search === undefined ? {} : { search }) };
   const missions = expectData(await connect(target).mission.list({ query }), target.url);
   if (emit !== undefined) for (const mission of missions) emit(mission);
-  else if (missions.length === 0)
-    screen.say('No Missions here yet. Begin one: sortie mission wake "what you want to reach"');
+  else if (missions.length === 0) screen.say('No Missions here yet. Start one: sortie mission wake "your goal"');
   else
     screen.say(
       table([
@@ -209,7 +208,7 @@ export const show = async (
     if (error instanceof Exit || signal.aborted) throw error;
     throw new Exit(
       exit.unreachable,
-      `Lost the service at ${target.url} (${clean(messageOf(error))}). When it is back the Mission goes on; follow it with \`sortie mission logs -f ${missionID}\`.`,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Mission continues when it is back; follow it with \`sortie mission logs -f ${missionID}\`.`,
     );
   }
 };
@@ -263,11 +262,11 @@ export const answer = async (
   const missionID = await resolveMission(service, target, given);
   const { pending } = expectData(await service.mission.status({ path: { missionID } }), target.url);
   const [first, ...others] = pending.filter(({ id }) => ask === undefined || id === ask);
-  if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} waits for no such answer.`);
+  if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} is not waiting for that answer.`);
   if (others.length > 0)
     throw new Exit(
       exit.usage,
-      `It waits for ${others.length + 1} answers; say which with --ask: ${pending.map(({ id }) => id).join(", ")}.`,
+      `It waits for ${others.length + 1} answers; choose one with --ask: ${pending.map(({ id }) => id).join(", ")}.`,
     );
   const body =
     first.kind === "permission"
@@ -320,7 +319,7 @@ export const remove = async (given: string, { target, screen, emit }: Context) =
   const missionID = await resolveMission(connect(target), target, given);
   const removed = expectData(await connect(target).mission.delete({ path: { missionID } }), target.url);
   if (emit !== undefined) emit(removed);
-  else screen.say(`${missionID}: deleted; its Tasks stay.`);
+  else screen.say(`${missionID}: deleted; its Tasks are kept.`);
   return exit.completed;
 };
 

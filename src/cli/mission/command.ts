@@ -7,29 +7,29 @@ import type { WakeOptions } from "./action.ts";
 export const addMissionCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
   const mission = program
     .command("mission")
-    .description("goals that take many Tasks; <id> is an id, its beginning, or @last");
+    .description("goals that take many Tasks; <id> is an id, a unique part of one, or @last");
   const load = () => import("./action.ts");
   const placed = (command: Command) =>
-    speaking(command).option("--repo <url>", "a repository by its address, instead of the folder");
+    speaking(command).option("--repo <url>", "a repository URL, instead of the folder");
 
   placed(
     mission
       .command("wake [text]")
-      .description("begin a Mission, or give one more direction; - reads the text from standard input")
-      .option("--id <id>", "the Mission; absent or unknown: a new one")
-      .option("--ref <name>", "of a new Mission's repository: a branch, a tag or a commit")
+      .description("start a Mission, or send one instructions; - reads the text from standard input")
+      .option("--id <id>", "id of the Mission to wake; a new one if absent or unknown")
+      .option("--ref <name>", "branch, tag or commit of a new Mission's repository")
       .option("--title <text>", "of a new Mission")
-      .option("--squad <id>", "only this squad may be dispatched to; repeatable", collect)
-      .option("--any-squad", "no squad is ruled out any more")
-      .addOption(new Option("--produce <word>", "whether squads may be made").choices(["allow", "forbid"]))
+      .option("--squad <id>", "allow only this squad; repeatable", collect)
+      .option("--any-squad", "allow every squad again")
+      .addOption(new Option("--produce <word>", "whether the Mission may create squads").choices(["allow", "forbid"]))
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
-      .option("--max-cost <usd>", "over the whole tree of Tasks", parseAmount)
-      .option("--max-tokens <n>", "over the whole tree of Tasks", parseAmount)
-      .option("--max-steps <n>", "model calls over the whole tree", parseAmount)
-      .option("--max-minutes <n>", "minutes of work over the whole tree", parseAmount)
-      .option("--attach <file>", "give its agent a file, and so its Tasks; repeatable", collect)
-      .option("-f, --follow", "until the Mission rests"),
+      .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
+      .option("--max-tokens <n>", "limit on the cost of the Mission and its Tasks", parseAmount)
+      .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)
+      .option("--max-minutes <n>", "limit on the working minutes of the Mission and its Tasks", parseAmount)
+      .option("--attach <file>", "attach a file for its agent and its Tasks; repeatable", collect)
+      .option("-f, --follow", "follow until the Mission is idle"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),
   );
@@ -37,60 +37,57 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
     mission
       .command("ls")
       .alias("list")
-      .description("the project's Missions, last update first")
-      .option("--search <text>", "title, id or directory")
+      .description("list the project's Missions, latest update first")
+      .option("--search <text>", "search title, id and directory")
       .option("--all", "archived ones too")
       .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (options: Shared & { search?: string; all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );
-  placed(mission.command("show <id>").description("the plan, the Tasks, the use, what waits for an answer")).action(
+  placed(mission.command("show <id>").description("show the plan, Tasks, usage and open questions")).action(
     async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
   );
   placed(
     mission
       .command("logs <id>")
-      .description("what happened in it and its Tasks, as lines; with --json the events")
-      .option("-f, --follow", "until the Mission rests"),
+      .description("print the events of the Mission and its Tasks")
+      .option("-f, --follow", "follow until the Mission is idle"),
   ).action(async (id: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).logs(id, options, await context(options))),
   );
   placed(
     mission
       .command("answer <id> <answer>")
-      .description("answer what its agent asks")
-      .option("--ask <id>", "which, when it waits for several"),
+      .description("answer a question of its agent")
+      .option("--ask <id>", "which question, if there are several"),
   ).action(async (id: string, text: string, options: Shared & { ask?: string }) =>
     finish(await (await load()).answer(id, text, options, await context(options))),
   );
-  placed(mission.command("rename <id> <title>").alias("title").description("give it another title")).action(
+  placed(mission.command("rename <id> <title>").alias("title").description("change the title")).action(
     async (id: string, title: string, options: Shared) =>
       finish(await (await load()).rename(id, title, await context(options))),
   );
   placed(
-    mission
-      .command("hide <id>")
-      .description("archive it: out of the list until it is woken")
-      .option("--undo", "put it back"),
+    mission.command("hide <id>").description("hide it from the list until it is woken").option("--undo", "put it back"),
   ).action(async (id: string, options: Shared & { undo?: true }) =>
     finish(await (await load()).hide(id, options, await context(options))),
   );
   placed(
     mission
       .command("abort <id>")
-      .description("stop its agent; nothing but a wake wakes it again")
-      .option("--cascade", "cancel its Tasks too")
+      .description("stop its agent until the next wake")
+      .option("--cascade", "also cancel its Tasks")
       .option("--reason <text>"),
   ).action(async (id: string, options: Shared & { cascade?: true; reason?: string }) =>
     finish(await (await load()).abort(id, options, await context(options))),
   );
   placed(
-    mission.command("rm <id>").alias("delete").description("delete it with its conversation; its Tasks stay"),
+    mission.command("rm <id>").alias("delete").description("delete it with its conversation; its Tasks are kept"),
   ).action(async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))));
   placed(
     mission
       .command("archive <id>")
-      .description("download the project's files, the Mission's flow and its Tasks' as a ZIP")
+      .description("download the project's files and the history of the Mission and its Tasks as a ZIP")
       .option("-o, --output <file>", "default: mission-<id>.zip"),
   ).action(async (id: string, options: Shared & { output?: string }) =>
     finish(await (await load()).archive(id, options, await context(options))),

@@ -67,7 +67,7 @@ export const diff = async (given: string, { target }: Context) => {
 /** Who reads a message, and when. */
 const readWords = ({ readers }: MessageAccepted): string => {
   const when = {
-    next_turn: "in its next turn",
+    next_turn: "at its next turn",
     after_delegates: "when the agents that it waits for have ended",
     when_done: "when it has finished",
   };
@@ -128,7 +128,7 @@ export const interrupt = async (
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
   const accepted = expectData(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
   if (emit !== undefined) emit(accepted);
-  else screen.say(`${taskID}: ${line(agent, 40)} is being stopped; the Task goes on.`);
+  else screen.say(`${taskID}: ${line(agent, 40)} is being stopped; the Task continues.`);
   return exit.completed;
 };
 
@@ -194,7 +194,10 @@ const pick = (kept: readonly Kept[], wanted: string): Kept => {
   const [only, second] = found;
   if (only !== undefined && second === undefined) return only;
   const what = found.length === 0 ? "none" : found.map(({ artifactID }) => artifactID).join(", ");
-  throw new Exit(exit.usage, `Expected one artifact of this id or name, got ${what}. See: sortie task artifacts <id>`);
+  throw new Exit(
+    exit.usage,
+    `Expected one artifact with this id or name, got ${what}. See: sortie task artifacts <id>`,
+  );
 };
 
 const save = async (

@@ -17,7 +17,7 @@ export const pending = async (given: string | undefined, { target, screen, emit 
   const service = connect(target);
   const asks = given === undefined ? await allAsks(target) : await asksOf(service, target, given);
   if (emit !== undefined) for (const ask of asks) emit(ask);
-  else if (asks.length === 0) screen.say("Nothing waits for an answer.");
+  else if (asks.length === 0) screen.say("Nothing is waiting for an answer.");
   else
     screen.say(
       table([
@@ -56,17 +56,20 @@ export const answer = async (
 ) => {
   const said = options.allow === true ? "allow" : options.deny === true ? "deny" : text;
   if (said === undefined || [options.allow, options.deny, text].filter((one) => one !== undefined).length > 1)
-    throw new Exit(exit.usage, "Expected one of an answer, --allow and --deny.");
+    throw new Exit(exit.usage, "Expected an answer, --allow or --deny.");
   const { service, taskID } = await writable(target, given);
   const { pending: waiting } = expectData(await service.task.status({ path: { taskID } }), target.url);
   const asks = waiting.filter(({ id }) => options.ask === undefined || id === options.ask);
   const [ask] = asks;
   if (ask === undefined)
-    throw new Exit(exit.usage, `${taskID} waits for no answer${options.ask === undefined ? "" : ` of this id`}.`);
+    throw new Exit(
+      exit.usage,
+      `${taskID} is not waiting for an answer${options.ask === undefined ? "" : ` of this id`}.`,
+    );
   if (asks.length > 1)
     throw new Exit(
       exit.usage,
-      `${taskID} waits for ${asks.length} answers; say which with --ask: ${asks.map(({ id, prompt }) => `${id} (${line(prompt, 60)})`).join(", ")}.`,
+      `${taskID} waits for ${asks.length} answers; choose one with --ask: ${asks.map(({ id, prompt }) => `${id} (${line(prompt, 60)})`).join(", ")}.`,
     );
   const body = bodyOf(ask, said);
   if (body === undefined)

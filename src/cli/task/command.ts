@@ -4,87 +4,89 @@ import { collect, parseCount, type CommandParts, type Shared } from "../context.
 /** The commands of `sortie task …`: arguments and options. The actions are loaded on use. */
 
 export const addTaskCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
-  const task = program.command("task").description("see and steer Tasks; <id> is an id, its beginning, or @last");
+  const task = program
+    .command("task")
+    .description("list, inspect and steer Tasks; <id> is an id, a unique part of one, or @last");
   const load = () => import("./action.ts");
   const ended = () => import("./ended.ts");
   speaking(
     task
       .command("ls")
       .alias("list")
-      .description("the project's Tasks, last update first")
+      .description("list the project's Tasks, latest update first")
       .option("--all", "archived ones too")
       .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (options: Shared & { all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );
-  speaking(task.command("show <id>").description("what a Task is and how it stands")).action(
+  speaking(task.command("show <id>").description("show a Task and its state")).action(
     async (id: string, options: Shared) => finish(await (await import("./show.ts")).view(id, await context(options))),
   );
   speaking(
     task
       .command("logs <id>")
-      .description("what happened, as lines; with --json the events")
-      .option("-f, --follow", "until the Task has settled"),
+      .description("print what happened; with --json the events")
+      .option("-f, --follow", "follow until the Task has ended"),
   ).action(async (id: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).logs(id, options, await context(options))),
   );
-  speaking(task.command("diff <id>").description("what the Task changed")).action(async (id: string, options: Shared) =>
-    finish(await (await load()).diff(id, await context(options))),
+  speaking(task.command("diff <id>").description("show what the Task changed")).action(
+    async (id: string, options: Shared) => finish(await (await load()).diff(id, await context(options))),
   );
   speaking(
     task
       .command("message <id> <text>")
-      .description("add an instruction; a settled Task goes on")
-      .option("-f, --follow", "until the Task has settled"),
+      .description("send an instruction; an ended Task continues")
+      .option("-f, --follow", "follow until the Task has ended"),
   ).action(async (id: string, text: string, options: Shared & { follow?: true }) =>
     finish(await (await load()).message(id, text, options, await context(options))),
   );
-  speaking(task.command("pending [id]").description("what waits for an answer, in all projects or of one Task")).action(
+  speaking(task.command("pending [id]").description("list open questions, of all projects or of one Task")).action(
     async (id: string | undefined, options: Shared) =>
       finish(await (await import("./answer.ts")).pending(id, await context(options))),
   );
   speaking(
     task
       .command("answer <id> [answer]")
-      .description("answer what a Task waits for: a text, the number of an option, --allow or --deny")
-      .option("--ask <id>", "which, when it waits for several")
-      .option("--allow", "permit the one call")
+      .description("answer a question: a text, the number of an option, --allow or --deny")
+      .option("--ask <id>", "which question, if there are several")
+      .option("--allow", "allow this one call")
       .option("--deny", "refuse it"),
   ).action(
     async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
       finish(await (await import("./answer.ts")).answer(id, text, options, await context(options))),
   );
   speaking(
-    task.command("cancel <id>").description("stop a Task").option("--reason <text>", "shown in its error"),
+    task.command("cancel <id>").description("stop a Task").option("--reason <text>", "reason, shown with the Task"),
   ).action(async (id: string, options: Shared & { reason?: string }) =>
     finish(await (await load()).cancel(id, options, await context(options))),
   );
   speaking(
     task
       .command("interrupt <id> <session>")
-      .description("stop one delegated session; the Task goes on")
-      .option("--reason <text>", "told to whoever delegated"),
+      .description("stop one delegated session; the Task continues")
+      .option("--reason <text>", "reason, passed to the delegating agent"),
   ).action(async (id: string, session: string, options: Shared & { reason?: string }) =>
     finish(await (await load()).interrupt(id, session, options, await context(options))),
   );
   speaking(
     task
       .command("retry <id>")
-      .description("the next attempt of an ended Task: its request again, on the project's present files")
-      .option("-f, --follow", "until the Task has settled"),
+      .description("run an ended Task's request again, on the project's current files")
+      .option("-f, --follow", "follow until the Task has ended"),
   ).action(async (id: string, options: Shared & { follow?: true }) =>
     finish(await (await ended()).retry(id, options, await context(options))),
   );
   speaking(
     task
       .command("revert <id>")
-      .description("take back what a Task landed, by a Task of its own that asks no model")
-      .option("--check <command>", "must pass before it lands; repeatable", collect)
-      .option("-f, --follow", "until the revert has settled"),
+      .description("revert what a Task landed, in a new Task that calls no model")
+      .option("--check <command>", "check that must pass before it lands; repeatable", collect)
+      .option("-f, --follow", "follow until the revert has ended"),
   ).action(async (id: string, options: Shared & { check?: string[]; follow?: true }) =>
     finish(await (await ended()).revert(id, options, await context(options))),
   );
-  speaking(task.command("rename <id> <title>").alias("title").description("give it another title")).action(
+  speaking(task.command("rename <id> <title>").alias("title").description("change the title")).action(
     async (id: string, title: string, options: Shared) =>
       finish(await (await ended()).rename(id, title, await context(options))),
   );
@@ -101,9 +103,9 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
   );
   task
     .command("verify <zip>")
-    .description("what an archive proves by itself: files, ledger, tree; needs no service")
-    .option("--head <sha256>", "a ledger's head that was noted before must be in it")
-    .option("--json", "one JSON object a finding")
+    .description("verify an archive offline: files, ledger, tree")
+    .option("--head <sha256>", "ledger hash, noted earlier, that the archive must contain")
+    .option("--json", "print one JSON object per finding")
     .action(async (path: string, { head, json }: { head?: string; json?: true }) => {
       const { verify } = await import("../verify/verify.ts");
       const { screen, emit } = await context({ url: "", directory: ".", ...(json ? { json } : {}) });
@@ -112,18 +114,18 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
   speaking(
     task
       .command("open <id>")
-      .description("show the Task's page in the browser, or the pictures of its checks and previews")
-      .option("--pictures", "fetch the pictures into a folder, and show them")
-      .option("-o, --output <folder>", "where pictures go; default: <task>-pictures")
-      .option("--print", "say where it is, and show nothing"),
+      .description("open the Task's page in the browser, or the screenshots of its checks and previews")
+      .option("--pictures", "download the screenshots to a folder and open them")
+      .option("-o, --output <folder>", "folder for screenshots (default: <task>-pictures)")
+      .option("--print", "print the address, and open nothing"),
   ).action(async (id: string, options: Shared & { pictures?: true; output?: string; print?: true }) =>
     finish(await (await import("./open.ts")).open(id, options, await context(options))),
   );
   speaking(
     task
       .command("artifacts <id> [artifact]")
-      .description("files kept beside the result; with an artifact's id or name, download it")
-      .option("-o, --output <file>", "default: its own name"),
+      .description("list artifacts, or download one by id or name")
+      .option("-o, --output <file>", "file to write (default: the artifact's name)"),
   ).action(async (id: string, artifact: string | undefined, options: Shared & { output?: string }) =>
     finish(await (await load()).artifacts(id, artifact, options, await context(options))),
   );

@@ -44,6 +44,6 @@ export const remove = async (given: string, { target, screen, emit }: Context) =
   const { service, taskID } = await writable(target, given);
   const removed = expectData(await service.task.delete({ path: { taskID } }), target.url);
   if (emit !== undefined) emit(removed);
-  else screen.say(`${taskID}: deleted, with its branch; what landed stays.`);
+  else screen.say(`${taskID}: deleted, with its branch; commits that landed are kept.`);
   return exit.completed;
 };

@@ -30,16 +30,16 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "run.started": {
         const { sandbox, killed } = event.data;
         const ended = killed.length === 0 ? "" : `; ended ${killed.length} processes of an earlier run`;
-        return dim(`Taken up by a worker, sandbox ${sandbox.name}${ended}`);
+        return dim(`Started by a worker, sandbox ${sandbox.name}${ended}`);
       }
       case "run.stopped":
-        return yellow(`Paused: ${line(event.data.reason)}; goes on when the service is back`);
+        return yellow(`Paused: ${line(event.data.reason)}; continues when the service is back`);
       case "run.stuck":
-        return yellow(`No progress at the step "${line(event.data.step, 40)}"; tried again`);
+        return yellow(`No progress in step "${line(event.data.step, 40)}"; tried again`);
       case "run.paused":
-        return yellow(`Paused: ${line(event.data.reason)}; goes on by itself`);
+        return yellow(`Paused: ${line(event.data.reason)}; continues by itself`);
       case "run.resumed":
-        return dim("Goes on");
+        return dim("Continues");
       case "workspace.prepared": {
         const { kind, branch, baseCommit, root } = event.data;
         return kind === "worktree"
@@ -47,18 +47,18 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
           : `Working in place in ${line(root)}`;
       }
       case "agent.attached":
-        return dim(`The external agent ${line(event.data.agent, 40)} is at work (${line(event.data.about, 100)})`);
+        return dim(`The external agent ${line(event.data.agent, 40)} is working (${line(event.data.about, 100)})`);
       case "message.received":
         if (event.data.retried !== undefined) return `${bold(line(event.data.source, 40))}: the request again`;
         return ofService(event.data) === "checks"
-          ? yellow("The failing checks go back to the agent")
+          ? yellow("Failing checks sent back to the agent")
           : ofService(event.data) === "contrast"
-            ? yellow("The agent is told that its tests show no difference")
+            ? yellow("Asked the agent for tests that show a difference")
             : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure, finish } = event.data;
         if (failure !== null) return red(line(failure.message));
-        if (finish === "empty") return yellow(`${line(agent, 40)} gave an empty answer and is asked again`);
+        if (finish === "empty") return yellow(`${line(agent, 40)} gave an empty answer and was asked again`);
         // What it ends with is its result: of an investigation there is nothing else.
         if (finish === "end") return lastWords(bold(line(agent, 40)), textOf(text), typeof text !== "string");
         const said = line(firstLine(textOf(text)), 200);
@@ -69,7 +69,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "task.deferred":
         return yellow(`Queued until ${line(event.data.until, 40)}: ${line(event.data.reason)}`);
       case "model.switched":
-        return yellow(`Goes on with ${line(event.data.to, 80)}: ${line(event.data.reason)}`);
+        return yellow(`Switched to ${line(event.data.to, 80)}: ${line(event.data.reason)}`);
       case "tool.started":
         calls.set(event.data.callID, `${line(event.data.tool, 40)} ${line(argument(event.data.input), 100)}`.trim());
         return undefined;
@@ -90,7 +90,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
             );
       }
       case "setup.started":
-        return dim(`Setting the workspace up: ${line(event.data.run, 120)}`);
+        return dim(`Setting up the workspace: ${line(event.data.run, 120)}`);
       case "setup.finished": {
         const { state, durationMs, reason } = event.data;
         return state === "passed"
@@ -105,12 +105,12 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return `${verb}: ${line(`${tool} ${subject}`, 200)} ${dim(`(rule ${line(rule)}, ${event.data.origin})`)}`;
       }
       case "permissions.read":
-        return dim(`The project's own rules apply (${line(event.data.file)})`);
+        return dim(`The project's permission rules apply (${line(event.data.file)})`);
       case "ask.opened": {
         const { prompt, kind, options, askID, default: fallback } = event.data;
         const choices = kind === "permission" || options.length === 0 ? "" : ` (${line(options.join(", "), 300)})`;
-        const stands = fallback === null ? "the agent decides" : `"${line(fallback)}" stands`;
-        return `${yellow(bold("Waits for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; without an answer ${stands} at ${event.data.expiresAt.slice(11, 16)} UTC`)}`;
+        const stands = fallback === null ? "the agent decides" : `default "${line(fallback)}"`;
+        return `${yellow(bold("Waits for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; ${stands} at ${event.data.expiresAt.slice(11, 16)} UTC`)}`;
       }
       case "ask.answered": {
         const { decision, answer, by, source } = event.data;
@@ -153,9 +153,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "budget.warned":
         return yellow(`Budget: ${event.data.used} of ${event.data.cap} used (${event.data.name})`);
       case "commit.described":
-        return dim(
-          event.data.said === null ? "No message for the commit" : `Commit: ${line(event.data.said.title, 80)}`,
-        );
+        return dim(event.data.said === null ? "No commit message" : `Commit: ${line(event.data.said.title, 80)}`);
       case "tree.committed": {
         const { files, insertions, deletions } = event.data;
         if (files === 0) return "Nothing changed in the project";
@@ -163,14 +161,14 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       }
       case "change.denied":
         return yellow(
-          `The change does not land: ${event.data.files
+          `The change did not land: ${event.data.files
             .slice(0, 5)
             .map(({ path, rule }) => `${line(path, 120)} (${line(rule, 80)})`)
             .join(", ")}`,
         );
       case "checks.found":
         for (const check of event.data.checks) checks.set(check.id, check);
-        return dim("The project's own checks run; what passed before the work must pass after it");
+        return dim("Running the project's own checks; those that passed before must still pass");
       case "check.started":
         return undefined;
       case "check.finished": {
@@ -212,15 +210,15 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "mission.created":
         return `${bold("Mission")} ${line(event.data.title, 80)} ${dim(`(${event.data.missionID}, ${event.data.model})`)}`;
       case "mission.woken":
-        return event.data.by === "time" ? dim("The time that it set is over") : undefined;
+        return event.data.by === "time" ? dim("Woken at the time it set") : undefined;
       case "mission.updated":
         return event.data.title === undefined ? undefined : `Title: ${line(event.data.title)}`;
       case "mission.aborted":
-        return yellow(`Aborted by ${line(event.data.surface, 40)}: nothing but a wake wakes it`);
+        return yellow(`Aborted by ${line(event.data.surface, 40)}: stopped until the next wake`);
       case "mission.finished": {
         const { outcome, summary, wakeAt } = event.data;
         const colour = outcome === "done" ? green : yellow;
-        const again = wakeAt === null ? "" : dim(` (looks again at ${wakeAt.slice(0, 16)} UTC)`);
+        const again = wakeAt === null ? "" : dim(` (resumes at ${wakeAt.slice(0, 16)} UTC)`);
         return `${colour(bold(outcome === "done" ? "Done" : outcome === "blocked" ? "Blocked" : "Waits"))}: ${line(summary, 600)}${again}`;
       }
       case "mission.proposed": {
@@ -234,18 +232,18 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return undefined;
       case "mission.paused": {
         const { name, used, cap } = event.data;
-        return yellow(`The budget of the whole is used up: ${used} of ${cap} (${name})`);
+        return yellow(`The Mission's budget is used up: ${used} of ${cap} (${name})`);
       }
       case "mission.stalled":
-        return yellow(`Stands still: ${line(event.data.reason, 600)}`);
+        return yellow(`Stalled: ${line(event.data.reason, 600)}`);
       case "mission.waiting":
-        return `Waits until ${event.data.until.slice(0, 16)} UTC: ${line(event.data.reason, 600)}`;
+        return `Waiting until ${event.data.until.slice(0, 16)} UTC: ${line(event.data.reason, 600)}`;
       case "phase.written": {
         const { id, title, after } = event.data.phase;
         return `${bold("Plan")}: ${line(id, 40)}${after.length === 0 ? "" : ` (after ${line(after.join(", "), 200)})`}: ${line(title, 120)}`;
       }
       case "phase.dropped":
-        return `${bold("Plan")}: without ${line(event.data.phase, 40)}`;
+        return `${bold("Plan")}: dropped ${line(event.data.phase, 40)}`;
       case "plan.ordered":
         return undefined;
       case "plan.written":
@@ -260,7 +258,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const why = general === undefined ? "" : dim(`, no owner: ${line(general, 200)}`);
         return production === null
           ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}${why}`
-          : `${bold("Has a squad made")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
+          : `${bold("Creating a squad")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
       }
       case "task.ended": {
         const { title, outcome, error, landedCommit } = event.data;
@@ -269,9 +267,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return `${colour(`Task ${outcome}`)}: ${line(title, 80)}${landed}${error === undefined ? "" : ` ${dim(line(error, 200))}`}`;
       }
       case "squad.reconciled":
-        return green(`The squad ${line(event.data.squad.id, 64)} stands in the catalog as it was made`);
+        return green(`The squad ${line(event.data.squad.id, 64)} is in the catalog as it was created`);
       case "squad.refused":
-        return red(`The squad of phase ${event.data.phase} is not used: ${line(event.data.reason)}`);
+        return red(`The squad of phase ${event.data.phase} was not used: ${line(event.data.reason)}`);
       case "squad.staged":
         return `Staged the squad ${line(event.data.squad.id, 64)} ${dim(`(${event.data.files.length} files)`)}`;
       case "squad.installing":

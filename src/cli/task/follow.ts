@@ -37,7 +37,7 @@ export const follow = async (following: Following): Promise<number> => {
   if (first === "detach") {
     stop.abort();
     await shown.catch(() => {});
-    screen.say(`Detached; the Task goes on. Follow it with \`sortie task logs -f ${taskID}\`.`);
+    screen.say(`Detached; the Task continues. Follow it with \`sortie task logs -f ${taskID}\`.`);
     return exit.completed;
   }
   if (first === "cancel") {
@@ -119,7 +119,7 @@ export const show = async (
     // The client has given up reconnecting.
     throw new Exit(
       exit.unreachable,
-      `Lost the service at ${target.url} (${clean(messageOf(error))}). When it is back the Task goes on; follow it with \`sortie task logs -f ${taskID}\`.`,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Task continues when it is back; follow it with \`sortie task logs -f ${taskID}\`.`,
     );
   } finally {
     clearInterval(timer);

@@ -36,7 +36,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   if (pictures.length === 0)
     throw new Exit(
       exit.failed,
-      "Expected pictures of visual checks or previews, got none: this Task has no such check, or it has not run yet.",
+      "Expected screenshots of visual checks or previews, got none: this Task has no such check, or it has not run yet.",
     );
   const folder = options.output ?? `${taskID}-pictures`;
   const fetchAll = async () => {

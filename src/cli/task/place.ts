@@ -28,11 +28,11 @@ export const checkPlace = async (
   if (inPlace) return;
   const place = expectData(await connect(target).project.get(), target.url);
   if (place.because === null) return;
-  const why = `${clean(place.directory)} ${reasons[place.because]}: there is no copy to work in, and every edit would be final at once.`;
+  const why = `${clean(place.directory)} ${reasons[place.because]}: the Task would edit your files directly, and its edits could not be undone.`;
   if (pillar === "code")
     throw new Exit(
       exit.usage,
-      `${why} So that the Task works on a copy, run there:\n\n  ${remedies[place.because]}\n\nTo have it work in the files themselves, give --in-place.`,
+      `${why} To have it work on a copy, first run:\n\n  ${remedies[place.because]}\n\nTo edit the files directly, pass --in-place.`,
     );
   screen.say(why);
   if (!screen.rich || !process.stdin.isTTY) return;

@@ -78,7 +78,7 @@ export const runTask = async (
     return exit.completed;
   }
   const where = created.repository === undefined ? directory : clean(created.repository.url);
-  screen.say(`${taskID} in ${where}${created.isolation === "directory" ? ", in its files themselves" : ""}`);
+  screen.say(`${taskID} in ${where}${created.isolation === "directory" ? ", editing its files directly" : ""}`);
   return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
 };
 

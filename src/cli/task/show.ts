@@ -23,7 +23,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   const later = await saidLater(service, target, taskID);
   const checks = task.checks.map((check) => [
     `  ${line(check.name, 60)}`,
-    `${check.state}${check.stale ? " (of an earlier tree)" : ""}`,
+    `${check.state}${check.stale ? " (from an earlier tree)" : ""}`,
     check.baseline === null ? "" : `before the work: ${check.baseline.state}`,
   ]);
   const rows = [

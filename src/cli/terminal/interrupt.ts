@@ -38,7 +38,7 @@ export const watchInterrupts = (screen: Screen): Interrupts => {
     if (state === "ending") process.exit(130);
     if (state === "asking" || !stdin.isTTY || !screen.rich) return end("cancel");
     state = "asking";
-    screen.say("Detach (d) or cancel (c)? Any other key goes on.");
+    screen.say("Detach (d) or cancel (c)? Any other key continues.");
     listen(true);
   };
   process.on("SIGINT", onSignal);

@@ -72,8 +72,8 @@ export const add = async (url: string, options: AddOptions, { target, screen, em
   else
     screen.say(
       [
-        `${made.webhookID} tells ${line(made.url)}${made.directory === null ? "" : ` of ${line(made.directory)}`}.`,
-        "Its secret, shown this once:",
+        `${made.webhookID} notifies ${line(made.url)}${made.directory === null ? "" : ` about ${line(made.directory)}`}.`,
+        "Its secret, shown only once:",
         made.secret,
         `Try it: sortie webhook test ${made.webhookID}`,
       ].join("\n"),
@@ -105,7 +105,7 @@ export const test = async (given: string, { target, screen, emit }: Context) => 
   const tested = expectData(await during(screen, "Sending", service.webhook.test({ path: { webhookID } })), target.url);
   if (emit !== undefined) emit(tested);
   else if (tested.delivered) screen.say(`Answered ${tested.status} after ${tested.durationMs} ms.`);
-  else screen.say(`Not taken, after ${tested.durationMs} ms. ${line(tested.reason ?? "", 300)}`);
+  else screen.say(`Not accepted, after ${tested.durationMs} ms. ${line(tested.reason ?? "", 300)}`);
   return tested.delivered ? exit.completed : exit.failed;
 };
 
@@ -123,7 +123,7 @@ export const log = async (given: string | undefined, options: LogOptions, { targ
     target.url,
   );
   if (emit !== undefined) emit(page);
-  else if (page.deliveries.length === 0) screen.say("Nothing was told yet.");
+  else if (page.deliveries.length === 0) screen.say("No deliveries yet.");
   else
     screen.say(
       table([
@@ -175,7 +175,10 @@ export const redeliver = async (
         }),
     target.url,
   );
-  say(done.redelivered === 1 ? "One is told again." : `${done.redelivered} are told again.`, done, { screen, emit });
+  say(done.redelivered === 1 ? "Resending one delivery." : `${done.redelivered} deliveries are being resent.`, done, {
+    screen,
+    emit,
+  });
   return exit.completed;
 };
 
@@ -192,7 +195,7 @@ export const secret = async (
   const service = connect(target);
   const keeping = keep === undefined ? {} : { keepHours: keep };
   if (given !== undefined && !rotate)
-    throw new Exit(exit.usage, "A webhook's secret is shown when it is made. With --rotate it gets a new one.");
+    throw new Exit(exit.usage, "A webhook's secret is shown only when it is created. Use --rotate for a new one.");
   if (keep !== undefined && !rotate) throw new Exit(exit.usage, "Expected --rotate with --keep, got --keep alone.");
   const webhookID = given === undefined ? "callback" : await resolveHook(service, target, given);
   const shown = expectData(

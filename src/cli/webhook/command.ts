@@ -13,38 +13,40 @@ const hours = (text: string): number => {
 };
 
 export const addWebhookCommands = (program: Command, { speaking, context, finish }: CommandParts): void => {
-  const webhook = program.command("webhook").description("who else is told of Tasks and Missions, signed");
+  const webhook = program
+    .command("webhook")
+    .description("manage webhooks: signed notifications about Tasks and Missions");
   const load = () => import("./action.ts");
 
-  speaking(webhook.command("ls").alias("list").description("the webhooks, and whether they work")).action(
+  speaking(webhook.command("ls").alias("list").description("list webhooks and their state")).action(
     async (options: Shared) => finish(await (await load()).list(await context(options))),
   );
   speaking(
     webhook
       .command("add <url>")
-      .description("tell this address; prints the secret once")
-      .option("--event <type>", "only of this, such as task.completed; repeatable", collect)
-      .option("--description <text>", "what it is for")
-      .option("--project", "only of the project of --directory"),
+      .description("add a URL to notify; prints the secret once")
+      .option("--event <type>", "only these events, such as task.completed; repeatable", collect)
+      .option("--description <text>", "description of the webhook")
+      .option("--project", "only for the project of --directory"),
   ).action(async (url: string, options: Shared & AddOptions) =>
     finish(await (await load()).add(url, options, await context(options))),
   );
-  speaking(
-    webhook.command("remove <webhook>").alias("rm").description("delete it with all that was to be told to it"),
-  ).action(async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))));
-  speaking(webhook.command("pause <webhook>").description("tell it nothing for a while")).action(
+  speaking(webhook.command("remove <webhook>").alias("rm").description("delete it and its pending deliveries")).action(
+    async (id: string, options: Shared) => finish(await (await load()).remove(id, await context(options))),
+  );
+  speaking(webhook.command("pause <webhook>").description("pause deliveries")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "paused", await context(options))),
   );
-  speaking(webhook.command("resume <webhook>").description("tell it again, also when it was disabled")).action(
+  speaking(webhook.command("resume <webhook>").description("resume deliveries, also after it was disabled")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "enabled", await context(options))),
   );
-  speaking(webhook.command("test <webhook>").description("send a message now and say what came of it")).action(
+  speaking(webhook.command("test <webhook>").description("send a test message now and print the result")).action(
     async (id: string, options: Shared) => finish(await (await load()).test(id, await context(options))),
   );
   speaking(
     webhook
       .command("log [webhook]")
-      .description("what was told, newest first; callback: to callbackURLs")
+      .description("list deliveries, newest first; callback lists those of callbackURLs")
       .addOption(new Option("--state <word>").choices(["pending", "delivered", "dead"]))
       .option("--limit <n>", "how many", parseCount, 20),
   ).action(async (id: string | undefined, options: Shared & LogOptions) =>
@@ -53,18 +55,18 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   speaking(
     webhook
       .command("redeliver [delivery]")
-      .description("tell one again, or with --since all that could not be told")
+      .description("tell one again, or with --since all failed")
       .option("--since <time>", "such as 2026-01-31T00:00:00Z, or 24h")
-      .option("--webhook <id>", "only of this one"),
+      .option("--webhook <id>", "only for this webhook"),
   ).action(async (id: string | undefined, options: Shared & RedeliverOptions) =>
     finish(await (await load()).redeliver(id, options, await context(options))),
   );
   speaking(
     webhook
       .command("secret [webhook]")
-      .description("print the secret of callbackURLs; with --rotate replace it, or a webhook's")
+      .description("print the secret of callbackURLs; with --rotate, replace it or a webhook's")
       .option("--rotate", "make a new one")
-      .option("--keep <hours>", "how long the old one signs too (default: 24)", hours),
+      .option("--keep <hours>", "hours for which the old one also signs (default: 24)", hours),
   ).action(async (id: string | undefined, options: Shared & SecretOptions) =>
     finish(await (await load()).secret(id, options, await context(options))),
   );

@@ -123,35 +123,35 @@ export const missionSentence = (
         : `Pull request ${pullRequest.number} ${pullRequest.state}: ${pullRequest.url}`;
     }
     case "mission.reminded":
-      return "Its agent was told that it has not said how the Mission ends";
+      return "Reminded its agent to report how the Mission ends";
     case "mission.paused":
       return pausedText(event.data);
     case "mission.stalled":
-      return `Stands still: ${event.data.reason}`;
+      return `Stalled: ${event.data.reason}`;
     case "mission.waiting":
-      return `Waits until ${event.data.until.slice(0, 16).replace("T", " ")} UTC: ${event.data.reason}`;
+      return `Waiting until ${event.data.until.slice(0, 16).replace("T", " ")} UTC: ${event.data.reason}`;
     case "phase.written":
-      return `Phase ${quoted(event.data.phase.title)} is in the plan`;
+      return `Phase ${quoted(event.data.phase.title)} was added to the plan`;
     case "phase.dropped":
-      return `Phase ${event.data.phase} is out of the plan`;
+      return `Phase ${event.data.phase} was removed from the plan`;
     case "plan.ordered":
-      return "The plan has another order";
+      return "The plan was reordered";
     case "plan.written":
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
       return event.data.production === null
         ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : `, which does not own it: ${event.data.general}`}`
-        : `Has the squad ${event.data.production.squad} made`;
+        : `Creating the squad ${event.data.production.squad}`;
     case "task.reopened":
-      return "A Task that had ended goes on";
+      return "An ended Task continues";
     case "task.reserved":
-      return "A Task got another budget";
+      return "A Task's budget was changed";
     case "task.ended":
       return `Task ${quoted(event.data.title)} ${event.data.outcome}${event.data.error === undefined ? "" : `: ${event.data.error}`}`;
     case "squad.reconciled":
-      return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog as it was made`;
+      return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog as it was created`;
     case "squad.refused":
-      return `Squad of phase ${event.data.phase} is not used: ${event.data.reason}`;
+      return `Squad of phase ${event.data.phase} was not used: ${event.data.reason}`;
     case "squad.staged":
       return `Staged the squad ${event.data.squad.id} ${event.data.squad.version}`;
     case "squad.installing":

@@ -22,12 +22,12 @@ export const describeEvent = (event: Recorded): string => {
         : `Changed ${Object.keys(event.data).join(", ")}`;
     case "run.started":
       return event.data.killed.length === 0
-        ? `Taken up (${event.data.sandbox.name})`
-        : `Taken up; ended ${event.data.killed.length} process groups of an earlier run`;
+        ? `Started by a worker (${event.data.sandbox.name})`
+        : `Started by a worker; ended ${event.data.killed.length} process groups of an earlier run`;
     case "run.stopped":
       return `Paused: ${event.data.reason}`;
     case "run.stuck":
-      return `No progress at the step "${event.data.step}"; tried again`;
+      return `No progress in step "${event.data.step}"; tried again`;
     case "workspace.prepared":
       return event.data.kind === "worktree"
         ? `Working on ${event.data.branch} from ${event.data.baseCommit?.slice(0, 10)}`
@@ -35,11 +35,11 @@ export const describeEvent = (event: Recorded): string => {
     case "dependencies.given":
       return dependencyWords(event.data.folders);
     case "setup.started":
-      return `Setting the workspace up: ${event.data.run}`;
+      return `Setting up the workspace: ${event.data.run}`;
     case "setup.finished":
       return `Setup ${event.data.state}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
     case "agent.attached":
-      return `The external agent ${event.data.agent} is at work (${event.data.about})`;
+      return `The external agent ${event.data.agent} is working (${event.data.about})`;
     case "message.received":
       if (event.data.retried !== undefined) return `Retried by ${event.data.source}`;
       return ofService(event.data) === "checks"
@@ -50,19 +50,19 @@ export const describeEvent = (event: Recorded): string => {
     case "reply.finished":
       return event.data.calls.length === 0
         ? event.data.finish === "empty"
-          ? `${event.data.agent} gave an empty answer and is asked again`
+          ? `${event.data.agent} gave an empty answer and was asked again`
           : `${event.data.agent} answered`
         : `${event.data.agent} called ${event.data.calls.length} ${event.data.calls.length === 1 ? "tool" : "tools"}`;
     case "reply.retried":
       return `${event.data.message} (attempt ${event.data.attempt} of ${event.data.attempts})`;
     case "run.paused":
-      return `Pauses: ${event.data.reason}`;
+      return `Paused: ${event.data.reason}`;
     case "run.resumed":
-      return `Goes on after a pause since ${event.data.since}`;
+      return `Continued after a pause since ${event.data.since}`;
     case "task.deferred":
-      return `Waits until ${event.data.until}: ${event.data.reason}`;
+      return `Waiting until ${event.data.until}: ${event.data.reason}`;
     case "model.switched":
-      return `Goes on with ${event.data.to} instead of ${event.data.from}: ${event.data.reason}`;
+      return `Switched from ${event.data.from} to ${event.data.to}: ${event.data.reason}`;
     case "tool.started":
       return `${event.data.tool} started`;
     case "tool.finished":
@@ -77,7 +77,7 @@ export const describeEvent = (event: Recorded): string => {
       return revision === 1 ? `Slice planned: ${title}` : `Slice revised (${revision}): ${title}`;
     }
     case "slice.ordered":
-      return "Slices put in another order";
+      return "Slices reordered";
     case "slice.dropped":
       return `Slice dropped: ${event.data.reason}`;
     case "slice.settled":
@@ -85,7 +85,7 @@ export const describeEvent = (event: Recorded): string => {
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
     case "message.passed":
-      return `An agent at work is told what ${event.data.source} said`;
+      return `An agent at work was given what ${event.data.source} said`;
     case "session.interrupted":
       return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
@@ -108,13 +108,13 @@ export const describeEvent = (event: Recorded): string => {
       return answerWords(event.data);
     case "commit.described":
       return event.data.said === null
-        ? "No message for the commit came from the model"
-        : `The commit is described: ${event.data.said.title}`;
+        ? "No commit message came from the model"
+        : `Commit message written: ${event.data.said.title}`;
     case "tree.committed":
       if (event.data.files === 0) return "Nothing changed";
       return `${event.data.files} ${event.data.files === 1 ? "file" : "files"} changed, +${event.data.insertions} −${event.data.deletions}`;
     case "change.denied":
-      return `The change does not land: ${event.data.files
+      return `The change did not land: ${event.data.files
         .slice(0, 5)
         .map(({ path, rule }) => `${path} (${rule})`)
         .join(", ")}`;

@@ -131,7 +131,7 @@ describe("what waits for an answer", () => {
       (text) => text.includes("Answer with"),
     );
     expect(lineWith(run.said(), "Waits for you")).toMatch(
-      /May the agent use write RELEASE\? ask_\w{26}; without an answer "deny" stands at \d\d:\d\d UTC$/,
+      /May the agent use write RELEASE\? ask_\w{26}; default "deny" at \d\d:\d\d UTC$/,
     );
     const pending = await sortie(["task", "pending", "--json"]);
     expect(JSON.parse(pending.out)).toMatchObject({ kind: "permission", options: ["allow", "deny"], default: "deny" });
@@ -145,8 +145,8 @@ describe("what waits for an answer", () => {
     expect([code, lineWith(out, "answered")]).toEqual([0, expect.stringContaining("cli answered: allow")]);
     expect(git(project, "show", "HEAD:RELEASE")).toBe("1.2.0");
     const again = await sortie(["task", "answer", taskID, "--deny"]);
-    expect([again.code, again.err]).toEqual([2, expect.stringContaining("waits for no answer")]);
-    expect((await sortie(["task", "pending"])).out).toBe("Nothing waits for an answer.\n");
+    expect([again.code, again.err]).toEqual([2, expect.stringContaining("is not waiting for an answer")]);
+    expect((await sortie(["task", "pending"])).out).toBe("Nothing is waiting for an answer.\n");
   });
 });
 
@@ -505,7 +505,7 @@ describe("mission", () => {
     };
     expect(await Promise.all(["pay", "pay-", "@last"].map(shown))).toEqual(["pay", "pay-later", "pay-later"]);
     expect(await shown("pa")).toContain('"pa" begins 2 Missions');
-    expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks stay.\n");
+    expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks are kept.\n");
     expect(await shown("pay-later")).toContain("No Mission has this id");
   });
 });
@@ -575,7 +575,7 @@ describe("open", () => {
     });
     expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     const none = await sortie(["task", "open", "@last", "--pictures"]);
-    expect([none.code, none.err]).toEqual([1, expect.stringContaining("Expected pictures")]);
+    expect([none.code, none.err]).toEqual([1, expect.stringContaining("Expected screenshots")]);
   });
 });
 
@@ -601,7 +601,7 @@ describe("demo", () => {
     const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_ALLOW_SQUAD_PRODUCTION: "0" };
     const { code, out, err } = await launch(["demo", "--mission"], { extra }).ended;
     expect({ code, err }, out).toEqual({ code: 0, err: "" });
-    expect(out).toMatch(/Has a squad made: amounts-docs[\s\S]*stands in the catalog as it was made[\s\S]*Done: /);
+    expect(out).toMatch(/Creating a squad: amounts-docs[\s\S]*is in the catalog as it was created[\s\S]*Done: /);
     expect(out).toMatch(/done {2}Run the tests \(after item-1, item-2\): squad base/);
     expect(out).toContain("with the flow of 4 Tasks");
     // The locks that squads are installed under stay: a lock's file that is removed could be held twice.
@@ -634,7 +634,7 @@ describe("demo", () => {
     writeFileSync(join(folder, "npm"), "#!/bin/sh\nexit 0\n", { mode: 0o755 });
     const { code, err } = await launch(["demo"], { extra: { PATH: `${folder}:${env.PATH}` } }).ended;
     expect(code).toBe(1);
-    expect(err).toContain("The demo does not hold: expected the check to fail before the work, got passed.");
+    expect(err).toContain("The demo failed: expected the check to fail before the work, got passed.");
   });
 });
 

@@ -79,7 +79,7 @@ describe("use", () => {
     expect(readText(config)).toBe(before.replace('"builtin/rules-1"', '"none"'));
     expect(statSync(elsewhere).mode & 0o777).toBe(0o640);
     expect(readdirSync(root.path).toSorted()).toEqual(["config.jsonc", "real.jsonc"]);
-    expect(said).toContain("A running service takes it in at its next start.");
+    expect(said).toContain("A running service uses it after its next start.");
   });
 
   test("a server that was found gets its provider's entry", async () => {

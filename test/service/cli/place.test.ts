@@ -51,7 +51,7 @@ test("repository work is refused with the two commands that help, until the call
 
   expect(await run(bare, { inPlace: true })).toBe(0);
   expect(readText(bare, "a.txt")).toBe("two\n");
-  expect(said).toContain("in its files themselves");
+  expect(said).toContain("editing its files directly");
   expect(said).toContain("Not verified: no check ran on the result.");
   // What is told of it: the 202, the record and the list.
   const client = createServiceClient({ baseUrl: service.url, directory: bare });
@@ -65,10 +65,10 @@ test("repository work is refused with the two commands that help, until the call
 test("knowledge work goes on where nobody can be asked, and says where; control: a copy asks nothing", async () => {
   const bare = folder("notes");
   expect(await run(bare, { pillar: "work" })).toBe(0);
-  expect(said).toContain("every edit would be final at once");
+  expect(said).toContain("its edits could not be undone");
   const copied = makeProject(join(root.path, "copied"), { "a.txt": "one\n" });
   expect(await run(copied)).toBe(0);
-  expect(said).not.toContain("final at once");
+  expect(said).not.toContain("could not be undone");
   const { data } = await createServiceClient({ baseUrl: service.url, directory: copied }).project.get();
   expect(data).toEqual({
     directory: copied,

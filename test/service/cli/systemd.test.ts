@@ -87,14 +87,15 @@ test.runIf(there)("without a unit nothing is started; without systemd-notify the
     const args = [bin, "serve", "--port", "0", "--data-dir", join(folder.path, "data")];
     const service = start(args, { ...env, ...more }, folder.path);
     await expect.poll(service.said, { timeout: 30_000 }).toContain("listening on");
-    if ("NOTIFY_SOCKET" in more) await expect.poll(service.said, { timeout: 10_000 }).toContain("systemd was not told");
+    if ("NOTIFY_SOCKET" in more)
+      await expect.poll(service.said, { timeout: 10_000 }).toContain("systemd was not notified");
     service.child.kill("SIGTERM");
     await service.ended;
     return service.said();
   };
   expect(await listening({ WATCHDOG_USEC: "400000" })).not.toContain("systemd was");
   expect(spawnSync("cat", [join(folder.path, "called")]).status).toBe(1);
-  expect(await listening({ NOTIFY_SOCKET: "/nowhere" })).toMatch(/systemd was not told: install systemd-notify/);
+  expect(await listening({ NOTIFY_SOCKET: "/nowhere" })).toMatch(/systemd was not notified: install systemd-notify/);
   expect(spawnSync("cat", [join(folder.path, "called")]).stdout.toString()).toMatch(/^-- READY=1 STATUS=listening on /);
 });
 

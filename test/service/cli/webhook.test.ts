@@ -47,7 +47,7 @@ test("add, test, run with a callback, log, redeliver, secrets, pause, resume, rm
   const [id = ""] = /hook_\w+/.exec(added.out) ?? [];
   const [secret = ""] = /whsec_\S+/.exec(added.out) ?? [];
   expect(added.out).toBe(
-    `${id} tells ${receiver.url}/chat of ${project}.\nIts secret, shown this once:\n${secret}\nTry it: sortie webhook test ${id}\n`,
+    `${id} notifies ${receiver.url}/chat about ${project}.\nIts secret, shown only once:\n${secret}\nTry it: sortie webhook test ${id}\n`,
   );
   const short = id.slice("hook_".length, -2);
   expect((await sortie("webhook", "test", short)).out).toMatch(/^Answered 204 after \d+ ms\.\n$/);
@@ -70,9 +70,9 @@ test("add, test, run with a callback, log, redeliver, secrets, pause, resume, rm
   expect(log.deliveries.map(({ webhookID }) => webhookID).toSorted()).toEqual(["callback", id]);
   expect((await sortie("webhook", "log", short)).out).toContain("delivered");
   const again = await sortie("webhook", "redeliver", log.deliveries[0]?.deliveryID ?? "");
-  expect([again.code, again.out]).toEqual([0, "One is told again.\n"]);
+  expect([again.code, again.out]).toEqual([0, "Resending one delivery.\n"]);
   await receiver.got(5);
-  expect((await sortie("webhook", "redeliver", "--since", "24h")).out).toBe("0 are told again.\n");
+  expect((await sortie("webhook", "redeliver", "--since", "24h")).out).toBe("0 deliveries are being resent.\n");
   expect((await sortie("webhook", "redeliver", "--since", "yesterday")).code).toBe(2);
   expect((await sortie("webhook", "redeliver")).code).toBe(2);
 

@@ -135,11 +135,11 @@ describe("workspace.setup", () => {
     expect(await settled(client, taskID)).toMatchObject({ lifecycleStatus: "completed", dependencies: [] });
     const facts = await factsOf(client, taskID);
     expect(facts.filter((fact) => /^Sett?(ing|up)/.test(fact))).toEqual([
-      `Setting the workspace up: ${setup}`,
+      `Setting up the workspace: ${setup}`,
       "Setup passed",
     ]);
     // Not for what needs no command.
-    expect(facts.indexOf("write started")).toBeLessThan(facts.indexOf(`Setting the workspace up: ${setup}`));
+    expect(facts.indexOf("write started")).toBeLessThan(facts.indexOf(`Setting up the workspace: ${setup}`));
     expect(git(directory, "show", "--format=", "--name-only", "HEAD")).toBe("b.txt");
     expect(existsSync(join(directory, "vendor"))).toBe(false);
     const taskTwo = await create(client, [write("c.txt", "c\n")], []);
@@ -192,7 +192,7 @@ describe("workspace.setup", () => {
     const client = clientOf(second, directory);
     await settled(client, taskID);
     const facts = (await factsOf(client, taskID)).filter((fact) => fact.startsWith("Set"));
-    expect(facts).toEqual([`Setting the workspace up: ${setup}`, `Setting the workspace up: ${setup}`, "Setup passed"]);
+    expect(facts).toEqual([`Setting up the workspace: ${setup}`, `Setting up the workspace: ${setup}`, "Setup passed"]);
     await second[Symbol.asyncDispose]();
     const third = await start({ setup }, "stopped");
     const later = clientOf(third, directory);

@@ -99,11 +99,11 @@ export const Composer = ({
     if (create.isPending) return;
     if (project === undefined) {
       setWants(
-        "Give the project first: the path of a Git project on the service's machine, or the address of a repository.",
+        "Choose a project first: the path of a Git project on the service's machine, or the URL of a repository.",
       );
       document.getElementById("project")?.focus();
     } else if (request.trim() === "") {
-      setWants("Write what should be done.");
+      setWants("Describe the Task first.");
       area.current?.focus();
     } else if (because !== null && !inPlace) {
       setWants("Make it a Git repository with a commit first, or choose to work in place.");
@@ -139,7 +139,7 @@ export const Composer = ({
         dir="auto"
         value={request}
         rows={1}
-        placeholder="What should be done? Goal, constraints, how to tell that it is finished."
+        placeholder="What should be done? Goal, constraints, how you will know it is done."
         onChange={({ target }) => setRequest(target.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();

@@ -20,20 +20,20 @@ const landingWords = (chosen: Choices["landing"], project: string, place: Projec
     case "commit":
       return remote ? "pushed to the branch itself" : "one commit on the branch";
     case "branch":
-      return "on a branch of its own";
+      return "on its own branch";
     case "pull-request":
       return "a pull request";
     case "none":
-      return "in the files themselves";
+      return "edited in place";
     default:
-      return "as the service is configured";
+      return "service default";
   }
 };
 
 const checksWords = (choices: Choices, place: ProjectPlace | undefined): string => {
   const given = commandsOf(choices);
   const found = given.length > 0 ? given : place?.checks;
-  if (found === undefined) return "those that the project has";
+  if (found === undefined) return "the project's own";
   return found.length === 0 ? "none found" : found.join(", ");
 };
 

@@ -126,7 +126,7 @@ export const Home = () => {
             <Waiting lines={6} label="Loading the Tasks" />
           ) : directories.length === 0 ? (
             <Empty icon={FolderX} title="No Tasks yet">
-              <p>Choose a project above and describe the first one.</p>
+              <p>Choose a project above and describe your first Task.</p>
             </Empty>
           ) : (
             <div ref={list}>
@@ -139,7 +139,7 @@ export const Home = () => {
       ) : unreachable ? (
         <Empty icon={FolderX} title="No Tasks to show" first>
           <p>
-            Enter the absolute path of a Git project on the service's machine, or the address of a repository that the
+            Enter the absolute path of a Git project on the service's machine, or the URL of a repository that the
             service may fetch.
           </p>
           {elsewhere !== undefined && (

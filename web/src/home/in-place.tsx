@@ -23,8 +23,8 @@ export const InPlace = ({
 }) => (
   <div role="group" aria-label="Where it works" className="mx-4 mb-2 rounded-lg bg-need-tint px-3 py-2.5 text-sm">
     <p>
-      {reasons[because]} There is no copy to work in: the Task would change the files themselves, and every edit is
-      final at once. So that it works on a copy, run there <code className="typed">{commands[because][0]}</code> and{" "}
+      {reasons[because]} The Task would edit your files directly, and its edits cannot be undone. To have it work on a
+      copy, first run <code className="typed">{commands[because][0]}</code> and{" "}
       <code className="typed">{commands[because][1]}</code>.
     </p>
     <label className="mt-2 flex items-center gap-2 font-medium">

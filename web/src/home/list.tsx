@@ -80,7 +80,7 @@ const Marks = ({ task, named }: { task: TaskSummary; named: boolean }) => {
       )}
       {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
       {task.archived && <span>Archived</span>}
-      {task.missionID !== undefined && <Milestone size={14} role="img" aria-label="Of a Mission" />}
+      {task.missionID !== undefined && <Milestone size={14} role="img" aria-label="Part of a Mission" />}
       {checks.total > 0 && task.lifecycleStatus !== "active" && (
         <span className="inline-flex items-center gap-1">
           <CheckIcon state={checksIcon(checks)} size={14} />

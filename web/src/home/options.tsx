@@ -99,7 +99,7 @@ const ModelChoice = ({ value, onChange }: { value: string; onChange: (value: str
 const landings: Named = [
   ["", "Default"],
   ["commit", "One commit on the branch"],
-  ["branch", "On a branch of its own"],
+  ["branch", "On its own branch"],
 ];
 
 export const Options = ({
@@ -165,7 +165,7 @@ export const Options = ({
       <div className="sm:col-span-2 lg:col-span-4">
         <Labelled
           label="Checks"
-          hint="One command a line. All must pass on what lands; the first failure goes back to the agent. Empty: the project's own run, and what passed before must still pass."
+          hint="One command a line. All must pass before the result lands; failures go back to the agent. If empty, the project's own checks run; those that passed before must still pass."
         >
           {(id) => (
             <textarea

@@ -91,7 +91,7 @@ export const ProjectField = ({
               <span className="truncate text-xs text-soft" dir="ltr">
                 {found?.find(({ directory, tasks }) => directory === path && tasks === 0) === undefined
                   ? path
-                  : `where the service was started, ${path}`}
+                  : `the service's working directory, ${path}`}
               </span>
             </button>
           ))}

@@ -10,22 +10,19 @@ const Connect = lazy(() => import("../model/connect.tsx").then(({ Connect }) => 
 /** The first screen of a new user: what works already, something to try, and how to get further. */
 
 const forRules = [
-  ["run the tests and report", "Runs the project's own tests and says what came of them."],
+  ["run the tests and report", "Runs the project's tests and reports the results."],
   ["list TODOs into docs/todos.md", "Finds TODO, FIXME and HACK in comments and lists them with file and line."],
-  ['replace "colour" with "color" in **/*.md', "Replaces a text in all files that match, and lands it as one commit."],
-  ["dead links", "Checks links in Markdown files against files and headings."],
+  ['replace "colour" with "color" in **/*.md', "Replaces text in all matching files, in one commit."],
+  ["dead links", "Finds links in Markdown files that lead to no file or heading."],
 ] as const;
 
 const forModels = [
-  ["Find out why the tests fail and fix it.", "Reads, runs and changes the project until its checks pass."],
+  ["Find out why the tests fail and fix it.", "Reads, runs and edits the project until its checks pass."],
   [
     "Explain how this project is built and write it down in docs/building.md.",
     "Reads the project and writes a page about it.",
   ],
-  [
-    "Add a test for the part of the code that is tested least.",
-    "Looks for it, writes the test, and shows that it runs.",
-  ],
+  ["Add a test for the least tested part of the code.", "Finds it, writes the test and runs it."],
 ] as const;
 
 const curl = (directory: string) =>
@@ -57,16 +54,14 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
       )}
       <div className="flex flex-col gap-3">
         {rules || offered ? (
-          <h2 className="text-md font-semibold">
-            {rules ? "Works now, without a model: the built-in rules" : "Try one of these"}
-          </h2>
+          <h2 className="text-md font-semibold">{rules ? "Works now, without a model" : "Try one of these"}</h2>
         ) : (
           <h1 className="text-lg font-semibold tracking-tight">Try one of these</h1>
         )}
         <p className="max-w-2xl text-soft">
           {rules
-            ? "They carry out exactly what a request spells out, with the same tools, checks and landing that a model has, and refuse the rest before anything is done. Choose one to put it above."
-            : `No Task in ${project === undefined ? "this project" : nameOf(project)} yet. ${data.model.ref} answers; write what you want, or choose one to put it above.`}
+            ? "Built-in rules carry out requests that spell out the change, with the same tools and checks as a model. They refuse other requests before changing anything. Choose an example to try it."
+            : `No Task in ${project === undefined ? "this project" : nameOf(project)} yet. The model is ${data.model.ref}. Describe a Task, or choose an example.`}
         </p>
         <ul className="mt-1 grid gap-3 sm:grid-cols-2">
           {(rules ? forRules : forModels).map(([request, words]) => (
@@ -95,7 +90,7 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
           <Terminal size={16} aria-hidden="true" className="text-accent" />
           The same from a shell
         </h2>
-        <p className="text-soft">Everything that this page does is a route of the service.</p>
+        <p className="text-soft">Everything on this page is also available over HTTP.</p>
         <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">{curl(project ?? "/absolute/path")}</pre>
         <p>
           <button

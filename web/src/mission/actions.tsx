@@ -17,7 +17,7 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
   return (
     <FormDialog
       title="Abort this Mission?"
-      keep="Let it work"
+      keep="Keep running"
       action="Abort the Mission"
       danger
       open={open}
@@ -30,10 +30,10 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
       }}
     >
       <p className="text-soft">
-        Its agent stops, and nothing but a wake wakes it again.{" "}
+        Its agent stops until somebody wakes the Mission again.{" "}
         {taskCounts.running > 0
           ? `${taskCounts.running} of its Tasks ${taskCounts.running === 1 ? "keeps" : "keep"} running, unless you cancel them too.`
-          : "None of its Tasks runs."}
+          : "None of its Tasks is running."}
       </p>
       {taskCounts.running > 0 && (
         <label className="flex items-center gap-2">
@@ -69,7 +69,7 @@ export const RemoveDialog = ({ mission, open, onClose, onDone }: Props) => {
         await navigate({ to: "/ui/missions", search: { project: directory } });
       }}
     >
-      <p className="text-soft">Its conversation goes. Its Tasks stay, and go on where they run.</p>
+      <p className="text-soft">Its conversation is deleted. Its Tasks are kept, and running ones continue.</p>
     </FormDialog>
   );
 };

@@ -59,7 +59,7 @@ const Wake = ({ project }: { project: string }) => {
         dir="auto"
         rows={3}
         value={text}
-        placeholder="A goal that takes several Tasks. The Mission plans it, and hands each phase to the squad that owns it."
+        placeholder="A goal that takes several Tasks. The Mission plans phases and assigns each to the squad that owns it."
         onChange={({ target }) => setText(target.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
@@ -79,7 +79,7 @@ const Wake = ({ project }: { project: string }) => {
             checked={produce}
             onChange={({ target }) => setProduce(target.checked)}
           />
-          Allow new squads for phases that no squad owns
+          Create squads for phases that no squad owns
         </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Begin Mission
@@ -178,7 +178,7 @@ export const Missions = () => {
   return (
     <Screen
       title="Missions"
-      about={`Long goals in ${nameOf(project)}: planned, divided, and handed out as Tasks. A Mission writes no code itself.`}
+      about={`Long goals in ${nameOf(project)}, planned in phases and carried out by Tasks. A Mission writes no code itself.`}
     >
       <Wake project={project} />
       {(missions.length > 0 || search !== "" || archived) && (
@@ -205,11 +205,11 @@ export const Missions = () => {
       {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {error === null && data === undefined && <Waiting lines={4} label="Loading the Missions" />}
       {data !== undefined && missions.length === 0 && (
-        <Empty icon={Milestone} title={search === "" ? "No Mission yet" : "No Mission of that name"}>
+        <Empty icon={Milestone} title={search === "" ? "No Mission yet" : "No Mission with that name"}>
           {search === "" && (
             <p>
-              Write a goal above. Its agent plans phases, hands each to a squad as a Task, hears how it ended, and goes
-              on until the whole is done. It needs a language model.
+              Write a goal above. Its agent plans phases, assigns each to a squad as a Task, reads the result, and
+              continues until the goal is reached. A Mission needs a language model.
             </p>
           )}
         </Empty>

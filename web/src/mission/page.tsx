@@ -67,7 +67,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           className="button"
           href={`/mission/${missionID}/project-archive?directory=${encodeURIComponent(directory)}`}
           download
-          title="The project's files and the flow of the Mission and its Tasks, as a ZIP"
+          title="The project's files and the history of the Mission and its Tasks, as a ZIP"
         >
           <Download size={16} aria-hidden="true" />
           <span className="max-sm:sr-only">Download archive</span>
@@ -216,13 +216,13 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
               );
               refresh();
             }}
-            label={running ? "Give the Mission more direction" : "Send instructions to this Mission"}
+            label={running ? "Give the Mission more instructions" : "Send instructions to this Mission"}
             action={running ? "Send" : "Wake"}
             active={running}
             onSend={async (message) => {
               await ask(client.mission.wake({ query: where, body: { missionID, ...message } }));
               refresh();
-              return "The Mission is awake";
+              return "The Mission is running";
             }}
           />
         </div>

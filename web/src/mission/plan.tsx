@@ -23,7 +23,7 @@ import { sharesOf } from "./state.ts";
 const states: Record<MissionPhase["state"], { icon: LucideIcon; tone: string; words: string }> = {
   waiting: { icon: CircleDashed, tone: "text-faint", words: "Blocked by earlier phases" },
   ready: { icon: CircleDot, tone: "text-need", words: "Ready" },
-  producing: { icon: Hammer, tone: "text-run", words: "Its squad is being made" },
+  producing: { icon: Hammer, tone: "text-run", words: "Its squad is being created" },
   running: { icon: LoaderCircle, tone: "text-run animate-turn", words: "In progress" },
   done: { icon: CircleCheck, tone: "text-done", words: "Done" },
   failed: { icon: CircleX, tone: "text-fail", words: "Failed" },
@@ -90,7 +90,7 @@ const Phase = ({
             No squad owns it: {phase.general}
           </p>
         )}
-        {made !== undefined && <TaskLine task={made} label="Makes its squad" />}
+        {made !== undefined && <TaskLine task={made} label="Creating its squad" />}
         {done !== undefined && <TaskLine task={done} />}
         <details className="group text-sm">
           <summary className="flex list-none items-center gap-1 text-xs text-faint hover:text-ink">

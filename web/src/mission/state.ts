@@ -12,10 +12,10 @@ export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "tas
   const count = (...states: MissionPhase["state"][]) => plan.filter(({ state }) => states.includes(state)).length;
   return [
     { words: "done", count: count("done"), tone: "bg-done" },
-    { words: "under way", count: count("running", "producing"), tone: "bg-run" },
+    { words: "in progress", count: count("running", "producing"), tone: "bg-run" },
     { words: "failed", count: count("failed"), tone: "bg-fail" },
     { words: "cancelled", count: count("cancelled"), tone: "bg-edge" },
-    { words: "to come", count: count("ready", "waiting"), tone: "bg-line" },
+    { words: "not started", count: count("ready", "waiting"), tone: "bg-line" },
   ];
 };
 
@@ -40,7 +40,7 @@ export const missionState = ({
     case "paused":
       return { state: "need", words: "Budget used up" };
     case "stalled":
-      return error == null ? { state: "need", words: "Stands still" } : { state: "fail", words: "Stopped" };
+      return error == null ? { state: "need", words: "Stalled" } : { state: "fail", words: "Stopped" };
     case "blocked":
       return { state: "need", words: "Blocked" };
     case "done":

@@ -83,8 +83,8 @@ export const Connect = () => {
           <span className="inline-flex items-center gap-2 text-done">
             <CircleCheck size={16} aria-hidden="true" />
             {connect.data.active.ref.startsWith(`${connect.data.provider}/`)
-              ? `${connect.data.active.ref} answers from now on.`
-              : `The key is kept. ${connect.data.active.ref} still answers: ${connect.data.active.source} says so.`}
+              ? `${connect.data.active.ref} is now in use.`
+              : `The key is saved. ${connect.data.active.ref} is still in use, set by ${connect.data.active.source}.`}
           </span>
           {connect.data.active.ref.startsWith(`${connect.data.provider}/`) && (
             <TestButton trial={trial} model={connect.data.active.ref} />
@@ -93,8 +93,8 @@ export const Connect = () => {
       )}
       <TestResult trial={trial} />
       <p className="text-sm text-faint">
-        The key is written to the service's configuration, readable by its owner alone, sent to that provider only, and
-        never shown again.
+        The key is saved in the service's configuration, readable only by its owner. It is sent only to that provider,
+        and never shown again.
       </p>
     </div>
   );

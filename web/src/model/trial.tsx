@@ -26,8 +26,8 @@ const Result = ({ trial }: { trial: ModelTrial }) => {
       <div className="tabular min-w-0">
         <p className={good ? "text-done" : "text-need"}>
           {good
-            ? "Answers, and tools work"
-            : `Answers, but ${tools === "not called" ? "did not call the tool" : "called the tool wrongly"}: agents cannot work without tools`}
+            ? "It responds, and tool calls work"
+            : `Answers, but ${tools === "not called" ? "did not call the tool" : "called the tool incorrectly"}: agents need tool calls`}
         </p>
         <p className="text-sm text-soft">
           {firstMs !== null && `First word after ${duration(firstMs)}, `}
@@ -52,7 +52,7 @@ export const TestButton = ({ trial, model }: { trial: ReturnType<typeof useTrial
     type="button"
     className="button shrink-0"
     aria-label={model === "" ? "Test" : `Test ${model}`}
-    title="One real call, which the provider may charge for"
+    title="Makes one real call, which the provider may charge for"
     disabled={trial.isPending || model === ""}
     onClick={() => trial.mutate(model)}
   >

@@ -11,8 +11,8 @@ import { clock, duration } from "../format.ts";
 type Finding = { name: string; state: "good" | "weak" | "bad"; words: string; remedy?: string };
 
 const icons = {
-  good: { icon: CircleCheck, tone: "text-done", word: "in order" },
-  weak: { icon: CircleAlert, tone: "text-need", word: "weak" },
+  good: { icon: CircleCheck, tone: "text-done", word: "OK" },
+  weak: { icon: CircleAlert, tone: "text-need", word: "degraded" },
   bad: { icon: CircleX, tone: "text-fail", word: "broken" },
 } as const;
 
@@ -58,10 +58,10 @@ export const Doctor = () => {
     findings.push({
       name: "Store",
       state: state.store.ok ? "good" : "bad",
-      words: `${state.store.kind === "sqlite" ? "SQLite" : "PostgreSQL"} ${state.store.ok ? "takes commits" : "does not take commits"}`,
+      words: `${state.store.kind === "sqlite" ? "SQLite" : "PostgreSQL"} ${state.store.ok ? "writable" : "cannot be written"}`,
       ...(state.store.ok
         ? {}
-        : { remedy: "Look at the service's log; `sortie doctor` checks the data folder and the disk." }),
+        : { remedy: "See the service's log; `sortie doctor` checks the data folder and the disk." }),
     });
     findings.push({
       name: "Sandbox",
@@ -71,7 +71,7 @@ export const Doctor = () => {
         ? {}
         : {
             remedy:
-              "Install bubblewrap (Debian: `apt-get install bubblewrap`) and restart the service: commands then see the project and nothing else.",
+              "Install bubblewrap (Debian: `apt-get install bubblewrap`) and restart the service. Commands can then see only the project.",
           }),
     });
     const rules = state.model.ref.startsWith("builtin/");
@@ -93,7 +93,7 @@ export const Doctor = () => {
         name: provider.name,
         state: "weak",
         words: [
-          `Left alone after ${provider.breaker.failures} failures in a row`,
+          `Paused after ${provider.breaker.failures} failures in a row`,
           ...(provider.breaker.since === null ? [] : [`since ${clock(provider.breaker.since)}`]),
           ...(provider.breaker.retryAt === null ? [] : [`tried again at ${clock(provider.breaker.retryAt)}`]),
         ].join(", "),
@@ -136,7 +136,7 @@ export const Doctor = () => {
     <Screen
       title="Doctor"
       about={
-        <Inline text="What the running service says of itself. `sortie doctor` looks at the machine as well: Git, disk, port, what was left behind." />
+        <Inline text="Status of the running service. `sortie doctor` also checks the machine: Git, disk, port and leftover processes." />
       }
     >
       {error !== null && state === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}

@@ -30,7 +30,7 @@ const Active = ({ known: { active, failover } }: { known: Known }) => {
             <span className="leading-7 text-soft">{active.source}</span>
           </Fact>
           {failover.length > 0 && (
-            <Fact label="When it cannot answer">
+            <Fact label="Failover">
               <span className="leading-7">{failover.join(", then ")}</span>
             </Fact>
           )}
@@ -40,7 +40,8 @@ const Active = ({ known: { active, failover } }: { known: Known }) => {
       <TestResult trial={trial} />
       {rules && (
         <p className="text-soft">
-          No language model is set up. The rules carry out exactly what a request spells out and refuse the rest.
+          No language model is set up. The built-in rules carry out only requests that spell out the change, and refuse
+          the rest.
         </p>
       )}
     </section>
@@ -86,7 +87,7 @@ const ProviderRow = ({ provider }: { provider: Provider }) => {
         </p>
         {open && (
           <p className="text-sm text-need">
-            Left alone after {breaker.failures} failures in a row
+            Paused after {breaker.failures} failures in a row
             {breaker.since !== null && `, since ${clock(breaker.since)}`}
             {breaker.retryAt !== null && `, tried again at ${clock(breaker.retryAt)}`}
           </p>
@@ -114,7 +115,7 @@ const Other = () => {
     <section aria-label="Another model" className="flex flex-col gap-3">
       <h2 className="font-semibold">Another model</h2>
       <p className="max-w-2xl text-soft">
-        <Inline text="A provider that is ready answers for models beyond those it lists here. A test is one real call, which may be charged for: it says how fast the model answers and whether it can use tools. `sortie model use` chooses what answers from the next start on." />
+        <Inline text="A provider may offer more models than are listed here. A test makes one real call, which may be charged for; it shows how fast the model responds and whether tool calls work. `sortie model use` sets the model from the next start." />
       </p>
       <form className="flex max-w-xl gap-2" onSubmit={submit}>
         <input
@@ -140,7 +141,7 @@ export const Models = () => {
   return (
     <Screen
       title="Models"
-      about="Which model answers, why, and where the keys come from. A Task keeps the model that it began with."
+      about="The model in use, why, and where the keys come from. A Task keeps the model it started with."
     >
       {data === undefined &&
         (error === null ? <Waiting lines={6} /> : <Failure words={wordsOf(error)} onRetry={() => void refetch()} />)}

@@ -139,7 +139,7 @@ export const Usage = () => {
       about={
         project === undefined
           ? undefined
-          : `What the Tasks in ${nameOf(project)} have used. A price that is not known is no price.`
+          : `Tokens, calls and cost of the Tasks in ${nameOf(project)}. Models without a known price are not in the cost.`
       }
     >
       {project === undefined && (
@@ -152,8 +152,8 @@ export const Usage = () => {
       {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {project !== undefined && data === undefined && error === null && <Waiting lines={6} />}
       {data?.length === 0 && (
-        <Empty icon={ChartNoAxesColumn} title="No Task has run here yet">
-          <p>What its models read and write is added up here, by model, squad and day.</p>
+        <Empty icon={ChartNoAxesColumn} title="No Tasks have run here yet">
+          <p>Tokens and cost appear here by model, squad and day.</p>
           <Link to="/" hash="new" className="button">
             New Task
           </Link>

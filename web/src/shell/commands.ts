@@ -21,7 +21,7 @@ type Pending = Overview["pending"][number];
 const themes: readonly (readonly [Theme, string, LucideIcon])[] = [
   ["light", "Light theme", Sun],
   ["dark", "Dark theme", Moon],
-  ["system", "Theme of the system", Monitor],
+  ["system", "System theme", Monitor],
 ];
 
 /** Projects that are searched, and Tasks of each. */

@@ -60,7 +60,9 @@ export const Notices = ({ asks }: { asks: readonly Ask[] }) => {
       className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-need-tint px-4 py-2 text-sm sm:px-6"
     >
       <Bell size={16} aria-hidden="true" className="shrink-0 text-need" />
-      <p className="min-w-52 flex-1">Get a browser notification when a question comes while you are elsewhere?</p>
+      <p className="min-w-52 flex-1">
+        Get a browser notification when a Task asks something and this page is in the background?
+      </p>
       <span className="flex gap-2">
         <button
           type="button"
@@ -78,7 +80,7 @@ export const Notices = ({ asks }: { asks: readonly Ask[] }) => {
           onClick={() =>
             void Notification.requestPermission().then((given) => {
               setPermission(given);
-              say(given === "granted" ? "Notifications are on" : "The browser blocks notifications of this page");
+              say(given === "granted" ? "Notifications are on" : "The browser blocks notifications from this page");
             })
           }
         >

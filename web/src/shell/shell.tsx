@@ -44,7 +44,7 @@ const Mark = () => (
 );
 
 const themes: Record<Theme, { icon: typeof Sun; words: string; next: Theme }> = {
-  system: { icon: Monitor, words: "Theme of the system", next: "light" },
+  system: { icon: Monitor, words: "System theme", next: "light" },
   light: { icon: Sun, words: "Light theme", next: "dark" },
   dark: { icon: Moon, words: "Dark theme", next: "system" },
 };
@@ -122,7 +122,7 @@ const Lost = () => {
     <>
       {/* Announced once; the seconds are only visible. */}
       <p role="status" className="sr-only">
-        {lost ? `Connection lost. Showing the state of ${clock(connection.since)}.` : ""}
+        {lost ? `Connection lost. Showing the state as of ${clock(connection.since)}.` : ""}
       </p>
       {lost && (
         <p
@@ -130,7 +130,7 @@ const Lost = () => {
           data-testid="lost"
           className="animate-rise border-b border-line bg-need-tint px-4 py-2 text-center text-sm font-medium text-need"
         >
-          Connection lost, {seconds > 0 ? `retrying in ${seconds} s` : "retrying now"}. Showing the state of{" "}
+          Connection lost, {seconds > 0 ? `retrying in ${seconds} s` : "retrying now"}. Showing the state as of{" "}
           {clock(connection.since)}.
         </p>
       )}

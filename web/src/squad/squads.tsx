@@ -8,7 +8,7 @@ import { count } from "../format.ts";
 import { nameOf } from "../place.ts";
 import { useProject } from "../project.ts";
 
-const scopes = { builtin: "Built in", user: "Yours", project: "Of this project" } as const;
+const scopes = { builtin: "Built in", user: "Yours", project: "Project" } as const;
 
 export const Squads = () => {
   const project = useProject();
@@ -18,8 +18,8 @@ export const Squads = () => {
       title="Squads"
       about={
         project === undefined
-          ? "Who can take a Task: an Orchestrator with the agents that it leads."
-          : `Who can take a Task in ${nameOf(project)}: an Orchestrator with the agents that it leads.`
+          ? "Teams that carry out Tasks: an Orchestrator and the agents it leads."
+          : `Teams that carry out Tasks in ${nameOf(project)}: an Orchestrator and the agents it leads.`
       }
       aside={
         data !== undefined && (
@@ -27,11 +27,7 @@ export const Squads = () => {
             className={`inline-flex items-center gap-1.5 rounded-full py-1 pr-3 pl-2 text-sm font-medium ${data.healthy ? "bg-done-tint text-done" : "bg-need-tint text-need"}`}
           >
             {data.healthy ? <CircleCheck size={15} aria-hidden="true" /> : <CircleAlert size={15} aria-hidden="true" />}
-            {data.healthy
-              ? "Catalog healthy"
-              : data.complete
-                ? count(data.issues.length, "issue")
-                : "Not read to the end"}
+            {data.healthy ? "Catalog healthy" : data.complete ? count(data.issues.length, "issue") : "Partly read"}
           </p>
         )
       }

@@ -113,7 +113,7 @@ const Check = ({
               {checkWord(check.state)}
             </span>
             {check.stale && (
-              <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale: of an earlier tree</span>
+              <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale: from an earlier tree</span>
             )}
             {check.flaky && <span className="rounded bg-need-tint px-1.5 text-xs text-need">flaky: failed first</span>}
           </span>
@@ -179,8 +179,8 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
         {board.checks.length === 0 && others.length === 0 && (
           <Empty title="No checks">
             <p>
-              The request names none. What is named as a check decides whether the Task is done; without one the
-              project's own commands run on the result, and what passed before the work must pass after it.
+              The request names no checks. The checks you name decide whether the Task is done. If you name none, the
+              project's own commands run on the result, and those that passed before must still pass.
             </p>
           </Empty>
         )}

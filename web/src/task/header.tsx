@@ -90,7 +90,7 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
             className="button"
             href={archiveURL(task)}
             download
-            title="The project's files and the whole execution flow, as a ZIP"
+            title="The project's files and the Task's full history, as a ZIP"
           >
             <Download size={16} aria-hidden="true" />
             <span className="max-sm:sr-only">Download archive</span>

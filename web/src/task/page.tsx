@@ -21,10 +21,10 @@ import { TabBar, TabPanel } from "./tabs.tsx";
 /** One Task: first its board, then the events that follow it. */
 
 const sent = {
-  steered: "Sent: read at the next step",
-  queued: "Sent: read when its turn comes",
-  interrupted: "Sent: the step was interrupted for it",
-  restarted: "Sent: the Task goes on",
+  steered: "Sent; the agent reads it at its next step",
+  queued: "Sent; the agent reads it when its turn comes",
+  interrupted: "Sent; the current step was interrupted",
+  restarted: "Sent; the Task continues",
 };
 
 const Changes = lazy(() => import("./change/changes.tsx").then(({ Changes }) => ({ default: Changes })));

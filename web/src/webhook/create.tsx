@@ -15,10 +15,10 @@ const types: readonly (readonly [MessageType, string])[] = [
   ["task.failed", "a Task fails"],
   ["task.cancelled", "a Task is cancelled"],
   ["mission.asked", "a Mission asks"],
-  ["mission.finished", "a Mission says how the whole stands"],
-  ["mission.paused", "a Mission's cap is reached"],
-  ["mission.stalled", "a Mission stands still"],
-  ["mission.waiting", "a Mission waits for a time"],
+  ["mission.finished", "a Mission reports its outcome"],
+  ["mission.paused", "a Mission uses up its budget"],
+  ["mission.stalled", "a Mission stalls"],
+  ["mission.waiting", "a Mission waits until a set time"],
   ["mission.aborted", "a Mission is aborted"],
 ];
 
@@ -85,9 +85,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
       <details className="group">
         <summary className="list-none rounded text-sm text-soft hover:text-ink">
           Notified when{" "}
-          {left.size === 0
-            ? "anything of these happens"
-            : `${types.length - left.size} of ${types.length} things happen`}
+          {left.size === 0 ? "any of these happens" : `${types.length - left.size} of ${types.length} things happen`}
           <span className="ml-1.5 text-accent group-open:hidden">Choose</span>
         </summary>
         <div className="mt-3 grid gap-2 sm:grid-cols-2 lg:grid-cols-3">
@@ -118,7 +116,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
       {create.data !== undefined && (
         <div role="status" className="flex flex-wrap items-center gap-3 rounded-xl bg-done-tint px-4 py-3">
           <p className="min-w-0 flex-1">
-            Its secret, shown this once: <code className="typed">{create.data.secret}</code>
+            Its secret, shown only once: <code className="typed">{create.data.secret}</code>
           </p>
           <button type="button" className="button" onClick={() => void copy(create.data.secret, "The secret")}>
             Copy

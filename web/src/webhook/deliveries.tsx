@@ -14,7 +14,7 @@ type Delivery = NonNullable<Awaited<ReturnType<typeof client.webhook.deliveries>
 const states: Record<Delivery["state"], { state: State; words: string }> = {
   pending: { state: "queue", words: "Pending" },
   delivered: { state: "done", words: "Delivered" },
-  dead: { state: "fail", words: "Not told" },
+  dead: { state: "fail", words: "Failed" },
 };
 
 const shown = 50;
@@ -67,7 +67,7 @@ export const Deliveries = ({ names }: { names: ReadonlyMap<string, string> }) =>
   const { data: dead = [] } = useQuery(deliveriesOf("dead"));
   const told = {
     onSuccess: ({ redelivered }: { redelivered: number }) => {
-      say(`${count(redelivered, "message")} on the way again`);
+      say(`${count(redelivered, "message")} being resent`);
       void queries.invalidateQueries({ queryKey: ["deliveries"] });
     },
     onError: (error: unknown) => say(wordsOf(error)),
@@ -81,12 +81,12 @@ export const Deliveries = ({ names }: { names: ReadonlyMap<string, string> }) =>
     ...told,
   });
   const whose = ({ webhookID }: Delivery) =>
-    webhookID === "callback" ? "the Task's own address" : (names.get(webhookID) ?? "a webhook that is gone");
+    webhookID === "callback" ? "the Task's callback URL" : (names.get(webhookID) ?? "a deleted webhook");
   const oldest = dead.at(-1);
   return (
     <>
       {oldest !== undefined && (
-        <section aria-label="Not told" className="flex flex-col gap-3">
+        <section aria-label="Failed deliveries" className="flex flex-col gap-3">
           <div className="flex items-center justify-between gap-3">
             <h2 className="font-semibold">Failed deliveries</h2>
             <button
@@ -96,7 +96,7 @@ export const Deliveries = ({ names }: { names: ReadonlyMap<string, string> }) =>
               onClick={() => everything.mutate(oldest.createdAt)}
             >
               <RotateCw size={14} aria-hidden="true" />
-              Tell all again
+              Resend all
             </button>
           </div>
           <ul className="card divide-y divide-line border-fail/35">

@@ -90,11 +90,11 @@ const Row = ({ webhook, last }: { webhook: Webhook; last: string | undefined }) 
       <p role="status" className={`text-sm empty:hidden ${test.data?.delivered === true ? "text-done" : "text-fail"}`}>
         {test.data !== undefined &&
           (test.data.delivered
-            ? `It took the test message: ${test.data.status} in ${duration(test.data.durationMs)}`
-            : `The test message was not taken: ${test.data.reason ?? test.data.status}`)}
+            ? `The test message was accepted: ${test.data.status} in ${duration(test.data.durationMs)}`
+            : `The test message was not accepted: ${test.data.reason ?? test.data.status}`)}
       </p>
       <Dialog open={removing} onClose={() => setRemoving(false)} title="Delete this webhook?">
-        <p className="text-soft">What was still to be told to it goes with it.</p>
+        <p className="text-soft">Its pending deliveries are deleted too.</p>
         <div className="mt-5 flex justify-end gap-2">
           <button type="button" className="button" onClick={() => setRemoving(false)}>
             Keep it
@@ -128,7 +128,7 @@ export const Webhooks = () => {
   return (
     <Screen
       title="Webhooks"
-      about="Other services that are told of Tasks and Missions as they happen, in signed messages that are sent again until they arrive."
+      about="Services notified of what happens to Tasks and Missions. Messages are signed, and resent until they arrive."
     >
       <Create project={project} />
       {data === undefined &&
@@ -136,7 +136,7 @@ export const Webhooks = () => {
       {data?.length === 0 && (
         <Empty icon={Icon} title="No webhooks yet">
           <p>
-            <Inline text="Add an address above. A Task's own address, its `callbackURL`, needs no webhook." />
+            <Inline text="Add an address above. To follow a single Task, set its `callbackURL` instead." />
           </p>
         </Empty>
       )}

@@ -30,7 +30,7 @@ export const Empty = ({
 
 export const Missing = () => (
   <Empty first icon={CircleHelp} title="Page not found">
-    <p>The address may be of an older version.</p>
+    <p>The link may come from an older version.</p>
     <Link to="/" className="button">
       Back to Tasks
     </Link>

@@ -20,7 +20,7 @@ export const RenameDialog = ({
   return (
     <FormDialog
       title={`Rename this ${what}`}
-      keep="Leave it"
+      keep="Not now"
       action="Rename"
       open={open}
       onClose={onClose}

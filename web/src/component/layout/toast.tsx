@@ -21,7 +21,7 @@ export const copy = async (value: string, what: string): Promise<void> => {
     await navigator.clipboard.writeText(value);
     say(`${what} copied`);
   } catch {
-    say("The browser does not let this page copy");
+    say("The browser blocked copying");
   }
 };
 

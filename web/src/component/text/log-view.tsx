@@ -132,13 +132,13 @@ export const LogView = ({
           </span>
         </label>
         <Tool
-          label="To the first error"
+          label="Jump to first error"
           disabled={failedAt === undefined || failedAt < 0}
           onClick={() => go(failedAt ?? 0, true)}
         >
           <Bug size={15} aria-hidden="true" />
         </Tool>
-        <Tool label="To the end" onClick={() => show(lines.length - 1)}>
+        <Tool label="Jump to end" onClick={() => show(lines.length - 1)}>
           <ArrowDownToLine size={15} aria-hidden="true" />
         </Tool>
         {whole && (

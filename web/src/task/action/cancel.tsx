@@ -13,7 +13,7 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
   return (
     <FormDialog
       title="Cancel this Task?"
-      keep="Let it run"
+      keep="Keep running"
       action="Cancel the Task"
       danger
       open={open}
@@ -30,15 +30,15 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
       }}
     >
       <p className="text-soft">
-        What it has done so far stays on its branch; nothing of it lands. A message continues it later.
+        Its work so far stays on its branch and does not land. You can continue it later with a message.
       </p>
       <ReasonField label="Reason, shown with the Task" value={reason} onChange={setReason} />
       <fieldset className="flex flex-col gap-2">
         <legend className="label mb-1">How</legend>
         {(
           [
-            ["stop", "Stop now", "Commands that run are ended."],
-            ["wrap_up", "Wrap up", "The step under way ends, and the agent says how far it came."],
+            ["stop", "Stop now", "Running commands are ended."],
+            ["wrap_up", "Wrap up", "The current step finishes, and the agent reports how far it got."],
           ] as const
         ).map(([value, words, more]) => (
           <label key={value} className="flex items-start gap-2.5">

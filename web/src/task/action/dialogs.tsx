@@ -15,7 +15,7 @@ export const RetryDialog = ({ task: { taskID, directory, attempt, git }, open, o
   return (
     <FormDialog
       title="Try again from the start?"
-      keep="Leave it"
+      keep="Not now"
       action="Retry"
       open={open}
       onClose={onClose}
@@ -27,9 +27,9 @@ export const RetryDialog = ({ task: { taskID, directory, attempt, git }, open, o
       }}
     >
       <p className="text-soft">
-        The first request is sent again, and works on the project's files as they are now.{" "}
-        {git.branch === null ? "" : "What this attempt changed is kept on a branch of its own. "}
-        To go on from here instead, send a message.
+        Sends the first request again, on the project's files as they are now.{" "}
+        {git.branch === null ? "" : "The changes of this attempt are kept on a separate branch. "}
+        To continue from here instead, send a message.
       </p>
     </FormDialog>
   );
@@ -40,7 +40,7 @@ export const RevertDialog = ({ task: { taskID, directory, git }, open, onClose }
   const landed = git.landings.length;
   return (
     <FormDialog
-      title="Revert what this Task landed?"
+      title="Revert this Task?"
       keep="Keep it"
       action="Revert"
       open={open}
@@ -53,7 +53,7 @@ export const RevertDialog = ({ task: { taskID, directory, git }, open, onClose }
       }}
     >
       <p className="text-soft">
-        A new Task takes {landed > 1 ? `its ${landed} commits` : "its commit"} back with one commit on{" "}
+        A new Task reverts {landed > 1 ? `its ${landed} commits` : "its commit"} with one commit on{" "}
         <code className="font-mono text-xs">{git.landings.at(-1)?.branch}</code>, if the checks pass. It asks no model,
         and is refused where later changes are in the way.
       </p>
@@ -80,7 +80,7 @@ export const RemoveDialog = ({ task: { taskID, directory }, open, onClose }: Pro
       }}
     >
       <p className="text-soft">
-        Its conversation, evidence and workspace are removed. What it committed to the project stays.
+        Its conversation, evidence and workspace are removed. Its commits to the project stay.
       </p>
     </FormDialog>
   );

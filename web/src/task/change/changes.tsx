@@ -204,9 +204,7 @@ export const Changes = ({
             <Waiting lines={6} />
           ) : files.length === 0 ? (
             <Empty title={board.task.lifecycleStatus === "active" ? "Nothing changed yet" : "Nothing changed"}>
-              <p>
-                {scope.kind === "whole" ? "The Task has not changed a file of the project." : "No file differs here."}
-              </p>
+              <p>{scope.kind === "whole" ? "The Task has not changed any files." : "No files differ."}</p>
             </Empty>
           ) : (
             <div className="flex flex-col gap-3">

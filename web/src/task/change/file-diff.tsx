@@ -123,7 +123,7 @@ const Table = ({ file, view, review }: { file: FileData; view: ViewType; review:
 const Body = ({ file, view, review }: { file: FileData; view: ViewType; review: Review }) => {
   const { element, near } = useNear();
   return file.hunks.length === 0 ? (
-    <p className="px-4 py-3 text-sm text-soft">{file.isBinary ? "Binary file" : "No change of its text"}</p>
+    <p className="px-4 py-3 text-sm text-soft">{file.isBinary ? "Binary file" : "No text changes"}</p>
   ) : (
     <div ref={element} className="overflow-x-auto" tabIndex={0} role="region" aria-label={`Changes of ${pathOf(file)}`}>
       {near ? <Table file={file} view={view} review={review} /> : <div style={{ height: rowsOf(file) * rowHeight }} />}

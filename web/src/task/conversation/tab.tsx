@@ -180,7 +180,7 @@ export const Conversation = ({
             Only {session.agent} · show all
           </button>
         )}
-        <Tool label="To the first error" disabled={firstError < 0} onClick={() => show(firstError)}>
+        <Tool label="Jump to first error" disabled={firstError < 0} onClick={() => show(firstError)}>
           <CircleAlert size={16} aria-hidden="true" />
         </Tool>
         <Tool

@@ -71,7 +71,7 @@ export const MessageBox = ({
               <span className="truncate" dir="auto">
                 {headOf(item.text)}
               </span>
-              <span className="shrink-0 text-xs text-faint">waits to be read</span>
+              <span className="shrink-0 text-xs text-faint">not read yet</span>
             </li>
           ))}
         </ul>

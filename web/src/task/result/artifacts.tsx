@@ -14,7 +14,7 @@ type Kind = "markdown" | "csv" | "tsv" | "json" | "text" | "image";
 
 /** Larger ones are only downloaded. */
 const mostShown = 1024 * 1024;
-/** Smaller ones are open at once. */
+/** One that is smaller is open at once: the report, else the first. */
 const openBelow = 64 * 1024;
 const mostCharacters = 200_000;
 
@@ -109,9 +109,9 @@ const Text = ({ taskID, artifact, kind }: { taskID: string; artifact: Artifact; 
   }
 };
 
-const Kept = ({ taskID, artifact, first }: { taskID: string; artifact: Artifact; first: boolean }) => {
+const Kept = ({ taskID, artifact, shown }: { taskID: string; artifact: Artifact; shown: boolean }) => {
   const kind = kindOf(artifact);
-  const [open, setOpen] = useState(kind === "image" || (first && artifact.bytes < openBelow));
+  const [open, setOpen] = useState(kind === "image" || shown);
   const href = hrefOf(taskID, artifact);
   const { filename, title } = artifact;
   return (
@@ -155,12 +155,15 @@ const Kept = ({ taskID, artifact, first }: { taskID: string; artifact: Artifact;
 /** Of agents: what checks recorded stands with the checks, pictures with the preview. */
 export const Artifacts = ({ taskID, artifacts }: { taskID: string; artifacts: readonly Artifact[] }) => {
   const handed = artifacts.filter(({ by }) => by.kind === "call");
+  // Calls of one turn end in any order: a report is shown wherever it stands.
+  const small = handed.filter(({ bytes: size }) => size < openBelow);
+  const open = small.find((artifact) => kindOf(artifact) === "markdown") ?? small[0];
   return handed.length === 0 ? null : (
     <section aria-label="Artifacts" className="flex flex-col gap-2">
       <h3 className="label">Artifacts</h3>
       <ul className="card divide-y divide-line overflow-hidden">
-        {handed.map((artifact, index) => (
-          <Kept key={artifact.artifactID} taskID={taskID} artifact={artifact} first={index === 0} />
+        {handed.map((artifact) => (
+          <Kept key={artifact.artifactID} taskID={taskID} artifact={artifact} shown={artifact === open} />
         ))}
       </ul>
     </section>

@@ -99,7 +99,7 @@ export const Headline = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab)
       </div>
       {task.revertOf !== null && (
         <p className="text-sm text-soft">
-          It takes back what{" "}
+          Reverts what{" "}
           <Link to="/ui/task/$taskID" params={{ taskID: task.revertOf }} className="link">
             another Task
           </Link>{" "}

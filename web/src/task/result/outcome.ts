@@ -35,7 +35,7 @@ const failureOf = (board: TaskBoard): { words: string; more: string } => {
   const [words, rest] = splitError(error);
   const remedy = errorInfo?.remedy;
   return {
-    words: words || "It ended without a reason",
+    words: words || "It ended without giving a reason",
     more: [rest, remedy == null || error.includes(remedy) ? "" : remedy].filter(Boolean).join(" "),
   };
 };

@@ -9,8 +9,8 @@ import { moment } from "../../format.ts";
 /** Pictures of what the Task has made, as its server serves it: the service starts it, looks, and ends it. */
 
 const why = {
-  unavailable: "No picture can be taken here: there is no Chromium, or nothing was committed.",
-  busy: "Not now: a picture is being taken, or the service is busy.",
+  unavailable: "A screenshot needs Chromium and a committed result.",
+  busy: "Busy: a screenshot is being taken, or the service is at its limit.",
 };
 
 export const Preview = ({ task: { taskID, directory } }: { task: TaskStatus }) => {
@@ -38,7 +38,7 @@ export const Preview = ({ task: { taskID, directory } }: { task: TaskStatus }) =
       {data.state === "ready" || capture.isPending ? (
         <form className="flex flex-wrap items-end gap-2" onSubmit={submit}>
           <div className="min-w-56 flex-1">
-            <Labelled label="Page of the Task's server">
+            <Labelled label="URL on the Task's server">
               {(id) => (
                 <input
                   id={id}
@@ -56,7 +56,7 @@ export const Preview = ({ task: { taskID, directory } }: { task: TaskStatus }) =
             ) : (
               <Camera size={15} aria-hidden="true" />
             )}
-            {capture.isPending ? "Starting its server" : "Take a picture"}
+            {capture.isPending ? "Starting its server" : "Take a screenshot"}
           </button>
         </form>
       ) : (
