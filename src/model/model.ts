@@ -98,6 +98,8 @@ export type Facts = {
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
   /** Why some of them say nothing of the work: they cannot run here, or did not when they last ran before a change. */
   blocked?: { test?: string; build?: string; lint?: string; typecheck?: string };
+  /** How some of them ended that were red when they last ran before a change. */
+  red?: { test?: string; build?: string; lint?: string; typecheck?: string };
   /** Those of them that the service runs on the work, for a request that names no checks. */
   own?: readonly CheckSpec[];
   /** Every command that the project's manifests name: what is run of them is evidence. */

@@ -99,10 +99,11 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   if (active.ref !== "none") options.log.info({ model: active.ref, source: active.source }, "model in use");
   for (const ref of new Set([active.ref, ...failover])) {
     const modelID = ref.slice(ref.indexOf("/") + 1);
-    const provider = providers.get(ref.slice(0, ref.indexOf("/")));
+    const providerID = ref.slice(0, ref.indexOf("/"));
+    const provider = providers.get(providerID);
     if (provider?.kind !== "openai-compatible") continue;
     const entry = provider.entries.find((one) => one.id === modelID);
-    options.log.info({ model: ref, ...servedWindow(modelID, entry) }, "context window assumed");
+    options.log.info({ model: ref, ...servedWindow(providerID, modelID, entry) }, "context window assumed");
   }
   const models = new Map<ModelRef, Promise<Model>>();
   const breakers = new Map<string, Breaker>();

@@ -29,6 +29,7 @@ export type KeptResult = z.infer<typeof keptResult>;
 export interface CheckResults {
   find(key: string): KeptResult | undefined;
   keep(key: string, result: KeptResult): void;
+  forget(key: string): void;
   /** The right to find a result out: one at a time for each key. */
   turn(key: string, signal: AbortSignal): Promise<Disposable>;
 }
@@ -70,6 +71,9 @@ export const createCheckResults = (folder: string, now: () => Date, log: Log): C
       } catch (error) {
         log.debug({ error: messageOf(error) }, "the result of a check was not kept");
       }
+    },
+    forget(key) {
+      rmSync(fileOf(key), { force: true });
     },
     turn: createKeyedMutex(),
   };

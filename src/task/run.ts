@@ -21,7 +21,7 @@ import type { Squads } from "../squad/squad.ts";
 import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
-import type { CheckResults } from "../store/check-result.ts";
+import type { CheckResults, KeptResult } from "../store/check-result.ts";
 import type { Store } from "../store/store.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Usage } from "../workspace/usage/measure.ts";
@@ -150,13 +150,18 @@ export interface RunCheckout extends AsyncDisposable {
  * What the project's own checks say of the base: found out beside the work, once a file differs, or known from another
  * Task that had the same tree.
  */
+export type BaseResult = Pick<KeptResult, "state" | "reason" | "exitCode" | "unfinished">;
+
 export interface Baseline extends AsyncDisposable {
   /** Begins, unless it has begun or nothing is to be found out. Cheap; call it after each event. */
   begin(): void;
   /** Resolves when the results on the base, as it is now, are on record. */
   settled(): Promise<void>;
-  /** A sentence for each that says nothing of the work. `isKnown`: agents know it without. */
-  news(isKnown: (spec: RunCheck) => boolean): string[];
+  /**
+   * A sentence for each that says nothing of the work or is red without it, and for each that another Task has seen pass
+   * on the same tree. `isKnown`: agents know it without.
+   */
+  news(isKnown: (spec: RunCheck, result: BaseResult) => boolean): string[];
   /** Ends what runs, and begins nothing before `settled` is called: the Task is about to end. */
   stop(): Promise<void>;
 }

@@ -13,7 +13,16 @@ import { created } from "../harness/events.ts";
 
 /** Asks as facts: given these, what happens next, and what an answer, a message, a cancel come to. */
 
-const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], contrast: true, stop: undefined };
+const rules: StepPolicy = {
+  checkRounds: 3,
+  retries: true,
+  reviews: false,
+  own: [],
+  doubted: [],
+  sources: false,
+  contrast: true,
+  stop: undefined,
+};
 const start = Date.parse("2026-11-21T08:00:00.000Z");
 const time = (seconds: number) => new Date(start + seconds * 1000);
 

@@ -10,7 +10,16 @@ import { created } from "../harness/events.ts";
 
 /** A provider that cannot answer, in facts: put off until its quota is back, or replaced by another model. */
 
-const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], contrast: true, stop: undefined };
+const rules: StepPolicy = {
+  checkRounds: 3,
+  retries: true,
+  reviews: false,
+  own: [],
+  doubted: [],
+  sources: false,
+  contrast: true,
+  stop: undefined,
+};
 const at = (minute: number) => new Date(Date.UTC(2026, 10, 21, 8, minute)).toISOString();
 
 const fold = (facts: readonly [minute: number, DomainEvent][]): TaskState => {

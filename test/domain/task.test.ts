@@ -11,7 +11,16 @@ import { created } from "../harness/events.ts";
 
 /** Given facts, what happens next, and what commands decide. Ids of Git objects are one letter, forty times. */
 
-const rules: StepPolicy = { checkRounds: 3, retries: true, reviews: false, own: [], contrast: true, stop: undefined };
+const rules: StepPolicy = {
+  checkRounds: 3,
+  retries: true,
+  reviews: false,
+  own: [],
+  doubted: [],
+  sources: false,
+  contrast: true,
+  stop: undefined,
+};
 const git = (letter: string) => letter.repeat(40);
 const at = "2026-11-21T08:00:00.000Z";
 

@@ -46,6 +46,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   check: true,
   contrast: true,
   "contrast-same": true,
+  sources: true,
   revert: true,
   propose: true,
   compare: true,

@@ -425,7 +425,13 @@ test("the window of an open model is what its maker publishes, and the start say
   expect(windows).toEqual([131_072, 262_144, 131_072, 262_144, 131_072, 32_768]);
   expect(said.slice(1)).toEqual([
     { model: "acme/gpt-oss:20b", window: 131_072, because: expect.stringContaining("published") },
-    { model: "acme/mine", window: 32_768, because: expect.stringContaining("not known") },
+    {
+      model: "acme/mine",
+      window: 32_768,
+      because: expect.stringContaining(
+        'not known; if it was started with another one, say so in config.jsonc: providers.acme.models: [{ "id": "mine", "contextWindow": … }]',
+      ),
+    },
     { model: "acme/qwen3:8b", window: 8_000, because: "config.jsonc says so" },
   ]);
 });

@@ -51,6 +51,25 @@ describe("several edits", () => {
     expect((await call("edit", { path: "a.ts", edits: undone })).output).toContain("undo each other");
     expect((await call("edit", { path: "a.ts", edits: [] })).output).toContain("invalid");
   });
+
+  test("one that changes nothing is told by itself, and the others are made; nothing but such ones is a failure", async () => {
+    const { call, get } = await lab.open({ "a.ts": "one\ntwo\nthree\n" });
+    const same = { old: "two", new: "two" };
+    const edits = [{ old: "one", new: "1" }, same, { old: "three", new: "3" }];
+    expect(await call("edit", { path: "a.ts", edits })).toEqual({
+      outcome: "ok",
+      output:
+        "Replaced 2 matches in a.ts (+2 -2).\nEdit 2 of 3: Left out: its `old` and `new` are the same.\n1\t1\n2\ttwo\n3\t3",
+    });
+    expect(get("a.ts")).toBe("1\ntwo\n3\n");
+    expect(await call("edit", { path: "a.ts", edits: [same] })).toEqual({
+      outcome: "error",
+      output: "Nothing was changed in a.ts: `old` and `new` are the same.",
+    });
+    expect((await call("edit", { path: "a.ts", edits: [same, same] })).output).toBe(
+      "Nothing was changed in a.ts: `old` and `new` are the same in every edit.",
+    );
+  });
 });
 
 describe("the answer", () => {

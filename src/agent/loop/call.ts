@@ -5,6 +5,7 @@ import { repetitionNote } from "../../domain/session/repetition.ts";
 import { repetitionOf } from "../../domain/session/session.ts";
 import { type AssistantMessage, messagesOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
+import { editingTools, notRun } from "../../domain/conversation/edited.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, loadText, outputBytes } from "../../store/blob/text.ts";
@@ -18,6 +19,9 @@ import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
  * Runs the calls of one reply. Each result is recorded as its call ends. Calls that only read run concurrently; a call
  * that may change files waits for all calls before it, and later calls wait for it. A call that waits for an answer
  * stays open and does not hold up the others.
+ *
+ * Once an edit failed, later commands of the reply are not run: they were meant for files that do not exist so, and what
+ * they show would be evidence of other ones. Later edits are made, as each stands for itself, and reads are answered.
  */
 
 /**
@@ -33,11 +37,17 @@ type Call = AssistantMessage["calls"][number] & { given?: unknown };
 export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut = turn.signal): Promise<void> => {
   const ends: Promise<void>[] = [];
   let changed: Promise<unknown> = Promise.resolve();
+  let failedEdit: string | undefined;
   for (const call of calls) {
     const tool = turn.tools.get(call.tool);
     const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
+    const edits = editingTools.has(call.tool);
     const before = reads ? changed : Promise.all(ends);
-    const end = before.then(() => runCall(turn, call, tool, cut));
+    const end = before.then(async () => {
+      if (failedEdit !== undefined && !reads && !edits) return turn.record([withheld(turn, call, failedEdit)]);
+      const outcome = await runCall(turn, call, tool, cut);
+      if (edits && outcome === "error") failedEdit ??= call.tool;
+    });
     ends.push(end);
     if (!reads) changed = end;
   }
@@ -53,17 +63,25 @@ export const effectOfCall = (tool: Tool | undefined, input: unknown): Effect =>
 /** It changes no files. */
 const isReading = (effect: Effect): boolean => effect === "none" || effect === "log";
 
-const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, cut: AbortSignal): Promise<void> => {
+type Outcome = EventData["tool.finished"]["outcome"];
+
+/** undefined: it waits for an answer. */
+const runCall = async (
+  turn: AgentSession,
+  call: Call,
+  tool: Tool | undefined,
+  cut: AbortSignal,
+): Promise<Outcome | undefined> => {
   const started = performance.now();
   const attempted = await attempt(turn, call, tool, cut).catch((error: unknown) => {
     if (error instanceof WaitsForAnswer) return undefined;
     throw error;
   });
-  if (attempted === undefined) return;
+  if (attempted === undefined) return undefined;
   const { result, sandbox } = attempted;
   if (result === undefined) {
     await turn.record([interruptedCall(turn.sessionID, call, outOfTime)]);
-    return;
+    return "interrupted";
   }
   // Redact first, because comparing with earlier results and the length limit both apply to the text as it is stored.
   const clean = turn.store.redact(result.output);
@@ -81,6 +99,7 @@ const runCall = async (turn: AgentSession, call: Call, tool: Tool | undefined, c
       ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
     }),
   ]);
+  return result.outcome;
 };
 
 /** Cut once secrets are removed: half a secret would not be known as one. */
@@ -194,6 +213,14 @@ const finished = (
   type: "tool.finished",
   data: { callID: call.callID, sessionID: turn.sessionID, tool: call.tool, ...result },
 });
+
+const withheld = ({ sessionID }: AgentSession, call: Call, edit: string): DomainEvent =>
+  finished({ sessionID }, call, {
+    outcome: "error",
+    output: `${notRun}\`${edit}\` before it in the same reply failed, so the files are not what it was meant for. Mend that, and call it again.`,
+    exitCode: null,
+    durationMs: 0,
+  });
 
 /** The result of a call that a dead run left open and that must not be repeated. */
 export const interruptedCall = (sessionID: string, call: Pick<Call, "callID" | "tool">, state: string): DomainEvent =>

@@ -1,4 +1,5 @@
 import type { AgentSpec } from "../../domain/agent.ts";
+import { editingTools } from "../../domain/conversation/edited.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import type { Facts } from "../../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts";
@@ -25,12 +26,10 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
-const changing: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
-
 /** It finds something out for others, or makes a squad: the result of the Task is not its to make. */
 const changesNothing = ({ name, tools, delegates }: AgentSpec, { production }: TaskState): boolean =>
   production !== null ||
-  (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => changing.has(tool)));
+  (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => editingTools.has(tool)));
 
 const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   const { about = [], detected, project } = facts;
@@ -83,7 +82,7 @@ const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): strin
 };
 
 /** What the service can run of them, and what it cannot. */
-const commandsOf = ({ detected, blocked = {}, own = [] }: Facts): string => {
+const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts): string => {
   const shown = (kinds: readonly (keyof Facts["detected"])[]) =>
     kinds.map((kind) => `${kind} = \`${detected[kind]}\``).join(", ");
   const kinds = Object.keys(detected) as (keyof Facts["detected"])[];
@@ -94,12 +93,13 @@ const commandsOf = ({ detected, blocked = {}, own = [] }: Facts): string => {
       : [
           `${shown(running)}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
         ];
+  const wasRed = running.flatMap((kind) => (red[kind] === undefined ? [] : [`\`${detected[kind]}\`: ${red[kind]}.`]));
   const causes = [...new Set(Object.values(blocked))];
   const cannot = causes.map(
     (why) =>
       `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}. The service cannot run these; prove it by other commands.`,
   );
-  return [...runs, ...cannot].join(" ");
+  return [...runs, ...wasRed, ...cannot].join(" ");
 };
 
 const aimOf = (check: CheckSpec): string =>

@@ -4,6 +4,9 @@ import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, firstLine, indented, lastLine, line, textOf } from "../terminal/format.ts";
 
+/** In the words of the manual; all others have the names that their squad gives them. */
+const nameOfAgent = (agent: string): string => (agent === "orchestrator" ? "Orchestrator" : line(agent, 40));
+
 /**
  * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
  * because later events name checks and calls only by id. Returns undefined for events that need no line, including
@@ -54,15 +57,17 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
           ? yellow("Failing checks sent back to the agent")
           : ofService(event.data) === "contrast"
             ? yellow("Asked the agent for tests that show a difference")
-            : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
+            : ofService(event.data) === "sources"
+              ? yellow("Asked the agent to look at places that it cites")
+              : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure, finish } = event.data;
         if (failure !== null) return red(line(failure.message));
-        if (finish === "empty") return yellow(`${line(agent, 40)} gave an empty answer and was asked again`);
+        if (finish === "empty") return yellow(`${nameOfAgent(agent)} gave an empty answer and was asked again`);
         // What it ends with is its result: of an investigation there is nothing else.
-        if (finish === "end") return lastWords(bold(line(agent, 40)), textOf(text), typeof text !== "string");
+        if (finish === "end") return lastWords(bold(nameOfAgent(agent)), textOf(text), typeof text !== "string");
         const said = line(firstLine(textOf(text)), 200);
-        return said === "" ? undefined : `${bold(line(agent, 40))}: ${said}`;
+        return said === "" ? undefined : `${bold(nameOfAgent(agent))}: ${said}`;
       }
       case "reply.retried":
         return yellow(`${line(event.data.message)} (attempt ${event.data.attempt} of ${event.data.attempts})`);

@@ -148,13 +148,35 @@ export const changedNothing = ({ lifecycleStatus, git }: Pick<Closing, "lifecycl
   git.landedCommit === null &&
   (git.diffStat === null || git.diffStat.files === 0);
 
+const stateWords: Record<Closing["checks"][number]["state"], string> = {
+  passed: "passed, on earlier files",
+  failed: "failed",
+  error: "gave no result",
+  pending: "did not run",
+  running: "did not end",
+};
+
+/** How many passed, and how many of the others were no better before the work. */
+const checksWords = (checks: Closing["checks"]): string => {
+  if (checks.length === 0) return "no checks";
+  const passed = checks.filter(({ state }) => state === "passed").length;
+  const before = checks.filter(
+    ({ state, baseline }) => state !== "passed" && baseline !== null && baseline.state !== "passed",
+  ).length;
+  const words = before === checks.length - passed ? "the others" : `${before} of the others`;
+  const all = passed === 0 && before === checks.length;
+  return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "all" : words} red before the work, too)`}`;
+};
+
 /** Why it is not known that a completed Task broke nothing. */
 const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): string[] => {
   if (verified !== false) return [];
   const red = checks.flatMap(({ name, state, baseline, gates, stale }) => {
     if (state === "passed" && !stale) return [];
-    const before = baseline === null || baseline.state === "passed" ? "" : `, and ${baseline.state} before the work`;
-    return [`${line(name, 80)} ${state}${gates ? " (did not end, or could not run)" : before}`];
+    const said = stateWords[state];
+    const was = baseline === null || baseline.state === "passed" ? undefined : stateWords[baseline.state];
+    const before = was === undefined ? "" : was === said ? ", as before the work" : `; before the work it ${was}`;
+    return [`${line(name, 80)} ${said}${gates ? " (it did not end, or could not run)" : before}`];
   });
   return [`Not verified: ${red.length === 0 ? "no check ran on the result" : red.join("; ")}.`];
 };
@@ -162,11 +184,10 @@ const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): s
 /** The outcome of a Task: its state, then checks, cost and commit, then the error with its remedy. */
 export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): string => {
   const { bold, green, red, yellow } = colors;
-  const passed = task.checks.filter(({ state }) => state === "passed").length;
   const took =
     task.settledAt === null ? "" : ` in ${duration(Date.parse(task.settledAt) - Date.parse(task.createdAt))}`;
   const facts = [
-    task.checks.length === 0 ? "no checks" : `checks ${passed}/${task.checks.length}`,
+    checksWords(task.checks),
     spent(task.usage),
     ...(task.git.landedCommit === null ? [] : [`commit ${task.git.landedCommit.slice(0, 10)}`]),
     ...(task.git.landedCommit !== null || task.git.branch === null

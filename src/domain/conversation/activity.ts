@@ -1,6 +1,8 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { readDiff } from "../evidence/diff.ts";
 import { shownCommand } from "../evidence/named-command.ts";
+import type { LongText } from "../../protocol/text.ts";
+import { editingTools, notRun } from "./edited.ts";
 import { type Conversation, messagesOf } from "./message.ts";
 
 /** What the agent of a session did, as its conversation has it: the files that it changed and the commands that it ran. */
@@ -17,9 +19,10 @@ export const activityOf = (chat: Conversation): Activity => {
       for (const { callID, input } of message.calls)
         if (typeof input === "object" && input !== null) calls.set(callID, input as Record<string, unknown>);
     if (message.role !== "tool") continue;
-    for (const { callID, tool, outcome, exitCode } of message.results) {
+    for (const { callID, tool, outcome, exitCode, output } of message.results) {
+      if (outcome === "error" && headOf(output).startsWith(notRun)) continue;
       const input = calls.get(callID) ?? {};
-      if (outcome === "ok" && changing.has(tool)) for (const path of pathsIn(input)) files.add(path);
+      if (outcome === "ok" && editingTools.has(tool)) for (const path of pathsIn(input)) files.add(path);
       if (tool === "shell" && typeof input["command"] === "string")
         commands.push({ command: shownCommand(input["command"]), exitCode });
     }
@@ -27,7 +30,7 @@ export const activityOf = (chat: Conversation): Activity => {
   return { files: [...files], commands };
 };
 
-const changing: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
+const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
 const pathsIn = ({ path, file, file_path: other, patch }: Record<string, unknown>): string[] => {
   const named = [path, file, other].filter((each): each is string => typeof each === "string");

@@ -1,5 +1,11 @@
 import type { ChatMessage } from "./message.ts";
 
+/** Tools that change files by what they are told alone. */
+export const editingTools: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
+
+/** How the result of a command begins that was not run, because an edit before it in the same reply failed. */
+export const notRun = "Not run: ";
+
 /** The files that calls after this one edited, in their order; none where the conversation does not hold the call. */
 export const editedAfter = (messages: readonly ChatMessage[], callID: string): string[] => {
   const calls = messages.flatMap((message) => (message.role === "assistant" ? message.calls : []));

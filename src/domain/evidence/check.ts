@@ -28,6 +28,9 @@ type Outcome = Pick<CheckRun, "state" | "reason" | "exitCode" | "unfinished">;
 /** It could not run, or was ended before it had a result. */
 export const saysNothing = ({ state, unfinished }: Outcome): boolean => state === "error" || unfinished === true;
 
+/** It ran to its end and did not pass. */
+export const isRed = (result: Outcome): boolean => result.state === "failed" && !saysNothing(result);
+
 /** Why, in the words before the remedy. */
 export const causeOf = ({ reason }: Pick<Outcome, "reason">): string => (reason ?? "no result").split(": ")[0] ?? "";
 

@@ -16,6 +16,8 @@ export type JudgedPart = {
 const headings = {
   request: "# What was asked for",
   later: "# What was said later, in order; later words win over earlier ones",
+  report:
+    "# What the author reports, which proves nothing; what it decided where the request left it open is yours to judge",
   rounds: "# Earlier rounds of this review, and what the author answered",
   landed: "# What was accepted before, and must still hold",
   phase: "# The phase of the Mission's plan that this delivers",
@@ -32,6 +34,8 @@ export type BriefTexts = {
   /** Messages of people and of the Mission after the request, and answers to questions. */
   later: readonly string[];
   rounds: readonly { findings: string; answer: string }[];
+  /** The author's own words on its work; "" where it said none. */
+  report?: string;
   /** What an earlier landing or acceptance of the same Task holds, an item each, and what the diff is of. */
   landed?: { items: readonly string[]; diff: string } | null;
   phase?: { title: string; objective: string; acceptance: readonly string[] } | null;
@@ -52,15 +56,17 @@ export type Part = {
 /** Writes the brief. */
 export const briefOf = (
   goals: readonly Part[],
-  { request, later, rounds, landed = null, phase = null, files = "", diff, looks = 0 }: BriefTexts,
-): string =>
-  [
+  { request, later, rounds, report = "", landed = null, phase = null, files = "", diff, looks = 0 }: BriefTexts,
+): string => {
+  const said = new Set<string>();
+  return [
     headings.request,
     request,
     ...(later.length === 0 ? [] : [headings.later, ...later]),
     ...(landed === null ? [] : [[headings.landed, ...landed.items.map((item) => `- ${item}`), landed.diff].join("\n")]),
     ...(phase === null ? [] : [phaseOf(phase)]),
-    ...goals.map(partOf),
+    ...goals.map((goal, index) => partOf(goal, index, said)),
+    ...(report === "" ? [] : [headings.report, report]),
     ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
     ...(files === "" ? [] : [headings.files, files]),
     headings.diff,
@@ -76,6 +82,7 @@ export const briefOf = (
         : `Judge each part, 1 to ${goals.length}, in one call of \`verdict\`.`,
     ].join(" "),
   ].join("\n\n");
+};
 
 const phaseOf = ({ title, objective, acceptance }: NonNullable<BriefTexts["phase"]>): string =>
   [
@@ -92,8 +99,9 @@ const phaseOf = ({ title, objective, acceptance }: NonNullable<BriefTexts["phase
 const partOf = (
   { contract: { title, objective, acceptance }, criterion = "the request itself", evidence }: Part,
   index: number,
+  said: Set<string>,
 ): string => {
-  const { now, before } = evidenceLines(evidence);
+  const { now, before } = evidenceLines(evidence, said);
   return [
     `${headings.part}${index + 1}: ${title}`,
     ...(objective === "" ? [] : [objective]),
@@ -110,7 +118,9 @@ export const readBrief = (text: string): Brief => {
   const starts = [headings.phase, headings.landed].map((heading) => text.lastIndexOf(`\n\n${heading}\n`, from));
   // No line of a diff, and none of the list of files, looks like a heading; what people and authors said may.
   const diff = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
-  const ends = [headings.rounds, headings.files].map((heading) => text.indexOf(`\n\n${heading}\n\n`, from));
+  const ends = [headings.report, headings.rounds, headings.files].map((heading) =>
+    text.indexOf(`\n\n${heading}\n\n`, from),
+  );
   if (!text.startsWith(headings.request) || from < 0 || diff < from) return { request: "", diff: "", parts: [] };
   const to = Math.min(diff, ...ends.filter((end) => end >= 0));
   const items = (lines: readonly string[]) => lines.flatMap((line) => (line.startsWith("- ") ? [line.slice(2)] : []));

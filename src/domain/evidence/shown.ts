@@ -40,14 +40,20 @@ export const aboutOf = (state: TaskState, { id, kind }: Piece, edited: (callID: 
   };
 };
 
-/** The items on the files that are judged, and those of before. */
-export const evidenceLines = (evidence: readonly ShownEvidence[]): { now: string[]; before: string[] } => {
+/**
+ * The items on the files that are judged, and those of before. `said`: lines of output that stand in the brief already;
+ * those that are written now are added.
+ */
+export const evidenceLines = (
+  evidence: readonly ShownEvidence[],
+  said = new Set<string>(),
+): { now: string[]; before: string[] } => {
   const present = evidence.filter(({ stale }) => !stale);
   // The diff says what an earlier commit held.
   const old = evidence.filter(({ stale, kind }) => stale && kind !== "change");
   const left = old.length - mostOld;
   return {
-    now: [...present.flatMap((piece) => (isVoid(piece) ? [] : linesOf(piece))), ...voidLines(present)],
+    now: [...present.flatMap((piece) => (isVoid(piece) ? [] : linesOf(piece, said))), ...voidLines(present)],
     before: [...(left > 0 ? [`- ${left} more, older ones`] : []), ...old.slice(-mostOld).map(oldLine)],
   };
 };
@@ -77,13 +83,13 @@ const wasBefore = ({ state }: CheckRun): string =>
     error: ", could not run before the work",
   })[state];
 
-const linesOf = ({ kind, summary, lastLines, contrast, about }: ShownEvidence): string[] => {
+const linesOf = ({ kind, summary, lastLines, contrast, about }: ShownEvidence, said: Set<string>): string[] => {
   if (contrast?.reason === needsCode) return ["- contrast: cannot tell: the tests need the new code"];
   const onTheBase = contrast?.result === "proves" ? `on the base: ${contrast.firstLines}` : contrast?.firstLines;
   return [
     `- ${kind}: ${summary}${about?.check === undefined ? "" : checkWords(about.check)}`,
-    ...saidLines(lastLines ?? ""),
-    ...saidLines(onTheBase ?? ""),
+    ...saidLines(lastLines ?? "", said),
+    ...saidLines(onTheBase ?? "", said),
   ];
 };
 
@@ -119,5 +125,22 @@ const bothEnds = (command: string): string =>
     ? command
     : `${command.slice(0, longestCommand / 2)} … ${command.slice(-longestCommand / 2)}`;
 
-/** What was printed, marked as such, so that no line of it looks like evidence. */
-const saidLines = (text: string): string[] => (text === "" ? [] : text.split("\n").map((line) => `  | ${line}`));
+/** Shorter lines are no repetition that costs, and may mean something else at another place. */
+const shortest = 12;
+
+/**
+ * What was printed, marked as such, so that no line of it looks like evidence. What stands above is not repeated, but for
+ * counts: most commands that fail on one cause print it each.
+ */
+const saidLines = (text: string, said: Set<string>): string[] => {
+  if (text === "") return [];
+  const lines = text.split("\n").map((line) => {
+    const words = line.trim();
+    const isKnown = words.length >= shortest && countsIn(words) === "" && said.has(words);
+    said.add(words);
+    return isKnown ? asAbove : `  | ${line}`;
+  });
+  return lines.filter((line, at) => line !== asAbove || lines[at - 1] !== asAbove);
+};
+
+const asAbove = "  | … as above";

@@ -9,7 +9,7 @@ import type { TaskState } from "../state/task.ts";
 /** Whether what the agent says next is about what the service sent back, and not about the work. */
 export const answersService = (data: EventData["message.received"]): boolean => {
   const source = ofService(data);
-  return source !== undefined && source !== "contrast";
+  return source !== undefined && source !== "contrast" && source !== "sources";
 };
 
 /** The report after a reply of the Orchestrator that ends its work. */

@@ -46,7 +46,9 @@ export const describeEvent = (event: Recorded): string => {
         ? "Failed checks went back to the agent"
         : ofService(event.data) === "contrast"
           ? "The agent was told that its tests show no difference"
-          : `Message from ${event.data.source}`;
+          : ofService(event.data) === "sources"
+            ? "The agent was told of places that it cites and has not seen"
+            : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
         ? event.data.finish === "empty"

@@ -56,15 +56,18 @@ export const traitsOf = async (
 };
 
 /** Which window a model of somebody's own server is taken to have, and why, in words for the operator. */
-export const servedWindow = (modelID: string, entry: ModelEntry | undefined): { window: number; because: string } => {
+export const servedWindow = (
+  provider: string,
+  modelID: string,
+  entry: ModelEntry | undefined,
+): { window: number; because: string } => {
   if (entry?.contextWindow !== undefined) return { window: entry.contextWindow, because: "config.jsonc says so" };
   const published = publishedWindow(modelID);
+  const id = JSON.stringify(modelID);
+  const remedy = `if it was started with another one, say so in config.jsonc: providers.${provider}.models: [{ "id": ${id}, "contextWindow": … }]`;
   return published === undefined
-    ? {
-        window: windows["openai-compatible"],
-        because: "its name is not known; contextWindow in config.jsonc says otherwise",
-      }
-    : { window: published, because: "published for it; contextWindow in config.jsonc says otherwise" };
+    ? { window: windows["openai-compatible"], because: `its name is not known; ${remedy}` }
+    : { window: published, because: `published for it; ${remedy}` };
 };
 
 const knownWindow = async (kind: ProviderKind, modelID: string): Promise<number | undefined> => {

@@ -1,4 +1,5 @@
 import type { Conversation } from "../../domain/conversation/message.ts";
+import { isRed } from "../../domain/evidence/check.ts";
 import { hasSnapshot } from "../../domain/state/task.ts";
 import type { Facts } from "../../model/model.ts";
 import { shell } from "../../tool/command/shell.ts";
@@ -9,7 +10,7 @@ import type { Run } from "../run.ts";
  * What the agent of a session is told once, beside the result of a call: facts that are found out only while it works, or
  * that matter from its first command on. What its conversation has already is not said again, not even by a later run.
  */
-export const createNews = (run: Run, { blocked = {} }: Facts) => {
+export const createNews = (run: Run, { blocked = {}, red = {} }: Facts) => {
   const told = new WeakMap<Conversation, Set<string>>();
   const isTold = (chat: Conversation, words: string): boolean => {
     const known = told.get(chat) ?? new Set();
@@ -29,7 +30,7 @@ export const createNews = (run: Run, { blocked = {} }: Facts) => {
         ? ["The files hold what the user had not committed, too. That is no part of your change."]
         : []),
       ...(tool === shell.name && dependencies !== null && dependencies.length > 0 ? [providedNote(dependencies)] : []),
-      ...run.baseline.news(({ kind }) => Object.hasOwn(blocked, kind)),
+      ...run.baseline.news(({ kind }, result) => Object.hasOwn(isRed(result) ? red : blocked, kind)),
     ];
     const news = facts.filter((words) => !isTold(chat, words));
     return news.length === 0 ? undefined : news.join(" ");

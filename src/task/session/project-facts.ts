@@ -5,8 +5,9 @@ import { detectProject } from "../../check/project/detect.ts";
 import type { HasProgram } from "../../check/project/installed.ts";
 import { messageOf } from "../../error.ts";
 import type { Facts } from "../../model/model.ts";
-import { causeOf, saysNothing } from "../../domain/evidence/check.ts";
-import { type CheckSpec, isRun } from "../../protocol/check.ts";
+import { causeOf, isRed, saysNothing } from "../../domain/evidence/check.ts";
+import { type CheckSpec, isRun, type RunCheck } from "../../protocol/check.ts";
+import type { KeptResult } from "../../store/check-result.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import type { Run } from "../run.ts";
@@ -16,10 +17,10 @@ import { projectKey } from "./check-key.ts";
  * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
  * not change before it lands, so that the next run gives the agents the same facts.
  */
-export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> => {
+export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
   const { checks, directory, productPillar: pillar, isolation, unchecked } = run.state();
   const root = filesAt(run, directory);
-  if (root === undefined) return { checks, pillar, detected: {}, own: [] };
+  if (root === undefined) return { checks, pillar, detected: {}, own: [], doubted: [] };
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
   const about = aboutOf(run, git?.head ?? null);
   const top = filesAt(run, git?.toplevel) ?? root;
@@ -30,19 +31,22 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[] }> =
   ]);
   const seconds = isolation === "directory" || unchecked ? 0 : run.limits.projectCheckSeconds;
   const own = ownChecks(checks, detected, seconds);
+  const before = lastOnBase(run, own);
   return {
     checks,
     pillar,
     about,
     detected,
     blocked: {
-      ...blockedBefore(run, own),
+      ...wordsOf(before.filter(({ found }) => saysNothing(found))),
       ...Object.fromEntries(
         Object.entries(missing).map(([kind, program]) => [kind, `${program} is not installed here`]),
       ),
     },
+    red: wordsOf(before.filter(({ found }) => isRed(found))),
     named,
     own,
+    doubted: before.flatMap(({ spec, found }) => (found.unfinished === true ? [spec.id] : [])),
     project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
   };
 };
@@ -69,15 +73,18 @@ export const hasProgram =
     return found.includes(true);
   };
 
-/** What came of them when they last ran on this project before a change, for any Task. */
-const blockedBefore = (run: Run, own: readonly CheckSpec[]): Record<string, string> =>
+type Before = { spec: RunCheck; found: KeptResult };
+
+/** What came of them when they last ran on this project before a change, for any Task; of what passed nothing is kept. */
+const lastOnBase = (run: Run, own: readonly CheckSpec[]): Before[] =>
+  own.filter(isRun).flatMap((spec) => {
+    const found = run.checkResults.find(projectKey(run, spec));
+    return found === undefined ? [] : [{ spec, found }];
+  });
+
+const wordsOf = (before: readonly Before[]): Record<string, string> =>
   Object.fromEntries(
-    own.filter(isRun).flatMap((spec) => {
-      const found = run.checkResults.find(projectKey(run, spec));
-      return found !== undefined && saysNothing(found)
-        ? [[spec.kind, `${causeOf(found)} when it last ran here, before a change`]]
-        : [];
-    }),
+    before.map(({ spec, found }) => [spec.kind, `${causeOf(found)} when it last ran here, before a change`]),
   );
 
 /** What agents would else find out by trying. */

@@ -47,6 +47,8 @@ export type SessionRunner = {
    * final summary.
    */
   orchestrate(last: boolean): Promise<void>;
+  /** The places that the Orchestrator's last reply cites are looked at: that is no step any more. */
+  lookedAtSources(): void;
   /** Ends the calls that an earlier run left open in the Orchestrator's session. */
   recoverOrchestrator(): Promise<void>;
   /** Runs another agent's session until its last reply, or until it waits for something. */
@@ -67,12 +69,16 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   run.offerOwn(facts.own.filter(isRun));
   const retries = () => !isByService(run.state()) && !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
+  /** How long the conversation was when the places that its end cites were looked at. */
+  let looked = 0;
   const stop = (sessionID: string) =>
     stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID)) ?? run.bound.stopReason();
   const nextStep = (): Step =>
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
       own: run.own(),
+      doubted: facts.doubted,
+      sources: external === undefined && run.state().production === null && looked !== run.chat.said.length,
       contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),
       reviews: reviews && !isByService(run.state()),
@@ -115,6 +121,9 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, ownTools));
       else await runProgram(orchestratorContext(last), external);
       model = await loadModel();
+    },
+    lookedAtSources() {
+      looked = run.chat.said.length;
     },
     async recoverOrchestrator() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };

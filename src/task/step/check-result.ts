@@ -26,6 +26,15 @@ export const resultOf = async (
   return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
+/** Of a project's check that did not end on the base: it decides nothing, so nobody waits for it again. */
+export const endless = (run: Run, spec: RunCheck): Result | undefined => {
+  const before = isOwn(run, spec) ? onBase(run.state(), spec.id) : undefined;
+  if (before?.unfinished !== true) return undefined;
+  const reason = `not run, because before the work it ${before.reason ?? "did not end"}`;
+  const none = { exitCode: null, durationMs: 0, output: `${reason}\n`, tail: reason, final: true };
+  return { ...none, state: "error", reason, unfinished: true, flaky: false, redefined: [] };
+};
+
 const isOwn = (run: Run, spec: RunCheck): boolean => run.state().ownChecks.some(({ id }) => id === spec.id);
 
 /**

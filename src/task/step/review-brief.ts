@@ -20,6 +20,7 @@ import { filesIn } from "../workspace/read-diff.ts";
 
 /** Limits in characters. */
 const longestRequest = 16_000;
+const longestReport = 4000;
 const longestDiff = 48_000;
 /** For the rules, which read a diff line by line and have no window. */
 const longestForRules = 60_000;
@@ -86,6 +87,15 @@ const saidSince = async (run: Run): Promise<Said> => {
 /** Without what it says of the commit. */
 const wordsOf = async (run: Run, text: LongText): Promise<string> =>
   readEnd(await loadText(run.store.blobs, text)).report;
+
+/** What the author said when it had done the work; what it answered to reviews stands with these. */
+const reportOf = async (run: Run): Promise<string> => {
+  const { summary } = run.state();
+  const said = summary === null ? "" : (await wordsOf(run, summary)).trim();
+  return said === ""
+    ? ""
+    : markForeign("the author's report", truncateMiddle(said, "the rest is not shown", longestReport));
+};
 
 const questionOf = (input: unknown): string => {
   const question = typeof input === "object" && input !== null && "question" in input ? input.question : "";
@@ -193,6 +203,7 @@ export const reviewBrief = async (
     request: markForeign("the request", truncateMiddle(request, "the rest is not shown", longestRequest)),
     later: since.later,
     rounds: since.rounds,
+    report: await reportOf(run),
     landed: await landedBefore(run),
     phase: state.phase,
     ...(await changeOf(run, model)),

@@ -1,10 +1,10 @@
-import { causeOf, onBase, saysNothing } from "../../domain/evidence/check.ts";
+import { causeOf, isRed, onBase, saysNothing } from "../../domain/evidence/check.ts";
 import { isActive, isChanged, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { aboutOf, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { KeptResult } from "../../store/check-result.ts";
-import type { Baseline, Run } from "../run.ts";
+import type { Baseline, BaseResult, Run } from "../run.ts";
 import { finish } from "../step/check.ts";
 import { projectKey, resultKey } from "../session/check-key.ts";
 import { resultOf } from "../step/check-result.ts";
@@ -38,9 +38,30 @@ export const createBaseline = (run: () => Run): Baseline => {
   };
   const difference = createDifference(run, start);
 
+  /** What another Task has found out of this tree. */
+  let known: { tree: string; results: ReadonlyMap<string, KeptResult> } | undefined;
+  const lookUp = (tree: string): void => {
+    if (known?.tree === tree || run().own().length === 0 || !isAtWork(run().state())) return;
+    known = { tree, results: new Map() };
+    void knownOf(run(), tree).then(
+      (results) => {
+        known = { tree, results };
+      },
+      // Then it is found out once more.
+      () => undefined,
+    );
+  };
+  const resultOn = ({ id }: RunCheck): { result: BaseResult; before: boolean } | undefined => {
+    const state = run().state();
+    const found = known?.tree === state.workspace?.baseTree ? known?.results.get(id) : undefined;
+    const result = found ?? onBase(state, id);
+    return result === undefined ? undefined : { result, before: found !== undefined };
+  };
+
   return {
     begin() {
       const tree = run().state().workspace?.baseTree;
+      if (tree != null) lookUp(tree);
       if (stopped || tree == null || begun?.tree === tree || !isWanted(run())) return;
       if (isChanged(run().state())) start(tree);
       else difference.look(tree);
@@ -57,14 +78,11 @@ export const createBaseline = (run: () => Run): Baseline => {
       throw failure;
     },
     news(isKnown) {
-      const state = run().state();
-      return state.ownChecks.filter(isRun).flatMap((spec) => {
-        const result = onBase(state, spec.id);
-        return result === undefined || !saysNothing(result) || isKnown(spec)
-          ? []
-          : [
-              `The service ran \`${aboutOf(spec)}\` on the project as it was: ${causeOf(result)}. It says nothing of your work; prove it by other commands.`,
-            ];
+      return checksOf(run().state(), run().own()).flatMap((spec) => {
+        const found = resultOn(spec);
+        if (found === undefined || isKnown(spec, found.result)) return [];
+        const words = newsOf(found.result, found.before);
+        return words === undefined ? [] : [`The service ran \`${aboutOf(spec)}\` on the project as it was: ${words}.`];
       });
     },
     stop: end,
@@ -72,19 +90,35 @@ export const createBaseline = (run: () => Run): Baseline => {
   };
 };
 
+/** What an agent should know of it; undefined: it may rely on the check. `before`: the work did not wait for it. */
+const newsOf = (result: BaseResult, before: boolean): string | undefined => {
+  if (saysNothing(result)) return `${causeOf(result)}. It says nothing of your work; prove it by other commands`;
+  if (isRed(result)) return `${causeOf(result)}. It was red without you, and does not count against your work`;
+  return before ? "it passed" : undefined;
+};
+
+const knownOf = async (run: Run, tree: string): Promise<ReadonlyMap<string, KeptResult>> => {
+  const workspace = await run.workspace();
+  return new Map(
+    run.own().flatMap((spec) => {
+      const found = run.checkResults.find(resultKey(run, workspace, spec, tree));
+      return found === undefined ? [] : [[spec.id, found] as const];
+    }),
+  );
+};
+
+const isAtWork = (state: TaskState): boolean =>
+  state.workspace?.kind === "worktree" &&
+  isActive(state) &&
+  state.cancel === null &&
+  state.landed === null &&
+  state.production === null;
+
 /** There are checks whose result on the base is not known, and the Task goes on. */
 const isWanted = (run: Run): boolean => {
   const state = run.state();
   const checks = checksOf(state, run.own());
-  return (
-    checks.length > 0 &&
-    state.workspace?.kind === "worktree" &&
-    isActive(state) &&
-    state.cancel === null &&
-    state.landed === null &&
-    state.production === null &&
-    checks.some(({ id }) => onBase(state, id) === undefined)
-  );
+  return checks.length > 0 && isAtWork(state) && checks.some(({ id }) => onBase(state, id) === undefined);
 };
 
 const checksOf = ({ ownChecks }: TaskState, own: readonly RunCheck[]): readonly RunCheck[] =>
@@ -127,7 +161,7 @@ const remember = (run: Run, spec: RunCheck): void => {
   if (result === undefined) return;
   const lasts = result.exitCode === 127 || (result.unfinished === true && result.reason?.startsWith("did not end"));
   const key = projectKey(run, spec);
-  if (!(lasts && saysNothing(result)) && run.checkResults.find(key) === undefined) return;
+  if (!(lasts && saysNothing(result)) && !isRed(result)) return run.checkResults.forget(key);
   const { state, exitCode, durationMs, log, unfinished } = result;
   const reason = result.reason === null ? null : run.store.redact(result.reason);
   const ended = unfinished === true ? { unfinished } : {};

@@ -27,6 +27,7 @@ import { reopenWorkspace } from "../workspace/open.ts";
 import { revert } from "../step/revert.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
+import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
 import { withoutSetID } from "../workspace/set-id.ts";
@@ -109,6 +110,10 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "contrast-same":
         await tellSame(run);
+        break;
+      case "sources":
+        runner.lookedAtSources();
+        await tellSources(run);
         break;
       case "propose":
         await run.record([{ type: "checks.found", data: { checks: step.checks } }], { decidedAt: run.state().version });

@@ -4,13 +4,11 @@ import { answer, failed, ok } from "../result.ts";
 import type { Tool } from "../tool.ts";
 import { applyEdits, type Edits, editing } from "./replace.ts";
 
-const one = z
-  .strictObject({
-    old: z.string().min(1).describe("As it stands in the file, without line numbers"),
-    new: z.string(),
-    all: z.boolean().optional().describe("Every match; else there must be exactly one"),
-  })
-  .refine((edit) => edit.old !== edit.new, { error: "Expected `new` to differ from `old`", path: ["new"] });
+const one = z.strictObject({
+  old: z.string().min(1).describe("As it stands in the file, without line numbers"),
+  new: z.string(),
+  all: z.boolean().optional().describe("Every match; else there must be exactly one"),
+});
 
 const input = z.strictObject({
   path: z.string().min(1),

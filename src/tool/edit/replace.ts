@@ -52,12 +52,21 @@ const applied = ({ path, bytes, edits, little = false }: Edits): Edited => {
   const notes: string[] = [];
   for (const [index, change] of edits.entries()) {
     const which = edits.length === 1 ? "" : `Edit ${index + 1} of ${edits.length}: `;
+    // What was asked of the others is no less clear for it.
+    if (change.old === change.new) {
+      notes.push(`${which}Left out: its \`old\` and \`new\` are the same.`);
+      continue;
+    }
     const made = replaceIn(after, change, little ? littleEffort : undefined);
     if ("why" in made) return { failed: `${which}${made.why(shown(path))}` };
     after = made.text;
     matches += made.count;
     if (made.reading !== "exact") notes.push(`${which}${readings[made.reading]}`);
   }
+  if (matches === 0)
+    return {
+      failed: `Nothing was changed in ${shown(path)}: \`old\` and \`new\` are the same${edits.length === 1 ? "" : " in every edit"}.`,
+    };
   if (after === before) return { failed: `The edits undo each other: ${shown(path)} would stay as it is.` };
   const many = matches === 1 ? "1 match" : `${matches} matches`;
   const made = differenceOf(path, before, after, little ? littleEffort : diffEffort);

@@ -9,7 +9,16 @@ import type { Step } from "../../../src/domain/task/next/step.ts";
 
 /** Which steps a sweep has met: the decisions themselves say it of each state that a log went through. */
 
-const rules = { checkRounds: 3, own: [], contrast: true, retries: true, reviews: true, stop: undefined } as const;
+const rules = {
+  checkRounds: 3,
+  own: [],
+  doubted: [],
+  sources: false,
+  contrast: true,
+  retries: true,
+  reviews: true,
+  stop: undefined,
+} as const;
 
 export const metByTask = (events: readonly Recorded[]): Step["kind"][] => {
   let state: TaskState | undefined;

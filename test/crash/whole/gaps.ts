@@ -31,6 +31,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   check: "met",
   contrast: elsewhere(tests, "test/crash/contrast.test.ts"),
   "contrast-same": never(tests, "test/service/check/contrast.test.ts"),
+  sources: never("the Task changes files", "test/service/task/told.test.ts"),
   revert: never("the Task takes nothing back", "test/crash/revert.test.ts"),
   propose: never("the Task has checks of its own", "test/service/check/check.test.ts"),
   compare: never("the Task has checks of its own", "test/service/check/check.test.ts"),

@@ -121,6 +121,64 @@ describe("a check that cannot say anything", () => {
   });
 });
 
+describe("a check that does not end on the base", () => {
+  test("is not run on the work, also where only another Task has seen it; the record says why", async () => {
+    const directory = project({ test: "echo ran >> $LOG; sleep 30" });
+    const durations = async (path: string, besides: MockTurn[]) => {
+      const { status, types } = await run(directory, [write(path), ...besides]);
+      return { check: status?.checks[0], types: types.filter((type) => type.startsWith("check")) };
+    };
+    // Here the base is known before the work is done; there it is only asked for then.
+    for (const [path, besides] of [["b.txt", [shell("sleep 4")]] as const, ["c.txt", []] as const]) {
+      const { check, types } = await durations(path, [...besides]);
+      expect(check).toMatchObject({ state: "error", durationMs: 0, gates: false, baseline: { state: "failed" } });
+      expect(types.filter((type) => type === "check.finished base")).toHaveLength(1);
+      expect(types.indexOf("check.finished base")).toBeLessThan(types.indexOf("check.started work"));
+    }
+  });
+
+  test("control: one that ends there is run on the work, and waits for nothing", async () => {
+    const { status } = await run(project({ test: "sleep 0.2" }), [write("b.txt")]);
+    expect(status?.checks[0]).toMatchObject({ state: "passed", gates: true });
+    expect(status?.checks[0]?.durationMs).toBeGreaterThan(150);
+  });
+});
+
+describe("a check that is red on the base", () => {
+  const red = { test: "grep -q . a.txt", lint: "echo 12 problems; exit 1" };
+  const system = (told: string[][]) => told[0]?.[0] ?? "";
+  const news = (told: string[][]) => told.flat().filter((text) => text.includes("on the project as it was"));
+
+  test("is told beside the work, and to the next Task before its first request", async () => {
+    const directory = project(red);
+    const first = await run(directory, [write("b.txt"), shell("sleep 2"), shell("true")]);
+    expect(system(first.told)).not.toContain("when it last ran");
+    expect(new Set(news(first.told)).size).toBe(1);
+    expect(news(first.told)[0]).toContain(
+      "ran `npm run lint` on the project as it was: exit 1. It was red without you, and does not count against your work.",
+    );
+    const second = await run(directory, [write("c.txt"), shell("sleep 2")]);
+    expect(system(second.told)).toContain("`npm run lint`: exit 1 when it last ran here, before a change.");
+    expect(news(second.told).filter((text) => text.includes("lint"))).toEqual([]);
+  });
+
+  test("what is known of a tree is told to a Task that only reads, and nothing runs for it", async () => {
+    const directory = project(red);
+    await run(directory, [write("b.txt"), shell("sleep 2")]);
+    const reading = await run(directory, [shell("cat a.txt"), shell("cat b.txt")]);
+    expect(reading.types.filter((type) => type.startsWith("check"))).toEqual([]);
+    expect(news(reading.told)[0]).toContain("ran `npm test` on the project as it was: it passed.");
+    // The lint is known to be red from the first request on.
+    expect(system(reading.told)).toContain("`npm run lint`: exit 1 when it last ran here");
+  });
+
+  test("control: nothing is told of a tree that nobody has run them on", async () => {
+    const reading = await run(project(red), [shell("cat a.txt"), shell("true")]);
+    expect(news(reading.told)).toEqual([]);
+    expect(system(reading.told)).not.toContain("when it last ran");
+  });
+});
+
 describe("the base is looked at", () => {
   const green = { test: "grep -q . a.txt" };
 

@@ -44,7 +44,7 @@ const sortie = (directory: string, ...args: string[]): Promise<{ code: number; o
 const write = (path: string): MockTurn => ({ calls: [{ tool: "write", input: { path, content: "new\n" } }] });
 
 test("an investigation: its answer whole, that nothing changed, what it took; and it leaves no branch", async () => {
-  const directory = makeProject(join(root.path, "asked"), { "a.txt": "one\n" });
+  const directory = makeProject(join(root.path, "asked"), { "a.txt": "one\n".repeat(30) });
   const answer = `There is one file.\n${Array.from({ length: 30 }, (_, at) => `- a.txt:${at + 1}: claim ${at + 1} of thirty`).join("\n")}`;
   const look: MockTurn = {
     calls: [{ tool: "shell", input: { command: "ls" } }],

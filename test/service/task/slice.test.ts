@@ -94,7 +94,8 @@ const boardOf = async (taskID: string) =>
 describe("a small request", () => {
   test("stays one session and one slice; the review is one model call, before the landing", async () => {
     const { taskID, directory } = await begin("small", {
-      orchestrator: (turn) => (turn === 0 ? { calls: [write("b.txt", "two\n")] } : { text: "Made b.txt." }),
+      orchestrator: (turn) =>
+        turn === 0 ? { text: "First b.txt.", calls: [write("b.txt", "two\n")] } : { text: "Made b.txt." },
       reviewer: (_turn, request) => judge(request, "accepted"),
     });
     const status = await settledTask(service.url, taskID);
@@ -127,7 +128,7 @@ describe("a small request", () => {
       ],
       edges: [{ from: lead?.sessionID, to: reviewer?.sessionID, callID: null }],
     });
-    // Contract, diff and evidence, and tools that read and judge: nothing of the conversation.
+    // Contract, diff and evidence, and tools that read and judge: of the conversation its report alone.
     const asked = requests.find(({ role, request }) => role === "reviewer" && newestOf(request).includes("[small]"));
     expect(asked?.request.body.tools?.map(({ function: { name } }) => name)).toEqual([
       "read",
@@ -137,7 +138,8 @@ describe("a small request", () => {
       "verdict",
     ]);
     expect(asked && newestOf(asked.request)).toContain("+two");
-    expect(asked && newestOf(asked.request)).not.toContain("Made b.txt.");
+    expect(asked && newestOf(asked.request)).toContain("Made b.txt.");
+    expect(asked && newestOf(asked.request)).not.toContain("First b.txt.");
     expect((await boardOf(taskID)).columns).toEqual({
       todo: [],
       doing: [],

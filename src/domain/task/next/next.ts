@@ -89,6 +89,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (judged !== undefined) return judged;
 
   if (isChanged(state)) return { kind: "land" };
+  if (rules.retries && rules.sources) return { kind: "sources" };
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
 

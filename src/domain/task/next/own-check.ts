@@ -5,7 +5,8 @@ import type { Step, StepPolicy } from "./step.ts";
 
 /**
  * The step that the project's own checks need, for a request that names none; undefined: none. What passed on the base
- * must pass at the end. What did not decides nothing, and so is run once.
+ * must pass at the end. What did not decides nothing, and so is run once; of what did not end in its time before, the
+ * base is asked first, because on the work it is not run where it did not end there.
  */
 export const nextOwnCheckStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!isChanged(state) || state.checks.length > 0 || state.unchecked) return undefined;
@@ -13,7 +14,8 @@ export const nextOwnCheckStep = (state: TaskState, rules: StepPolicy): Step | un
     return rules.own.length === 0 ? undefined : { kind: "propose", checks: [...rules.own] };
   const own = state.ownChecks.filter(isRun);
   const untold = own.filter(({ id }) => state.results[id] === undefined);
-  if (untold.length > 0) return { kind: "check", checks: untold };
+  const now = untold.filter(({ id }) => !rules.doubted.includes(id) || onBase(state, id) !== undefined);
+  if (now.length > 0) return { kind: "check", checks: now };
   if (own.some(({ id }) => onBase(state, id) === undefined)) return { kind: "compare" };
   const counts = own.filter((check) => isGating(state, check) || state.results[check.id]?.state === "passed");
   const due = counts.filter((check) => isDue(state, check));

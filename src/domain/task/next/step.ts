@@ -34,6 +34,8 @@ export type Step =
   | { kind: "contrast" }
   /** Tell the agent that its tests are green on the base, where a check was red. */
   | { kind: "contrast-same" }
+  /** Look at the places that an answer without a change cites, and tell the agent of what nobody has seen. */
+  | { kind: "sources" }
   /** The request names no checks: take those detected in the project. */
   | { kind: "propose"; checks: CheckSpec[] }
   /** Wait for what the project's checks say of the base. */
@@ -58,8 +60,12 @@ export type StepPolicy = {
   checkRounds: number;
   /** The project's own checks; empty where they may not run. */
   own: readonly CheckSpec[];
+  /** Those of them that did not end when they last ran before a change. */
+  doubted: readonly string[];
   /** Whether changed tests may run on the base. */
   contrast: boolean;
+  /** Whether the places that the last reply cites are still to be looked at. */
+  sources: boolean;
   /** Whether this Task's model may try again after failed checks. */
   retries: boolean;
   /** Whether the squad has a reviewer. */

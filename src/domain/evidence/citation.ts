@@ -1,0 +1,26 @@
+/** Places in the project that an answer names as its source, as file:line. */
+
+export type Place = { path: string; line: number };
+
+/** Characters that are looked at, and places that are taken. */
+const longest = 64 * 1024;
+const most = 200;
+
+const place =
+  /(?<![\w/.:@+-])((?:[\w@.+-]+\/)*[\w@+-][\w@.+-]*\.[a-z]\w{0,9}):(\d{1,7})(?:[-–](\d{1,7}))?(?![\w.]*\/)/gi;
+
+/** The last line of each range, a place once. */
+export const citedPlaces = (text: string): Place[] => {
+  const found = new Map<string, Place>();
+  for (const [, path = "", from = "", to = from] of text.slice(0, longest).matchAll(place)) {
+    const line = Math.max(Number(from), Number(to));
+    if (found.size < most) found.set(`${path}:${line}`, { path: path.replace(/^(\.\/)+/, ""), line });
+  }
+  return [...found.values()];
+};
+
+/** Whether a call named the file, or a result did: `calls` are arguments, `results` what came of them. */
+export const isSeen = (path: string, calls: readonly string[], results: readonly string[]): boolean => {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return calls.some((input) => input.includes(name)) || results.some((output) => output.includes(path));
+};
