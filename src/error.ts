@@ -28,6 +28,7 @@ export const statusOf = {
   ask_not_found: 404,
   commit_not_found: 404,
   call_not_found: 404,
+  node_not_found: 404,
   route_not_found: 404,
   method_not_allowed: 405,
   task_settled: 409,

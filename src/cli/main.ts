@@ -233,6 +233,13 @@ export const createProgram = (finish: (code: number) => void): Command => {
   speaking(program.command("nodes").description("list the services that share the database, with their state")).action(
     async (options: Shared) => finish(await (await import("./node.ts")).nodes(await context(options))),
   );
+  speaking(
+    program
+      .command("drain <node>")
+      .description("have one of them take up nothing more, and wait until its runs have ended their steps"),
+  ).action(async (name: string, options: Shared) =>
+    finish(await (await import("./node.ts")).drain(name, await context(options))),
+  );
 
   program
     .command("completion")

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { connect, expectData, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import type { Screen } from "./terminal/screen.ts";
@@ -30,4 +31,23 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
       ]),
     );
   return found.nodes.some(({ state }) => state === "lost") ? exit.failed : exit.completed;
+};
+
+const lookMs = 500;
+
+/** `sortie drain`: has a node take up nothing more, and waits until no run of it is left. */
+export const drain = async (name: string, { target, screen, emit }: Context): Promise<number> => {
+  const { service } = connect(target);
+  let node = expectData(await service.drainNode({ path: { name } }), target.url);
+  while (node.running > 0 || node.state === "up") {
+    screen.say(`${line(name)} ends the steps of ${node.running} ${node.running === 1 ? "run" : "runs"}`);
+    await pause(lookMs);
+    const { nodes: found } = expectData(await service.nodes(), target.url);
+    const next = found.find((one) => one.name === name);
+    if (next === undefined || next.state === "stopped" || next.state === "lost") break;
+    node = next;
+  }
+  if (emit !== undefined) emit(node);
+  else screen.say(`${line(name)} is drained: stop it now. What it has begun goes on when it is started again.`);
+  return exit.completed;
 };

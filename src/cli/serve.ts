@@ -19,12 +19,17 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   const manager = createServiceManager(config.env, log);
   // Installed before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;
-  const stop = (): void => {
+  const drained = async (): Promise<void> => {
+    await service.drain();
+    setTimeout(() => process.exit(1), stopMs).unref();
+    await service.close();
+  };
+  const stop = (drains = false): void => {
     if (stopping) process.exit(1);
     stopping = true;
     manager.stopping();
-    setTimeout(() => process.exit(1), stopMs).unref();
-    void service.close().then(
+    if (!drains) setTimeout(() => process.exit(1), stopMs).unref();
+    void (drains ? drained() : service.close()).then(
       () => process.exit(0),
       (error: unknown) => {
         process.stderr.write(`sortie: could not stop cleanly: ${String(error)}\n`);
@@ -38,8 +43,9 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   });
   // The fault is in one Task or request; ending the process would end all others. An exception that nobody caught still does.
   process.on("unhandledRejection", (error) => service.unhandled(error));
-  process.on("SIGINT", stop);
-  process.on("SIGTERM", stop);
+  process.on("SIGINT", () => stop());
+  // Other nodes answer meanwhile. A service that is alone lets nobody wait.
+  process.on("SIGTERM", () => stop(config.node !== undefined));
   manager.ready(`listening on ${service.url}`);
 
   if (config.env["npm_lifecycle_event"] !== undefined) endWithParent(stop);

@@ -280,6 +280,7 @@ export const createServiceClient = (options: ClientOptions) => {
       overview: service.overview.bind(service),
       health: service.health.bind(service),
       nodes: service.nodes.bind(service),
+      drainNode: service.drainNode.bind(service),
       models: service.models.bind(service),
       testModel: service.testModel.bind(service),
       setKey: service.setKey.bind(service),

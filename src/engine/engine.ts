@@ -37,6 +37,18 @@ export interface Engine extends AsyncDisposable {
    */
   pause(pauses: boolean): void;
 
+  /**
+   * Begins nothing more, for good. Handlers that run end at the end of their step (`betweenSteps`), those that stand aside
+   * at once, and all others when `until` aborts. Resolves when all have ended.
+   */
+  drain(until: AbortSignal): Promise<void>;
+
+  /** Whether the engine drains. */
+  drains(): boolean;
+
+  /** Called by a stream's handler between two of its steps: while the engine drains, aborts the handler's signal. */
+  betweenSteps(stream: StreamID): void;
+
   /** The number of streams whose handler runs now, of all or of those that match. */
   running(of?: (stream: StreamID) => boolean): number;
 }

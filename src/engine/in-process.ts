@@ -36,6 +36,8 @@ type Rest = { seq: number; threw: boolean; tries: number; until: number };
 const firstRestMs = 1_000;
 const longestRestMs = 60_000;
 
+const drained = () => new Error("The service begins nothing more");
+
 export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   const { store, maxRunning, log, reconcileMs = 5_000, shutdownMs = 10_000 } = options;
   const { now = () => new Date(), random = Math.random } = options;
@@ -48,6 +50,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   let handler: ((stream: StreamID, signal: AbortSignal) => Promise<void>) | undefined;
   let stopped = false;
   let pauses = false;
+  let drains = false;
   let asked = false;
   let looking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -59,10 +62,11 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
   let inTheWay = 0;
 
   const free = () => maxRunning - (running.size - aside.size);
-  const wanted = () => asked && !stopped;
+  const ended = () => stopped || drains;
+  const wanted = () => asked && !ended();
 
   const ask = () => {
-    if (stopped || handler === undefined || asked || free() <= 0) return;
+    if (ended() || handler === undefined || asked || free() <= 0) return;
     asked = true;
     setImmediate(() => {
       if (looking !== undefined) return;
@@ -74,7 +78,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
 
   const askAt = (time: number) => {
     const at = Math.min(time, clock() + reconcileMs);
-    if (stopped || at >= timerAt) return;
+    if (ended() || at >= timerAt) return;
     clearTimeout(timer);
     timerAt = at;
     timer = setTimeout(
@@ -111,14 +115,14 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       let earliest = Number.POSITIVE_INFINITY;
       inTheWay = 0;
       for (const row of rows) {
-        if (stopped || free() <= 0) return earliest;
+        if (ended() || free() <= 0) return earliest;
         const runs = running.has(row.stream);
         const until = runs ? 0 : restUntil(row);
         if (!runs && until <= clock()) begin(row);
         else inTheWay += 1;
         if (until > clock()) earliest = Math.min(earliest, until);
       }
-      if (stopped || free() <= 0) return earliest;
+      if (ended() || free() <= 0) return earliest;
       // A full page of streams that cannot run now may hide others behind it.
       if (rows.length >= limit) continue;
       return Math.min(earliest, await nextAfter(asOf));
@@ -202,6 +206,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       const run = running.get(stream);
       if (run === undefined) return { [Symbol.dispose]() {} };
       aside.add(run);
+      if (drains) run.controller.abort(drained());
       ask();
       return { [Symbol.dispose]: () => void aside.delete(run) };
     },
@@ -210,6 +215,27 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       pauses = now;
       if (!now) rests.clear();
       ask();
+    },
+
+    async drain(until) {
+      drains = true;
+      clearTimeout(timer);
+      const end = (runs: Iterable<Run>) => {
+        for (const run of runs) run.controller.abort(drained());
+      };
+      end(aside);
+      await looking;
+      const all = () => end(running.values());
+      until.addEventListener("abort", all, { once: true });
+      if (until.aborted) all();
+      await Promise.all([...running.values()].map(({ done }) => done));
+      until.removeEventListener("abort", all);
+    },
+
+    drains: () => drains,
+
+    betweenSteps(stream) {
+      if (drains) running.get(stream)?.controller.abort(drained());
     },
 
     running: (of) => (of === undefined ? running.size : [...running.keys()].filter(of).length),

@@ -2,11 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
+import type { Node } from "../store/node.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
 import type { ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
-import type { Node } from "../store/node.ts";
+
 import type { Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
@@ -71,8 +72,12 @@ export type AppDeps = {
   /** The service listens on this machine only, so there are no rate limits but that of failed log-ins. */
   loopback: boolean;
   health(): Health | Promise<Health>;
-  /** The services that share the database. */
-  nodes(): Promise<{ self: string | null; nodes: Node[] }>;
+  /** The services that share the database, and one of them. */
+  nodes: {
+    list(): Promise<{ self: string | null; nodes: Node[] }>;
+    /** Rejects with `node_not_found` or `node_away`. */
+    drainNode(name: string): Promise<Node>;
+  };
   models(): Models | Promise<Models>;
   testModel(ref: string | undefined): Promise<ModelTrial>;
   setKey(given: ModelKey): ModelKeySet;
@@ -297,7 +302,8 @@ const createHandlers = (
     ...createSquadHandlers({ ...deps.squads, store, runOnce }),
     ...createProjectHandlers(deps),
     "event.stream": (call) => streams.ofAll(call),
-    "service.nodes": async ({ entry }) => json(entry, 200, await deps.nodes()),
+    "service.nodes": async ({ entry }) => json(entry, 200, await deps.nodes.list()),
+    "service.drainNode": async ({ entry, params }) => json(entry, 202, await deps.nodes.drainNode(params.name)),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
     "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),

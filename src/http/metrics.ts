@@ -3,6 +3,7 @@ import type { Recorded } from "../domain/event.ts";
 import type { BreakerState } from "../model/circuit-breaker.ts";
 import type { LifecycleStatus } from "../protocol/task/status.ts";
 import { loadOnce } from "../async/load-once.ts";
+import type { Node } from "../store/node.ts";
 
 /** Prometheus metrics. Counters are plain numbers; prom-client is loaded with the first request for them. */
 
@@ -16,7 +17,7 @@ type Gauges = {
   diskPause: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
   /** None where the service has its database alone. */
-  nodes: () => Promise<readonly { name: string; state: "up" | "stopped" | "lost" }[]>;
+  nodes: () => Promise<readonly Pick<Node, "state">[]>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
 
@@ -132,7 +133,7 @@ export const createMetrics = (gauges: Gauges) => {
         registers: [],
         async collect() {
           const nodes = await gauges.nodes();
-          for (const state of ["up", "stopped", "lost"] as const)
+          for (const state of ["up", "draining", "stopped", "lost"] as const)
             this.set({ state }, nodes.filter((node) => node.state === state).length);
         },
       }),

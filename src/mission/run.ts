@@ -33,7 +33,7 @@ export type MissionDeps = {
     fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   slots: Slots;
-  engine: Pick<Engine, "standAside">;
+  engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
   disk: Pick<Disk, "shortage" | "plenty" | "onPause">;
   limits: Limits;
   /** The operator's rules. */

@@ -95,6 +95,8 @@ export const defaultLimits = {
   permissionAsks: 50,
   /** The longest time that a call waits for an answer. */
   askSeconds: 600,
+  /** How long a node that is to take up nothing more lets its runs come to the end of their steps. */
+  drainSeconds: 30,
   /** Percentage of each cap of a Mission that no phase's first attempt is given. */
   reservePercent: 15,
   steps: 1000,

@@ -29,6 +29,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   model_not_found: "Correct the name, or leave `model` out; `GET /models` lists what is set up.",
   squad_not_available: "Leave the squad out to use the default one, or install it; `GET /squads` lists what there is.",
   queue_full: "Create no more Tasks until others have ended.",
+  node_not_found: "`GET /nodes` lists the nodes by name.",
   node_away: "Ask the node that `details.node` names; `GET /nodes` says whether it is up.",
   disk_low: "Free space on the service's disk; deleting ended Tasks helps.",
 };

@@ -110,22 +110,26 @@ export const modelTrial = z
 
 export type ModelTrial = z.infer<typeof modelTrial>;
 
+export const node = z
+  .object({
+    name: z.string(),
+    version: z.string(),
+    host: z.string(),
+    state: z
+      .enum(["up", "draining", "stopped", "lost"])
+      .describe("`draining`: it takes up nothing more; `lost`: not heard of for ten seconds"),
+    running: z.number().int().describe("Runs of Tasks and Missions"),
+    room: z.number().int().describe("How many more it would begin"),
+    diskFree: z.number().describe("On the disk of its data folder, bytes"),
+    tier: z.number().int().describe("Of its sandbox; 1 is the strongest, 0 not yet known"),
+    startedAt: z.iso.datetime(),
+    seenAt: z.iso.datetime(),
+  })
+  .meta({ id: "Node" });
+
 export const nodes = z
   .object({
     self: z.string().nullable().describe("The node that answers; null where the service has its database alone"),
-    nodes: z.array(
-      z.object({
-        name: z.string(),
-        version: z.string(),
-        host: z.string(),
-        state: z.enum(["up", "stopped", "lost"]).describe("`lost`: not heard of for ten seconds"),
-        running: z.number().int().describe("Runs of Tasks and Missions"),
-        room: z.number().int().describe("How many more it would begin"),
-        diskFree: z.number().describe("On the disk of its data folder, bytes"),
-        tier: z.number().int().describe("Of its sandbox; 1 is the strongest, 0 not yet known"),
-        startedAt: z.iso.datetime(),
-        seenAt: z.iso.datetime(),
-      }),
-    ),
+    nodes: z.array(node),
   })
   .meta({ id: "Nodes" });

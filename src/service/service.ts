@@ -72,6 +72,8 @@ export type Service = {
   failure: Promise<StartError>;
   /** A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy. */
   unhandled(error: unknown): void;
+  /** Takes up nothing more; resolves when no run is left, after `limits.drainSeconds` at the latest. */
+  drain(): Promise<void>;
   /** Stops in order: refuses requests, ends event streams, stops runs and their processes, closes the store. */
   close(): Promise<void>;
 };
@@ -289,6 +291,18 @@ export const createService = async (
       production: config.production,
     });
 
+    const nodes = scope.use(
+      workAsNode({
+        ...data,
+        name: config.node,
+        engine,
+        workspaces,
+        maxRunning: config.maxRunning,
+        drainSeconds: limits.drainSeconds,
+        tier: sandbox.tier,
+        log,
+      }),
+    );
     let draining = false;
     const health = createHealth({ store, registry, sandbox, secrets, log });
     const app = createApp({
@@ -305,7 +319,7 @@ export const createService = async (
       allowedOrigins: config.allowedOrigins,
       loopback: isLoopback(config.host),
       health: health.read,
-      nodes: async () => ({ self: config.node ?? null, nodes: (await data.member?.nodes()) ?? [] }),
+      nodes,
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
       setKey: createKeys({ config, registry, secrets, log }),
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
@@ -335,16 +349,6 @@ export const createService = async (
       using _pass = await suspects.pass(stream, signal);
       await (isMission(stream) ? runMission : runTask)(stream, signal);
     });
-    scope.use(
-      workAsNode({
-        ...data,
-        engine,
-        workspaces,
-        maxRunning: config.maxRunning,
-        tier: sandbox.tier,
-        log,
-      }),
-    );
     scope.use(createRequestSweep({ tasks, store, repositories, workspaces, log, now }));
     const { mirrorDays: days } = config.repositories;
     scope.use(createMirrorSweep({ dataDir, repositories, store, days, log, now }));
@@ -363,6 +367,7 @@ export const createService = async (
       missions,
       failure: data.failure(),
       unhandled: health.unhandled,
+      drain: () => nodes.drain(),
       async close() {
         draining = true;
         tasks.stop();

@@ -3,15 +3,18 @@ import { ServiceError } from "../error.ts";
 
 /** Several services of one database, each with a data folder of its own: nodes. A store without a name has none. */
 
-/** What a node says of itself. `room`: how many more runs it would begin; `diskFree`: bytes; `tier`: of its sandbox. */
-export type NodeReport = { running: number; room: number; diskFree: number; tier: number };
+/**
+ * What a node says of itself. `room`: how many more runs it would begin; `diskFree`: bytes; `tier`: of its sandbox;
+ * `draining`: it begins nothing more.
+ */
+export type NodeReport = { running: number; room: number; diskFree: number; tier: number; draining: boolean };
 
-export type Node = NodeReport & {
+export type Node = Omit<NodeReport, "draining"> & {
   name: string;
   version: string;
   host: string;
   /** `stopped`: in good order. `lost`: not heard of for ten seconds. */
-  state: "up" | "stopped" | "lost";
+  state: "up" | "draining" | "stopped" | "lost";
   startedAt: string;
   seenAt: string;
 };

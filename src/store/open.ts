@@ -29,7 +29,7 @@ export type Data = AsyncDisposable & {
   /** The clock of everything that is written and due. */
   now: Clock;
   /** Among several services of the database; undefined: there is no other. */
-  member: Pick<Membership, "report" | "nodes"> | undefined;
+  member: Pick<Membership, "report" | "nodes" | "drain" | "drained"> | undefined;
   failure: () => Promise<StartError>;
 };
 

@@ -51,7 +51,7 @@ export type RunDeps = {
   /** For what runs beside a Task's own work; it takes a slot, too. */
   besides: Slots;
   checkResults: CheckResults;
-  engine: Pick<Engine, "standAside">;
+  engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
   suspects: Suspects;
   disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause" | "free" | "look">;
   /** The command to run in every new worktree; undefined: none. */

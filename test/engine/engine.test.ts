@@ -470,6 +470,44 @@ describe.each(backends)("engine: $name", (backend) => {
     });
   });
 
+  describe("draining", () => {
+    test("nothing more begins; what waits ends at once, what runs at its next step, and the rest when told to", async () => {
+      const world = await open({ reconcileMs: 20, maxRunning: 3 });
+      const ends: string[] = [];
+      const step = Promise.withResolvers<void>();
+      const waits = await make(world, now());
+      const works = await make(world, now());
+      const long = await make(world, now());
+      const begun: StreamID[] = [];
+      world.engine.start(async (stream, signal) => {
+        begun.push(stream);
+        using _aside = stream === waits ? world.engine.standAside(stream) : undefined;
+        if (stream === works) {
+          await step.promise;
+          world.engine.betweenSteps(stream);
+        } else await ended(signal);
+        ends.push(`${stream === waits ? "waits" : stream === works ? "works" : "long"} ${signal.aborted}`);
+      });
+      await until(() => begun.length === 3);
+      expect(world.engine.drains()).toBe(false);
+      // The control: between two steps nothing happens while it does not drain.
+      world.engine.betweenSteps(works);
+      const over = new AbortController();
+      const drained = world.engine.drain(over.signal);
+      expect(world.engine.drains()).toBe(true);
+      await until(() => ends.length === 1);
+      const later = await make(world, now());
+      world.engine.nudge(later, now());
+      step.resolve();
+      await until(() => ends.length === 2);
+      await sleep(60);
+      expect([begun.includes(later), ends]).toEqual([false, ["waits true", "works true"]]);
+      over.abort();
+      await drained;
+      expect([ends.at(-1), world.engine.running(), begun.includes(later)]).toEqual(["long true", 0, false]);
+    });
+  });
+
   describe("interrupt", () => {
     test("aborts the run and resolves when it returned; a new mark runs again at once", async () => {
       const world = await open({ reconcileMs: 60_000 });

@@ -119,6 +119,9 @@ export const playMonth = async (
     interrupt: async () => {},
     standAside: () => ({ [Symbol.dispose]() {} }),
     pause() {},
+    drain: async () => {},
+    drains: () => false,
+    betweenSteps() {},
     running: () => 0,
     async [Symbol.asyncDispose]() {},
   };

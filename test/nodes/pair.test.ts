@@ -4,78 +4,11 @@ import { describe, expect, test } from "vitest";
 import { nodes } from "../../src/cli/node.ts";
 import { startProcess } from "../crash/process.ts";
 import { night } from "../harness/night.ts";
-import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
-import { git, makeProject, temporary, until } from "../harness/project.ts";
-import { startService } from "../harness/service.ts";
+import { countSkipped, postgresURL } from "../harness/postgres.ts";
+import { git, until } from "../harness/project.ts";
+import { change, create, ended, place, send } from "./stage.ts";
 
 /** Several services of one database, each with a data folder of its own. */
-
-type Answer = { status: number; body: Record<string, unknown>; text: string };
-
-const place = async () => {
-  const scope = new AsyncDisposableStack();
-  const folder = scope.use(temporary("sortie-nodes-"));
-  const schema = scope.use(freshSchema(postgresURL ?? ""));
-  await schema.create();
-  const url = new URL(postgresURL ?? "");
-  url.searchParams.set("options", `-c search_path=${schema.name},public`);
-  const env = (node: string | undefined, more: Record<string, string> = {}) => ({
-    SERVICE_DATABASE_URL: url.href,
-    ...(node === undefined ? {} : { SERVICE_NODE: node }),
-    ...more,
-  });
-  const project = (name: string, test = "true") =>
-    makeProject(join(folder.path, name), {
-      "package.json": JSON.stringify({ scripts: { test } }),
-      "a.txt": "one\n",
-      ".gitignore": ".again\n",
-    });
-  return {
-    path: folder.path,
-    env,
-    project,
-    start: (node: string | undefined, data = node ?? "sole", more: Record<string, string> = {}) =>
-      startService(join(folder.path, data), env(node, more)),
-    [Symbol.asyncDispose]: () => scope.disposeAsync(),
-  };
-};
-
-const send = async (
-  service: { url: string },
-  method: string,
-  path: string,
-  { directory, body }: { directory?: string; body?: object } = {},
-): Promise<Answer> => {
-  const response = await fetch(`${service.url}${path}`, {
-    method,
-    headers: {
-      ...(directory === undefined ? {} : { "x-service-directory": directory }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  const parsed = response.headers.get("content-type")?.includes("json") ? (JSON.parse(text) as Answer["body"]) : {};
-  return { status: response.status, body: parsed, text };
-};
-
-const create = async (service: { url: string }, directory: string, request: string, more: object = {}) => {
-  const { status, body } = await send(service, "POST", "/task", {
-    directory,
-    body: { request, productPillar: "code", ...more },
-  });
-  expect(status).toBe(202);
-  return body["taskID"] as string;
-};
-
-const ended = (service: { url: string }, taskID: string, ms = 40_000): Promise<Answer> =>
-  until(
-    () => send(service, "GET", `/task/${taskID}/status`),
-    ({ body }) => body["lifecycleStatus"] !== "active",
-    ms,
-  );
-
-const change = "Replace `one` with `two` in a.txt";
 
 describe.skipIf(postgresURL === undefined)("two nodes", () => {
   test("each answers for all: what the other's Tasks did, said and kept; what only its files tell names it", {

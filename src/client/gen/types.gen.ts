@@ -4863,33 +4863,35 @@ export type Nodes = {
      * The node that answers; null where the service has its database alone
      */
     self: string | null;
-    nodes: Array<{
-        name: string;
-        version: string;
-        host: string;
-        /**
-         * `lost`: not heard of for ten seconds
-         */
-        state: 'up' | 'stopped' | 'lost';
-        /**
-         * Runs of Tasks and Missions
-         */
-        running: number;
-        /**
-         * How many more it would begin
-         */
-        room: number;
-        /**
-         * On the disk of its data folder, bytes
-         */
-        diskFree: number;
-        /**
-         * Of its sandbox; 1 is the strongest, 0 not yet known
-         */
-        tier: number;
-        startedAt: string;
-        seenAt: string;
-    }>;
+    nodes: Array<Node>;
+};
+
+export type Node = {
+    name: string;
+    version: string;
+    host: string;
+    /**
+     * `draining`: it takes up nothing more; `lost`: not heard of for ten seconds
+     */
+    state: 'up' | 'draining' | 'stopped' | 'lost';
+    /**
+     * Runs of Tasks and Missions
+     */
+    running: number;
+    /**
+     * How many more it would begin
+     */
+    room: number;
+    /**
+     * On the disk of its data folder, bytes
+     */
+    diskFree: number;
+    /**
+     * Of its sandbox; 1 is the strongest, 0 not yet known
+     */
+    tier: number;
+    startedAt: string;
+    seenAt: string;
 };
 
 export type Models = {
@@ -4990,7 +4992,7 @@ export type Error = {
      * What was expected and what came
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -9324,6 +9326,76 @@ export type ServiceNodesResponses = {
 };
 
 export type ServiceNodesResponse = ServiceNodesResponses[keyof ServiceNodesResponses];
+
+export type ServiceDrainNodeData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        name: string;
+    };
+    query?: {
+        /**
+         * Accepted and not needed here.
+         */
+        directory?: string;
+    };
+    url: '/node/{name}/drain';
+};
+
+export type ServiceDrainNodeErrors = {
+    /**
+     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
+     */
+    403: Error;
+    /**
+     * There is none of this id: `node_not_found`
+     */
+    404: Error;
+    /**
+     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     */
+    409: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * A fault of the service: `internal`
+     */
+    500: Error;
+    /**
+     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type ServiceDrainNodeError = ServiceDrainNodeErrors[keyof ServiceDrainNodeErrors];
+
+export type ServiceDrainNodeResponses = {
+    /**
+     * The node
+     */
+    202: Node;
+};
+
+export type ServiceDrainNodeResponse = ServiceDrainNodeResponses[keyof ServiceDrainNodeResponses];
 
 export type ServiceModelsData = {
     body?: never;

@@ -65,6 +65,7 @@ const move = async (run: MissionRun): Promise<void> => {
     sleep: (ms) => wait(ms, undefined, { signal: run.signal }),
   });
   for (;;) {
+    run.engine.betweenSteps(run.stream);
     run.signal.throwIfAborted();
     await run.space();
     await recordTaskEnds(run);
@@ -260,7 +261,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
       // Tasks that ended meanwhile are read with the next request.
       if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },
-    wanted: () => nextStep(run.state()).kind === "turn",
+    wanted: () => !run.engine.drains() && nextStep(run.state()).kind === "turn",
     last: false,
     workspace: () => Promise.resolve(nowhere),
     isNamed: () => false,

@@ -40,6 +40,15 @@ export const serviceRoutes = {
     directory: "accepted",
     answers: [json(service.nodes, "Nodes, by name")],
   },
+  "service.drainNode": {
+    method: "POST",
+    path: "/node/{name}/drain",
+    summary: "Have a node take up nothing more, and let its runs come to the end of their steps",
+    directory: "accepted",
+    params: z.object({ name: z.string() }),
+    refuses: ["node_not_found", "node_away"],
+    answers: [json(service.node, "The node", 202)],
+  },
   "service.models": {
     method: "GET",
     path: "/models",

@@ -97,6 +97,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       model: () => run.state().model,
       ...(external === undefined ? { opening: createOpening(run) } : {}),
       wanted() {
+        if (run.engine.drains()) return false;
         const step = nextStep();
         return step.kind === "turn" && step.last === last;
       },

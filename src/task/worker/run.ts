@@ -61,6 +61,7 @@ const move = async (run: Run): Promise<void> => {
     sleep: (ms) => wait(ms, undefined, { signal: run.signal }),
   });
   for (;;) {
+    run.engine.betweenSteps(run.stream);
     run.signal.throwIfAborted();
     await run.space();
     const step = runner.nextStep();

@@ -212,6 +212,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "permissionAsks",
     "breakerFailures",
     "keepDays",
+    "drainSeconds",
     "probeSeconds",
   ],
   "requests, turns and tokens that are counted one by one": [

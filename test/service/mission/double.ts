@@ -185,7 +185,10 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
   } as unknown as Webhooks;
 
   const app = createApp({
-    nodes: async () => ({ self: null, nodes: [] }),
+    nodes: {
+      list: async () => ({ self: null, nodes: [] }),
+      drainNode: () => Promise.reject(new Error("Expected no node to be drained.")),
+    },
     tasks,
     missions,
     webhooks,

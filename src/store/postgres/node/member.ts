@@ -33,6 +33,10 @@ export type Membership = AsyncDisposable &
     report: (about: () => NodeReport) => void;
     /** All nodes that were there within the last day, by name. */
     nodes: () => Promise<Node[]>;
+    /** Asks the node of this name to drain; it hears of that with its next sign of life. */
+    drain: (name: string) => Promise<void>;
+    /** Resolves when this node is asked to. */
+    drained: Promise<void>;
   };
 
 type Options = {
@@ -59,16 +63,18 @@ const beatMs = 2_000;
 const patienceMs = 1_500;
 const dayMs = 24 * 3_600_000;
 
-const nothing: NodeReport = { running: 0, room: 0, diskFree: 0, tier: 0 };
+const nothing: NodeReport = { running: 0, room: 0, diskFree: 0, tier: 0, draining: false };
+
+const isAsked = "exists (select 1 from node_drains where node_drains.name = nodes.name) as asked";
 
 const write = `
   insert into nodes (instance, host, process, folder, name, version, started, seen, stopped, about)
   values ($1, $2, $3, $4, $5, $6, ${clockSQL}, ${clockSQL}, false, $7)
   on conflict (name) do update set instance = excluded.instance, host = excluded.host, process = excluded.process,
          folder = excluded.folder, version = excluded.version, started = excluded.started, seen = excluded.seen,
-         stopped = false, about = excluded.about returning seen`;
+         stopped = false, about = excluded.about returning seen, false as asked`;
 
-const beat = `update nodes set seen = ${clockSQL}, about = $3 where name = $1 and instance = $2 returning seen`;
+const beat = `update nodes set seen = ${clockSQL}, about = $3 where name = $1 and instance = $2 returning seen, ${isAsked}`;
 
 const leave = `update nodes set stopped = true, seen = ${clockSQL} where name = $1 and instance = $2`;
 
@@ -79,11 +85,16 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
   const nameKey = keyOf(name);
   let about: () => NodeReport = () => nothing;
   let ahead = 0;
+  let ask = () => {};
+  const drained = new Promise<void>((resolve) => {
+    ask = resolve;
+  });
   /** Writes a sign of life; false: the row is another service's. */
   const sign = async (client: Client, text: string, values: readonly unknown[]): Promise<boolean> => {
     const sent = clock().getTime();
-    const { rows } = await client.query<{ seen: number }>(text, [...values, JSON.stringify(about())]);
+    const { rows } = await client.query<{ seen: number; asked: boolean }>(text, [...values, JSON.stringify(about())]);
     if (rows[0] === undefined) return false;
+    if (rows[0].asked) ask();
     ahead = rows[0].seen - (sent + clock().getTime()) / 2;
     return true;
   };
@@ -95,6 +106,8 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     take: async (client) => {
       await prepareNodes((text) => client.query(text));
       await take(client, options);
+      // Of an earlier life.
+      await client.query("delete from node_drains where name = $1", [name]);
       await sign(client, write, [...holderOf(instance, dataDir), name, version]);
       if (!(await othersLive(client, name))) await adopt(config, name);
     },
@@ -104,38 +117,48 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     back: "the connection that holds this node's name is back",
     taken: `Another service has taken the name ${name} while this one could not reach the database.`,
   });
+  /** With the connection that holds the name. */
+  const query = async <Found extends object>(text: string, values: readonly unknown[] = []): Promise<Found[]> => {
+    try {
+      const client = held.client();
+      if (client === undefined) throw new Error("the database cannot be reached");
+      return (await client.query<Found>(text, [...values])).rows;
+    } catch (error) {
+      throw unreadable(error);
+    }
+  };
   return {
     lost: held.lost,
+    drained,
     now: () => new Date(Math.round(clock().getTime() + ahead)),
     report(given) {
       about = given;
     },
     async nodes() {
-      try {
-        const client = held.client();
-        if (client === undefined) throw new Error("the database cannot be reached");
-        const { rows } = await client.query<Row & { now: number }>(
-          `select *, ${clockSQL} as now from nodes where seen > ${clockSQL} - ${dayMs} order by name`,
-        );
-        return rows.map((row) => nodeOf(row, row.now));
-      } catch (error) {
-        throw unreadable(error);
-      }
+      const rows = await query<Row & { now: number }>(
+        `select *, ${clockSQL} as now from nodes where seen > ${clockSQL} - ${dayMs} order by name`,
+      );
+      return rows.map((row) => nodeOf(row, row.now));
+    },
+    async drain(other) {
+      await query("insert into node_drains (name) values ($1) on conflict do nothing", [other]);
     },
     [Symbol.asyncDispose]: () => held[Symbol.asyncDispose](),
   };
 };
 
-const nodeOf = ({ name, version, host, started, seen, stopped, about }: Row, now: number): Node => ({
-  name,
-  version,
-  host,
-  state: stopped ? "stopped" : now - seen > lostMs ? "lost" : "up",
-  startedAt: new Date(started).toISOString(),
-  seenAt: new Date(seen).toISOString(),
-  ...nothing,
-  ...(JSON.parse(about) as NodeReport),
-});
+const nodeOf = ({ name, version, host, started, seen, stopped, about }: Row, now: number): Node => {
+  const { draining, ...report } = { ...nothing, ...(JSON.parse(about) as Partial<NodeReport>) };
+  return {
+    name,
+    version,
+    host,
+    state: stopped ? "stopped" : now - seen > lostMs ? "lost" : draining ? "draining" : "up",
+    startedAt: new Date(started).toISOString(),
+    seenAt: new Date(seen).toISOString(),
+    ...report,
+  };
+};
 
 const keyOf = (name: string): LockKey => ({
   kind: "sortie node",

@@ -20,6 +20,7 @@ const tables = [
      version text not null, started bigint not null, seen bigint not null, stopped boolean not null, about text not null)`,
   `create table if not exists placements (
      stream text primary key, node text not null, erased boolean not null default false)`,
+  "create table if not exists node_drains (name text primary key)",
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 

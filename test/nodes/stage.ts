@@ -1,0 +1,74 @@
+import { join } from "node:path";
+import { expect } from "vitest";
+import { freshSchema, postgresURL } from "../harness/postgres.ts";
+import { makeProject, temporary, until } from "../harness/project.ts";
+import { startService } from "../harness/service.ts";
+
+/** A folder and a database for several services, and what the tests ask of them. */
+
+type Answer = { status: number; body: Record<string, unknown>; text: string };
+
+export const place = async () => {
+  const scope = new AsyncDisposableStack();
+  const folder = scope.use(temporary("sortie-nodes-"));
+  const schema = scope.use(freshSchema(postgresURL ?? ""));
+  await schema.create();
+  const url = new URL(postgresURL ?? "");
+  url.searchParams.set("options", `-c search_path=${schema.name},public`);
+  const env = (node: string | undefined, more: Record<string, string> = {}) => ({
+    SERVICE_DATABASE_URL: url.href,
+    ...(node === undefined ? {} : { SERVICE_NODE: node }),
+    ...more,
+  });
+  const project = (name: string, test = "true") =>
+    makeProject(join(folder.path, name), {
+      "package.json": JSON.stringify({ scripts: { test } }),
+      "a.txt": "one\n",
+      ".gitignore": ".again\n",
+    });
+  return {
+    path: folder.path,
+    env,
+    project,
+    start: (node: string | undefined, data = node ?? "sole", more: Record<string, string> = {}) =>
+      startService(join(folder.path, data), env(node, more)),
+    [Symbol.asyncDispose]: () => scope.disposeAsync(),
+  };
+};
+
+export const send = async (
+  service: { url: string },
+  method: string,
+  path: string,
+  { directory, body }: { directory?: string; body?: object } = {},
+): Promise<Answer> => {
+  const response = await fetch(`${service.url}${path}`, {
+    method,
+    headers: {
+      ...(directory === undefined ? {} : { "x-service-directory": directory }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const parsed = response.headers.get("content-type")?.includes("json") ? (JSON.parse(text) as Answer["body"]) : {};
+  return { status: response.status, body: parsed, text };
+};
+
+export const create = async (service: { url: string }, directory: string, request: string, more: object = {}) => {
+  const { status, body } = await send(service, "POST", "/task", {
+    directory,
+    body: { request, productPillar: "code", ...more },
+  });
+  expect(status).toBe(202);
+  return body["taskID"] as string;
+};
+
+export const ended = (service: { url: string }, taskID: string, ms = 40_000): Promise<Answer> =>
+  until(
+    () => send(service, "GET", `/task/${taskID}/status`),
+    ({ body }) => body["lifecycleStatus"] !== "active",
+    ms,
+  );
+
+export const change = "Replace `one` with `two` in a.txt";
