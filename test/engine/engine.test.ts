@@ -477,7 +477,7 @@ describe.each(backends)("engine: $name", (backend) => {
       const step = Promise.withResolvers<void>();
       const waits = await make(world, now());
       const works = await make(world, now());
-      const long = await make(world, now());
+      await make(world, now());
       const begun: StreamID[] = [];
       world.engine.start(async (stream, signal) => {
         begun.push(stream);
