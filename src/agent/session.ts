@@ -61,7 +61,7 @@ export type AgentSession = {
   last: boolean;
   /** What the next reply has to be; undefined, or without the function: whatever the agent wants. */
   demand?: () => Demand | undefined;
-  /** The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. */
+  /** The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. Rejects with `NoFiles`. */
   workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;

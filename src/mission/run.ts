@@ -16,14 +16,14 @@ import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
 import type { Fence, Store } from "../store/store.ts";
 import type { Tasks } from "../task/tasks.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import type { Head, Workspaces } from "../workspace/workspace.ts";
 
 /** What a run of a Mission needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
 export type MissionDeps = {
   store: Store;
   /** The same port that HTTP calls. */
   tasks: Tasks;
-  workspaces: Pick<Workspaces, "inspect">;
+  workspaces: Pick<Workspaces, "inspect" | "openHead" | "closeHead">;
   repositories: Repositories;
   catalog: Pick<Catalog, "scan">;
   models: {
@@ -77,6 +77,8 @@ export type MissionRun = MissionDeps & {
   /**
    * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.
    */
+  /** The project's files, for its agent's look-ups; they are removed with the run. */
+  head: () => Promise<Head>;
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
 

@@ -91,6 +91,9 @@ export type AskOutcome = EventData["ask.answered"] | { refused: string };
 /** The call waits for an answer. Nothing was done, the call stays open, and no result may be recorded. */
 export class WaitsForAnswer extends Error {}
 
+/** The call needs files that cannot be had; nothing was done. The message says why, for the model. */
+export class NoFiles extends Error {}
+
 /** A command, and as its agent wrote it. */
 export type ToolCommand = Omit<Command, "signal"> & { written: string };
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout/checkout.ts";
+import { createHeads } from "./checkout/head.ts";
 import { idOf } from "./git/output.ts";
 import { createForks, forksOf, taskOfFork } from "./worktree/fork.ts";
 import { createDependencyProvider } from "./dependency/provide.ts";
@@ -136,9 +137,12 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     processes,
     folder,
   });
+  const heads = createHeads({ home, folder, checkouts, processes, inspect, inPlace: open });
 
   return {
     inspect,
+    openHead: (request) => heads.openHead(request),
+    closeHead: (key) => heads.closeHead(key),
     async prepare(request) {
       using _alone = await alone(request.taskID, whole);
       return await worktrees.prepare(request);
@@ -231,6 +235,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       };
     },
     ...retention,
+    async listWorktrees(signal) {
+      await heads.removeHeads("ses_");
+      return retention.listWorktrees(signal);
+    },
     async retire(taskID, judge) {
       using _alone = await alone(taskID, whole);
       const record = records.of(taskID);

@@ -154,6 +154,16 @@ export interface Checkout extends AsyncDisposable {
   open(name: string, overrides?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }
 
+/** `key`: whose sandboxes they are; one opening at a time. `commit`: of a mirrored repository, which has no other head. */
+export type HeadRequest = { key: string; directory: string; commit?: string };
+
+/** What a project's head has. `commit` null: nothing is committed, and the files are the directory's own. */
+export type Head = {
+  commit: string | null;
+  files: Readable & Pick<Workspace, "prepared" | "dependencies">;
+  checkout: Checkout | undefined;
+};
+
 /** Why a result cannot enter the project. */
 export type Refusal =
   /** The branch is at another commit than the base: rebase first. */
@@ -215,6 +225,13 @@ export interface Workspaces {
    * is moved to the commit. Worktrees only.
    */
   checkout(workspace: Workspace, commit: string, of: "work" | "base"): Promise<Checkout>;
+
+  /**
+   * The committed files of a project, for an agent that reads them and has no worktree. Opened again, they are moved to
+   * what is the head then. Call `closeHead` when they are no longer needed. Throws like `inspect`.
+   */
+  openHead(request: HeadRequest): Promise<Head>;
+  closeHead(key: string): Promise<void>;
 
   /**
    * A worktree for one of several agents that work at the same time, from a commit of the Task. Idempotent: a fork of

@@ -112,7 +112,13 @@ export const playMonth = async (
   };
 
   const project = { directory: folder.path, project: folder.path, git: undefined };
-  const workspaces = { inspect: () => Promise.resolve(project), doom() {}, remove: async () => {} };
+  const workspaces = {
+    inspect: () => Promise.resolve(project),
+    openHead: () => Promise.reject(new Error("not part of this test")),
+    closeHead: () => Promise.resolve(),
+    doom() {},
+    remove: async () => {},
+  };
   const engine: Engine = {
     nudge() {},
     start() {},

@@ -10,7 +10,7 @@ import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, loadText, outputBytes } from "../../store/blob/text.ts";
 import { parseArguments } from "../../tool/argument.ts";
-import { type Effect, effectOf, type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
+import { type Effect, effectOf, NoFiles, type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
 import type { AgentSession } from "../session.ts";
 import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
@@ -146,7 +146,11 @@ const attempt = async (
   if (problem !== undefined) return failed(problem);
   const parsed = parseArguments(tool.input, input);
   if ("wrong" in parsed) return failed(`The arguments of ${tool.name} are wrong: ${parsed.wrong}. Nothing was done.`);
-  const workspace = await turn.workspace(tool.name);
+  const workspace = await turn.workspace(tool.name).catch((error: unknown) => {
+    if (error instanceof NoFiles) return error;
+    throw error;
+  });
+  if (workspace instanceof NoFiles) return failed(workspace.message);
   const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
   const reads = isReading(effectOf(tool, parsed.data));

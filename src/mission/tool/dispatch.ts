@@ -8,7 +8,6 @@ import { blockersOf, failuresOf, phaseState, maxPhaseTries } from "../../domain/
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
-import { checkRequest, commandText } from "../../protocol/check.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
@@ -16,6 +15,7 @@ import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
+import { checkInput } from "./check-input.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 import { branchOut } from "../repository.ts";
@@ -42,7 +42,7 @@ const input = z.strictObject({
     .optional()
     .describe("Where a squad could be made: why a general one is enough, as for a mechanical step"),
   checks: z
-    .array(z.union([commandText, checkRequest]))
+    .array(checkInput)
     .max(20)
     .optional()
     .describe("What must pass. Default: what passes now of the project's commands; []: none"),
@@ -60,10 +60,9 @@ type Input = z.infer<typeof input>;
 export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   name: "dispatch",
   description:
-    "Has a phase done: creates one Task for it, fixed to one revision of a squad. It works in a copy of the project, is checked by the service, and lands by itself. " +
+    "Has a phase done: creates one Task for it. It works in a copy of the project, is checked by the service, and lands by itself. " +
     "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
-    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. ` +
-    "Dispatch all phases that are ready in one reply.",
+    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. `,
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => dispatch(run, request, callID)),

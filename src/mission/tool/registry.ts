@@ -4,18 +4,20 @@ import type { Tool } from "../../tool/tool.ts";
 import { dispatchTool } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
 import { finishTool } from "./finish.ts";
+import { lookTools } from "./look.ts";
 import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
 import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.ts";
 
-/** The tools of a Mission's agent: plan, dispatch and observe. No files, no shell. */
+/** The tools of a Mission's agent: plan, dispatch and observe; of files it reads the committed ones. No shell. */
 export const createMissionTools = (run: MissionRun): Tool[] =>
   [
     planTool(run),
     phaseTool(run),
     recommendTool(run),
     dispatchTool(run),
+    ...lookTools,
     statusTool(run),
     evidenceTool(run),
     messageTool(run),

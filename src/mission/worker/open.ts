@@ -5,6 +5,7 @@ import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
+import { createHeadFiles } from "../head.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 
 /** Opens a run from a claim: folds the log and composes what the run needs. */
@@ -42,7 +43,8 @@ export const openMission = async (
     retry: patience.retry,
   });
   let last: Promise<unknown> = Promise.resolve();
-  return {
+  const files = createHeadFiles(() => run);
+  const run: MissionRun = {
     ...deps,
     store,
     stream,
@@ -57,5 +59,8 @@ export const openMission = async (
       last = turn.catch(() => {});
       return turn;
     },
+    head: () => files.open(),
   };
+  scope.use(files);
+  return run;
 };

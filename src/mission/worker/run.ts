@@ -16,11 +16,11 @@ import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
-import type { Workspace } from "../../workspace/workspace.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
+import { projectFiles } from "./files.ts";
 import { missionSystemOf } from "./prompt.ts";
 import { proposeWhole, refresh } from "../repository.ts";
 import { createMissionTools } from "../tool/registry.ts";
@@ -226,13 +226,11 @@ const recover = async (run: MissionRun): Promise<void> => {
   await runCalls(await turnOf(run), calls);
 };
 
-/** A placeholder: a Mission's tools touch no files. */
-const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
-
 const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   const { store, stream, signal, log, now } = run;
   const model = await run.models.load(run.state().model);
   const tools = createMissionTools(run);
+  const files = await projectFiles(run);
   const system = missionSystemOf(run);
   const none = Number.POSITIVE_INFINITY;
   return {
@@ -246,7 +244,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     system,
     // A Mission lasts as long as its Tasks; it is bounded by its budget over all of them.
     limits: { ...run.limits, steps: none, tokens: none, minutes: none },
-    rules: compileRules(run.permissions, null),
+    rules: compileRules(run.permissions, files.rules),
     store,
     log,
     signal,
@@ -263,7 +261,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     },
     wanted: () => !run.engine.drains() && nextStep(run.state()).kind === "turn",
     last: false,
-    workspace: () => Promise.resolve(nowhere),
+    workspace: files.workspace,
     isNamed: () => false,
     background: createBackground(run.fence.epoch),
     web: undefined,

@@ -753,7 +753,7 @@ test("an agent that goes in circles is stopped, and a wake goes on", async () =>
 });
 
 describe("what its agent is told, and what is told of it", () => {
-  test("its tools plan, dispatch and look; none writes files or runs commands; the handbook says where it stands", async () => {
+  test("its tools plan, dispatch, read and look; none writes files or runs commands; the handbook says where it stands", async () => {
     stage.play("told", { mission: () => ({ calls: [finish("blocked", "x")] }) });
     const directory = stage.project();
     const { url } = stage.service;
@@ -766,6 +766,10 @@ describe("what its agent is told, and what is told of it", () => {
       "phase",
       "recommend",
       "dispatch",
+      "list",
+      "read",
+      "search",
+      "git",
       "task_status",
       "task_evidence",
       "task_message",

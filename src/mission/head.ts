@@ -1,0 +1,56 @@
+import { messageOf, ServiceError } from "../error.ts";
+import { ForgeRefused, RepositoryAway } from "../repository/repository.ts";
+import { waitThrough } from "../task/workspace/repository.ts";
+import { NoFiles } from "../tool/tool.ts";
+import { WorkspaceLost } from "../workspace/error.ts";
+import type { Head } from "../workspace/workspace.ts";
+import { workDirectory } from "./repository.ts";
+import type { MissionRun } from "./run.ts";
+
+/** The files of the Mission's project as its head has them: one head for all calls of a reply. */
+export type HeadFiles = AsyncDisposable & {
+  /** Rejects with `NoFiles` where they cannot be had, with what its agent is to be told. */
+  open(): Promise<Head>;
+};
+
+export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
+  let opened: { reply: number | undefined; head: Promise<Head> } | undefined;
+  return {
+    open() {
+      const { stream, workspaces, signal, state } = run();
+      const reply = state().reply?.read;
+      if (opened === undefined || opened.reply !== reply) {
+        const before: Promise<unknown> = opened?.head ?? Promise.resolve();
+        const head = before
+          .catch(() => undefined)
+          .then(async () => workspaces.openHead({ key: stream, ...(await placeOf(run())) }))
+          .catch((error: unknown) => {
+            signal.throwIfAborted();
+            throw isSaid(error) ? new NoFiles(messageOf(error)) : error;
+          });
+        opened = { reply, head };
+      }
+      return opened.head;
+    },
+    async [Symbol.asyncDispose]() {
+      if (opened === undefined) return;
+      await opened.head.catch(() => undefined);
+      await run().workspaces.closeHead(run().stream);
+    },
+  };
+};
+
+/** Where its Tasks would begin now. */
+const placeOf = async (run: MissionRun): Promise<{ directory: string; commit?: string }> => {
+  const directory = workDirectory(run);
+  const place = run.repositories.at(directory);
+  if (place === undefined) return { directory };
+  const { commit } = await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
+  return { directory, commit };
+};
+
+const isSaid = (error: unknown): boolean =>
+  error instanceof WorkspaceLost ||
+  error instanceof RepositoryAway ||
+  error instanceof ForgeRefused ||
+  (error instanceof ServiceError && !error.retryable);

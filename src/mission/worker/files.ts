@@ -1,0 +1,32 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import { readRules } from "../../task/worker/project-rules.ts";
+import { NoFiles } from "../../tool/tool.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { workDirectory } from "../repository.ts";
+import type { MissionRun } from "../run.ts";
+import { isLook } from "../tool/look.ts";
+
+/** What the calls of a Mission's agent have of the project's files. */
+
+type ProjectRules = Pick<EventData["permissions.read"], "deny" | "ask">;
+
+/** A placeholder: most tools of a Mission touch no files. */
+const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
+
+/** `rules`: what the project's own file keeps from agents, as it is when the agent begins to work. */
+export const projectFiles = async (
+  run: MissionRun,
+): Promise<{ rules: ProjectRules | null; workspace: (tool?: string) => Promise<Workspace> }> => {
+  const read = await readRules(workDirectory(run));
+  const problem = "problem" in read ? read.problem : undefined;
+  const [event] = "problem" in read ? [] : read;
+  return {
+    rules: event?.type === "permissions.read" ? event.data : null,
+    async workspace(tool) {
+      if (!isLook(tool)) return nowhere;
+      // Nobody can tell what it was to forbid.
+      if (problem !== undefined) throw new NoFiles(problem);
+      return { ...nowhere, ...(await run.head()).files };
+    },
+  };
+};
