@@ -45,7 +45,7 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   lines.push(...about.map((line) => `- ${line}`));
   if (state.isolation === "worktree" && agent.name === "orchestrator" && !reads)
     lines.push(
-      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed and why since the last landing, not in your last step.",
+      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",
       "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",
     );
   if (agent.name === "orchestrator") lines.push(...boundsOf(state, facts));
@@ -53,7 +53,7 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
     lines.push(
       `- Languages: ${project.languages.join(", ")}.${project.managers.length > 0 ? ` Built with ${project.managers.join(", ")}.` : ""}`,
     );
-  if (Object.keys(detected).length > 0) lines.push(`- The project's own commands: ${commandsOf(facts)}`);
+  if (Object.keys(detected).length > 0) lines.push(`- The project's own commands: ${commandsOf(facts, reads)}`);
   if (project !== undefined && project.layout !== "") lines.push(`- At its root: ${project.layout}`);
   if (state.checks.length > 0 && !reads)
     lines.push(
@@ -82,7 +82,7 @@ const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): strin
 };
 
 /** What the service can run of them, and what it cannot. */
-const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts): string => {
+const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts, reads: boolean): string => {
   const shown = (kinds: readonly (keyof Facts["detected"])[]) =>
     kinds.map((kind) => `${kind} = \`${detected[kind]}\``).join(", ");
   const kinds = Object.keys(detected) as (keyof Facts["detected"])[];
@@ -91,13 +91,13 @@ const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts): stri
     running.length === 0
       ? []
       : [
-          `${shown(running)}.${own.length === 0 ? "" : " The service runs them when you are done; what passed before your work must pass after it."}`,
+          `${shown(running)}.${own.length === 0 || reads ? "" : " The service runs them on the whole result; what passed before the work must pass after it."}`,
         ];
   const wasRed = running.flatMap((kind) => (red[kind] === undefined ? [] : [`\`${detected[kind]}\`: ${red[kind]}.`]));
   const causes = [...new Set(Object.values(blocked))];
   const cannot = causes.map(
     (why) =>
-      `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}. The service cannot run these; prove it by other commands.`,
+      `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}. The service cannot run these${reads ? "" : "; prove it by other commands"}.`,
   );
   return [...runs, ...wasRed, ...cannot].join(" ");
 };

@@ -156,6 +156,10 @@ const stateWords: Record<Closing["checks"][number]["state"], string> = {
   running: "did not end",
 };
 
+/** What has no exit code was ended. */
+const beforeWords = ({ state, exitCode }: NonNullable<Closing["checks"][number]["baseline"]>): string =>
+  state === "failed" && exitCode === null ? "did not end" : stateWords[state];
+
 /** How many passed, and how many of the others were no better before the work. */
 const checksWords = (checks: Closing["checks"]): string => {
   if (checks.length === 0) return "no checks";
@@ -165,7 +169,7 @@ const checksWords = (checks: Closing["checks"]): string => {
   ).length;
   const words = before === checks.length - passed ? "the others" : `${before} of the others`;
   const all = passed === 0 && before === checks.length;
-  return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "all" : words} red before the work, too)`}`;
+  return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "all" : words} no better before the work)`}`;
 };
 
 /** Why it is not known that a completed Task broke nothing. */
@@ -174,7 +178,7 @@ const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): s
   const red = checks.flatMap(({ name, state, baseline, gates, stale }) => {
     if (state === "passed" && !stale) return [];
     const said = stateWords[state];
-    const was = baseline === null || baseline.state === "passed" ? undefined : stateWords[baseline.state];
+    const was = baseline === null || baseline.state === "passed" ? undefined : beforeWords(baseline);
     const before = was === undefined ? "" : was === said ? ", as before the work" : `; before the work it ${was}`;
     return [`${line(name, 80)} ${said}${gates ? " (it did not end, or could not run)" : before}`];
   });

@@ -66,10 +66,14 @@ const voidLines = (evidence: readonly ShownEvidence[]): string[] => {
   for (const { about } of evidence) {
     if (about?.check?.result.state !== "error") continue;
     const { name, result, before } = about.check;
+    const reason = cutWords(result.reason ?? "no reason is known", longestReason);
+    if (result.unfinished === true) {
+      groups.set(name, { names: [name], line: (names) => `- check: ${names} ${reason}` });
+      continue;
+    }
     const when =
       before?.state === "error" ? ", before the work neither" : before === undefined ? "" : wasBefore(before);
-    const line = (names: string) =>
-      `- checks that could not run${when}: ${names}: ${cutWords(result.reason ?? "no reason is known", longestReason)}`;
+    const line = (names: string) => `- checks that could not run${when}: ${names}: ${reason}`;
     const key = line("");
     groups.set(key, { names: [...(groups.get(key)?.names ?? []), name], line });
   }
@@ -83,12 +87,19 @@ const wasBefore = ({ state }: CheckRun): string =>
     error: ", could not run before the work",
   })[state];
 
+/** Of a check that was red before, and does not count. */
+const fewLines = 2;
+
+const isRedAnyway = (check: About["check"]): boolean =>
+  check?.result.state === "failed" && check.before?.state === "failed";
+
 const linesOf = ({ kind, summary, lastLines, contrast, about }: ShownEvidence, said: Set<string>): string[] => {
   if (contrast?.reason === needsCode) return ["- contrast: cannot tell: the tests need the new code"];
   const onTheBase = contrast?.result === "proves" ? `on the base: ${contrast.firstLines}` : contrast?.firstLines;
+  const output = (lastLines ?? "").split("\n");
   return [
     `- ${kind}: ${summary}${about?.check === undefined ? "" : checkWords(about.check)}`,
-    ...saidLines(lastLines ?? "", said),
+    ...saidLines((isRedAnyway(about?.check) ? output.slice(0, fewLines) : output).join("\n"), said),
     ...saidLines(onTheBase ?? "", said),
   ];
 };

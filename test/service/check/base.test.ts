@@ -1,9 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { closing } from "../../../src/cli/task/follow.ts";
 import { createServiceClient } from "../../../src/client/client.ts";
+import type { TaskStatus } from "../../../src/protocol/task/status.ts";
 import { findProgram } from "../../../src/process/sandbox/sandbox.ts";
 import {
+  acceptance,
+  isDescription,
   type MockProvider,
   type MockRequest,
   type MockTurn,
@@ -21,13 +25,20 @@ const requests: Record<string, MockRequest[]> = {};
 let provider: MockProvider;
 let service: TestService;
 let count = 0;
+const briefs: string[] = [];
 
 beforeAll(async () => {
-  provider = await startMockProvider((request) => {
+  const script = (request: MockRequest): MockTurn => {
+    if (isDescription(request)) return { text: "Nothing." };
+    if (request.first.startsWith("# What was asked for")) {
+      briefs.push(request.first);
+      return acceptance(request);
+    }
     const marker = /\[(\w+)\]/.exec(request.first)?.[1] ?? "";
     (requests[marker] ??= []).push(request);
     return scripts[marker]?.[request.turn] ?? { text: "Done." };
-  });
+  };
+  provider = await startMockProvider(script, { reviews: "script" });
   const config = join(root.path, "config.jsonc");
   const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
   writeFileSync(config, JSON.stringify({ providers: { mock }, limits: { projectCheckSeconds: 2 } }));
@@ -74,7 +85,7 @@ describe("a package manager that is not installed", () => {
       const { status, told } = await run(directory, [write("a.txt")]);
       const system = told[0]?.[0] ?? "";
       expect(system).toContain("Built with bun, not installed here: npm runs its scripts.");
-      expect(system).toContain("own commands: test = `npm test`. The service runs them when you are done");
+      expect(system).toContain("own commands: test = `npm test`. The service runs them on the whole result");
       expect(system).toContain(
         "build = `npm run build`: bun is not installed here. The service cannot run these; prove it by other commands.",
       );
@@ -90,7 +101,7 @@ describe("a package manager that is not installed", () => {
   test("control: nothing of the kind where all are", async () => {
     const { told } = await run(project({ test: "grep -q . a.txt", build: "true" }), [write("a.txt")]);
     expect(told[0]?.[0]).toContain(
-      "test = `npm test`, build = `npm run build`. The service runs them when you are done",
+      "test = `npm test`, build = `npm run build`. The service runs them on the whole result",
     );
     expect(told[0]?.[0]).not.toContain("not installed");
   });
@@ -126,6 +137,13 @@ describe("a check that does not end on the base", () => {
     const directory = project({ test: "echo ran >> $LOG; sleep 30" });
     const durations = async (path: string, besides: MockTurn[]) => {
       const { status, types } = await run(directory, [write(path), ...besides]);
+      // The command line says why nothing is verified, and the brief what was not run.
+      const words = (text: string) => text;
+      const colors = { bold: words, dim: words, green: words, red: words, yellow: words };
+      const end = closing(status as TaskStatus, { colors } as Parameters<typeof closing>[1]);
+      expect(end).toContain("checks 0/1 (all no better before the work)");
+      expect(end).toContain("Not verified: npm test gave no result; before the work it did not end.");
+      expect(briefs.at(-1)).toContain("- check: npm test not run, because before the work it did not end within 2 s\n");
       return { check: status?.checks[0], types: types.filter((type) => type.startsWith("check")) };
     };
     // Here the base is known before the work is done; there it is only asked for then.

@@ -86,7 +86,9 @@ test("its requests begin with what was sent before, byte by byte, and say what l
   );
   // It stays so in what follows.
   expect(messages()[3]?.slice(0, next.length)).toEqual(next);
-  expect(textOf(sent[0]?.content)).toContain("what changed and why since the last landing, not in your last step.");
+  expect(textOf(sent[0]?.content)).toContain(
+    "what changed since the last landing and why, all of it and not your last step alone.",
+  );
   expect(git(directory, "log", "--format=%s")).toBe("Add c\nAdd b\nfirst");
   expect(status?.git.landings.map(({ commit, branch, diffStat }) => [commit, branch, diffStat?.files])).toEqual([
     [first, "main", 1],

@@ -26,7 +26,7 @@ type Play = {
 type Played = { files: Record<string, string>; plays: Play[] };
 
 const load = (name: string): Played =>
-  JSON.parse(readFileSync(new URL(`../../fixtures/played/${name}.json`, import.meta.url), "utf8")) as Played;
+  JSON.parse(readFileSync(new URL(`../../fixtures/cassettes/played/${name}.json`, import.meta.url), "utf8")) as Played;
 
 /** The project's programs are not part of the recording: what was run with them is told as failed. */
 const programs = ["bun", "esbuild", "eslint", "tsc", "vitest"];

@@ -54,7 +54,7 @@ test("what was red before says so, and checks that could not run are one line wi
     checks: [
       check("tests", `${long} test`),
       check("lint", `${long} lint`),
-      check("build", `echo working; echo "Error: no disk"; exit 1`),
+      check("build", `echo working; echo "Error: no disk"; echo at here; echo at there; exit 1`),
       check("green", "test -e green.txt"),
       check("broken", "grep one a.txt"),
       check("same", "true"),
@@ -67,7 +67,7 @@ test("what was red before says so, and checks that could not run are one line wi
     `- checks that could not run, before the work neither: lint, tests: exit 127, ${long} was not found: install it in the project or on this machine, on the PATH that the…\n`,
   );
   expect(brief.split(long)).toHaveLength(2);
-  expect(brief).toContain("- check: build failed: exit 1, before the work, too\n  | working\n  | Error: no disk\n");
+  expect(brief).toContain("- check: build failed: exit 1, before the work, too\n  | Error: no disk\n  | at here\n- ");
   expect(brief).toContain("- check: green passed, failed before the work\n");
   expect(brief).toContain("- check: broken failed: exit 1, passed before the work\n");
   expect(brief).toContain("- check: same passed\n");

@@ -139,6 +139,36 @@ describe("the reviewer's brief", () => {
   });
 });
 
+describe("the prompts", () => {
+  const systemOf = (named: string) =>
+    requests.flatMap(({ body: { messages } }) => {
+      const system = textOf(messages[0]?.content);
+      return system.startsWith(named) ? [system] : [];
+    })[0] ?? "";
+
+  test("say of commands and of commits once what holds for this Task, and nothing else beside it", async () => {
+    const files = { "a.txt": "one\n", "package.json": JSON.stringify({ scripts: { test: "true" } }) };
+    await play(files, [
+      {
+        calls: [
+          call("delegate", { agent: "explorer", brief: "Look." }),
+          call("delegate", { agent: "builder", brief: "Wait." }),
+        ],
+      },
+    ]);
+    const [lead, explorer, builder] = ["You are the engineer", "You find something", "You build one"].map(systemOf);
+    for (const system of [lead, explorer, builder]) {
+      expect(system).toMatch(/Commands run in bash, without a network, for \d+ s/);
+      expect(system).not.toMatch(/may lack the network|a time limit|by (itself|themselves) when/);
+    }
+    for (const system of [lead, builder])
+      expect(system).toContain("what becomes of your changes is the service's part");
+    // Who only reads has no work that is checked.
+    expect(explorer).toContain("The project's own commands: test = `npm test`.");
+    expect(explorer).not.toMatch(/The service runs them|prove it|Commit: /);
+  });
+});
+
 describe("an answer that changes nothing", () => {
   const files = { "src/a.js": "1;\n2;\n", "src/b.js": "1;\n", "README.md": "# It\n" };
   const told = (said: Awaited<ReturnType<typeof play>>["said"]) =>
