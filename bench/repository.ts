@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { silent } from "../src/log.ts";
 import { createProcesses } from "../src/process/service.ts";
-import { createRepositories } from "../src/repository/service.ts";
 import { startGitHost, token } from "../test/harness/double/git-host.ts";
+import { ofHost, openRepositories } from "../test/harness/open-repositories.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";
 import { type Row, rowOf } from "./table.ts";
 
@@ -36,26 +36,9 @@ const figuresFor = async (
   const url = host.url(name);
   const folder = join(bench.root, name);
   const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
-  const match = `http://127.0.0.1:${host.port}/*`;
   const signal = new AbortController().signal;
   const open = (data: string) =>
-    createRepositories({
-      dataDir: join(folder, data),
-      settings: {
-        allow: [match],
-        landing: ["branch"],
-        branch: "sortie/{task}",
-        credentials: [{ match, token: "env:HOST_TOKEN" }],
-        pullRequest: { labels: [], draft: false },
-        fetchSeconds: 600,
-        mirrorBytes: 1e10,
-        mirrorDays: 90,
-      },
-      env: { HOST_TOKEN: token },
-      tracker: processes.track("service"),
-      learn: () => undefined,
-      log: silent,
-    });
+    openRepositories(join(folder, data), processes, { ...ofHost(host), fetchSeconds: 600, mirrorBytes: 1e10 });
   const header = `http.extraHeader=Authorization: Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`;
   const git = (...args: string[]) => run("git", ["-c", header, ...args], { maxBuffer: 1e9 });
   const timed = async (work: () => Promise<unknown>): Promise<number> => {

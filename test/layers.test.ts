@@ -57,7 +57,8 @@ const orders: Record<string, string> = {
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
-  repository: "words repository address place credential forge token remote-git exchange mirror unused service sweep",
+  repository:
+    "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
   task: "tasks run wake-mission reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",

@@ -93,6 +93,8 @@ export type Config = {
     fetchSeconds: number;
     mirrorBytes: number;
     mirrorDays: number;
+    lfs: boolean | "same-host";
+    submodules: boolean | "same-host";
     /** Whose events make Tasks; validated in forge/settings.ts. */
     events: ({ [K in Exclude<keyof RepositoryEvents, "page">]-?: NonNullable<RepositoryEvents[K]> } & Pick<
       RepositoryEvents,
@@ -300,6 +302,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,
       mirrorDays: file.repositories?.mirrorDays ?? 90,
+      lfs: file.repositories?.lfs ?? false,
+      submodules: file.repositories?.submodules ?? false,
       events: (file.repositories?.events ?? []).map((entry) => ({
         ...entry,
         label: entry.label ?? "sortie",

@@ -165,6 +165,8 @@ export const configFile = z.strictObject({
       fetchSeconds: z.number().int().min(1).max(86_400).optional(),
       mirrorBytes: z.number().int().min(1).optional(),
       mirrorDays: z.number().int().min(0).max(36_500).optional(),
+      lfs: z.union([z.boolean(), z.literal("same-host")]).optional(),
+      submodules: z.union([z.boolean(), z.literal("same-host")]).optional(),
     })
     .optional(),
   /** Path of Chromium, for visual checks and captures; default: the first one on PATH. */

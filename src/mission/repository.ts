@@ -54,7 +54,7 @@ export const branchOut = async (run: MissionRun): Promise<{ directory: string } 
     const ref = refOf(repository);
     await waitThrough(run, base.url, async () => {
       if ((await run.repositories.ask(base, ref, run.signal)) === null) {
-        const { commit } = await run.repositories.fetch(base, run.signal);
+        const { of: commit } = await run.repositories.fetch(base, run.signal);
         const made = await run.repositories.push(base, { commit, ref, from: null }, run.signal);
         if (!made.ok && made.reason === "refused")
           throw new ServiceError(

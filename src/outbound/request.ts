@@ -93,6 +93,29 @@ export const callOutbound = async (
   return { status: answer.statusCode ?? 0, headers, body, cut };
 };
 
+/**
+ * A GET whose body, of a success, goes to `onPart` as it comes, undecoded and with no limit but what that throws. Ends with
+ * `signal` alone. Resolves to the status; redirects are answers like any other.
+ */
+export const streamOutbound = async (
+  text: string,
+  headers: Record<string, string>,
+  options: OutboundOptions,
+  signal: AbortSignal,
+  onPart: (part: Buffer) => void,
+): Promise<number> => {
+  const url = checkURL(text, options);
+  const addresses = await addressesOf(hostOf(url), options);
+  const answer = await ask(url, addresses, { method: "GET", headers }, options, signal);
+  const { statusCode: status = 0 } = answer;
+  try {
+    if (status === 200) for await (const part of answer as AsyncIterable<Buffer>) onPart(part);
+  } finally {
+    answer.destroy();
+  }
+  return status;
+};
+
 /** A GET without cookies or credentials. Each redirect is judged like the first address. */
 export const fetchOutbound = async (
   text: string,

@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions, type Git } from "../workspace/git/git.ts";
-import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import { measureUsage } from "../workspace/usage/measure.ts";
 import type { Remote } from "./credential.ts";
 import type { RemoteGit } from "./remote-git.ts";
@@ -19,11 +18,6 @@ export type MirrorLimits = {
 };
 
 const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
-
-/** Of one `.gitattributes`; honest ones have some kilobytes. */
-const attributesBytes = 1024 * 1024;
-
-const unending = new AbortController().signal;
 
 /** How often a running fetch is measured, in milliseconds. */
 const lookMs = 2000;
@@ -46,35 +40,52 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     writeFileSync(join(mirror, "HEAD"), "ref: refs/heads/main\n");
   };
 
-  /** Brings all branches and tags of the remote into the mirror. Refs of the service's own stay. */
-  const update = async (place: RepositoryPlace, remote: Remote, signal: AbortSignal): Promise<void> => {
-    ensure(place);
+  const tooLarge = (place: RepositoryPlace) =>
+    new ServiceError(
+      "repository_unsupported",
+      `Expected ${place.url} to take at most ${limits.mirrorBytes} bytes (repositories.mirrorBytes), got more.`,
+    );
+
+  /** Rejects where the mirror takes more than it may, with so many more bytes. */
+  const expectRoom = async (place: RepositoryPlace, more = 0): Promise<void> => {
+    const { bytes } = await measureUsage([place.mirror], place.mirror);
+    if (bytes + more > limits.mirrorBytes) throw tooLarge(place);
+  };
+
+  /** Fetches refs of a remote into the mirror, as long and as much as one may. */
+  const fetchRefs = async (
+    place: RepositoryPlace,
+    remote: Remote,
+    [url, ...refs]: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> => {
     const large = new AbortController();
     const look = setInterval(() => {
-      void measureUsage([place.mirror], place.mirror).then(
-        ({ bytes }) => {
-          if (bytes > limits.mirrorBytes) large.abort();
-        },
-        () => undefined,
-      );
+      void expectRoom(place).catch((error: unknown) => {
+        if (error instanceof ServiceError) large.abort();
+      });
     }, lookMs);
     const args = ["fetch", "-q", "--prune", "--force", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"];
-    const refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
     try {
       const until = { signal: AbortSignal.any([signal, large.signal]), timeoutMs };
-      await remoteGit.run(place.mirror, remote, [...args, place.url, ...refs], until);
-      const { bytes } = await measureUsage([place.mirror], place.mirror);
-      if (bytes > limits.mirrorBytes) large.abort();
+      await remoteGit.run(place.mirror, remote, [...args, url ?? place.url, ...refs], until);
+      await expectRoom(place);
     } catch (error) {
-      if (!large.signal.aborted) throw error;
+      throw large.signal.aborted ? tooLarge(place) : error;
     } finally {
       clearInterval(look);
     }
-    if (large.signal.aborted)
-      throw new ServiceError(
-        "repository_unsupported",
-        `Expected ${place.url} to take at most ${limits.mirrorBytes} bytes (repositories.mirrorBytes), got more.`,
-      );
+  };
+
+  /** Brings all branches and tags of the remote into the mirror. Refs of the service's own stay. */
+  const update = async (place: RepositoryPlace, remote: Remote, signal: AbortSignal): Promise<void> => {
+    ensure(place);
+    await fetchRefs(
+      place,
+      remote,
+      [place.url, "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"],
+      signal,
+    );
   };
 
   /** One ref of the remote as it is now: its commit, and the ref that it stands for. */
@@ -120,7 +131,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   };
 
   /** What the mirror has at the place's ref. */
-  const resolve = async (place: RepositoryPlace, branch: string | undefined): Promise<Fetched> => {
+  const resolve = async (place: RepositoryPlace, branch: string | undefined): Promise<Omit<Fetched, "of">> => {
     const git = objectsOf(place);
     const name = place.ref ?? branch;
     if (name !== undefined) {
@@ -139,24 +150,6 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     );
   };
 
-  /** What is in the tree and would be missing or wrong in the files of a Task. */
-  const expectSupported = async (place: RepositoryPlace, commit: string): Promise<void> => {
-    const refuse = (wanted: string, got: string) =>
-      new ServiceError("repository_unsupported", `Expected ${place.url} ${wanted}, got ${got}.`);
-    const git = objectsOf(place);
-    const files = await listCommitFiles(git, commit, "", unending);
-    if (files.some(({ mode }) => mode === "160000")) throw refuse("without submodules", "a tree with at least one");
-    const attributes = files.filter(({ path }) => path === ".gitattributes" || path.endsWith("/.gitattributes"));
-    using reader = createCommitReader(git, attributes, unending);
-    for (const file of attributes) {
-      const content = await reader.read(file, attributesBytes);
-      if (content.kind !== "bytes")
-        throw refuse(`with .gitattributes of at most ${attributesBytes} bytes`, `${file.path} of ${file.bytes}`);
-      if (/^[^#\n]*\bfilter=lfs\b/m.test(content.bytes.toString("utf8")))
-        throw refuse("without files in large file storage", `${file.path} with filter=lfs`);
-    }
-  };
-
   const checkedOut = ({ directory }: RepositoryPlace): string | undefined => {
     try {
       return readFileSync(`${directory}.commit`, "utf8").trim();
@@ -168,7 +161,6 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   /** Makes the folder hold the files of the commit. */
   const checkOut = async (place: RepositoryPlace, commit: string): Promise<void> => {
     if (checkedOut(place) === commit) return;
-    await expectSupported(place, commit);
     rmSync(`${place.directory}.commit`, { force: true });
     // What a killed git left; nobody else writes there.
     rmSync(`${place.directory}.index.lock`, { force: true });
@@ -189,6 +181,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   return {
     objectsOf,
     update,
+    fetchRefs,
+    expectRoom,
     defaultBranch,
     hasBranch,
     resolve,

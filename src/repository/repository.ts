@@ -39,6 +39,13 @@ export interface Repositories {
    * remote's. Rejects with `RepositoryAway`.
    */
   take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
+  /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */
+  filledFrom(place: RepositoryPlace, base: string): string | null;
+  /**
+   * A commit as the remote is to have it: the names of submodules and of large files stand again for what was filled in.
+   * A change of those is `refused`.
+   */
+  unfilled(place: RepositoryPlace, change: { commit: string; base: string }, signal: AbortSignal): Promise<Unfilled>;
   /** The name of the branch that a Task's result is pushed to, by the operator's template. */
   branchFor(task: { taskID: string; title: string; at: Date }): string;
   /** The commit that the remote has at a ref; null: it has none of this name. Rejects with `RepositoryAway`. */
@@ -104,8 +111,13 @@ export type RepositoryPlace = {
 /** `commonDir`: real path of its Git directory. */
 export type Clone = { commonDir: string };
 
+export type Unfilled = { commit: string } | { refused: { path: string; why: string }[] };
+
 export type Fetched = {
+  /** Where work begins: with submodules and large files in their places, where there are any. */
   commit: string;
+  /** The remote's own. */
+  of: string;
   /** The name of the remote's branch (`refs/heads/…`); null: the ref is a tag or a commit, on which nothing can land. */
   branch: string | null;
   /** The ref of the mirror that has the branch's commit. */

@@ -11,13 +11,22 @@ import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
 import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
 import { hasCommit, isWithin, takeCommit } from "./exchange.ts";
+import { filledFrom, fillIn } from "./fill/fill.ts";
+import { namesAgain } from "./fill/names.ts";
 import { openForge } from "./forge/open.ts";
 import { forgeOf } from "./forge/place.ts";
 import { propose } from "./forge/propose.ts";
 import { createMirror } from "./mirror.ts";
 import { createPlaces } from "./place.ts";
 import { createRemoteGit } from "./remote-git.ts";
-import { ForgeRefused, type RemoteLanding, type Repositories, type RepositoryPlace } from "./repository.ts";
+import {
+  type Fetched,
+  ForgeRefused,
+  type RemoteLanding,
+  type Repositories,
+  RepositoryAway,
+  type RepositoryPlace,
+} from "./repository.ts";
 import { createTokens } from "./token.ts";
 import { markUsed, removeMirror } from "./unused.ts";
 
@@ -34,6 +43,9 @@ export type RepositorySettings = {
   pullRequest: { labels: readonly string[]; draft: boolean };
   fetchSeconds: number;
   mirrorBytes: number;
+  /** Whether files in large file storage and submodules are fetched, too; else they are refused. */
+  lfs: boolean | "same-host";
+  submodules: boolean | "same-host";
   /** After which a mirror that nobody uses goes; 0: never. */
   mirrorDays: number;
 };
@@ -70,10 +82,12 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const path = options.path ?? defaultPath;
   const author = options.author ?? defaultAuthor;
   const folder = join(dataDir, "repositories");
+  /** For what is underway. Cleared at the start. */
+  const given = join(folder, "given");
   const places = createPlaces(folder);
   // Credentials of calls that a killed service made.
-  rmSync(join(folder, "given"), { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  rmSync(given, { recursive: true, force: true });
+  mkdirSync(given, { recursive: true, mode: 0o700 });
   const allowed = settings.allow.map(parsePattern).filter((pattern): pattern is Pattern => pattern !== undefined);
   const parsed = parseCredentials(settings.credentials, env);
   const credentials = typeof parsed === "string" ? [] : parsed;
@@ -127,10 +141,35 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     mkdirSync(nothing, { recursive: true, mode: 0o500 });
     return createGit(nothing, { path, author, tracker, toplevel: nothing, gitDir: commonDir });
   };
-  /** A path for what is underway. Cleared at the start. */
-  const given = (): string => {
-    mkdirSync(join(folder, "given"), { recursive: true, mode: 0o700 });
-    return join(folder, "given", randomUUID());
+  const fillings = { lfs: settings.lfs, submodules: settings.submodules };
+  const filled = async (place: RepositoryPlace, found: Omit<Fetched, "of">, signal: AbortSignal): Promise<Fetched> => {
+    const of = found.commit;
+    const git = mirror.objectsOf(place);
+    using _alone = await alone(place.mirror, signal);
+    const late = AbortSignal.timeout(settings.fetchSeconds * 1000);
+    const fill = fillIn(
+      place,
+      of,
+      {
+        git,
+        settings: fillings,
+        remoteOf,
+        fetch: (remote, url, refs, until) => mirror.fetchRefs(place, remote, [url, ...refs], until),
+        expectRoom: (bytes) => mirror.expectRoom(place, bytes),
+        lfs: { tokens, resolve: options.resolve, folder: given },
+      },
+      AbortSignal.any([signal, late]),
+    );
+    const commit = await fill.catch((error: unknown) => {
+      signal.throwIfAborted();
+      if (!late.aborted) throw error;
+      throw new RepositoryAway(`its submodules and large files were not there within ${settings.fetchSeconds} seconds`);
+    });
+    if (found.tracking === null || (!settings.lfs && !settings.submodules)) return { ...found, commit, of };
+    // Whether there is something to fill in may change from commit to commit.
+    const tracking = found.tracking.replace("/origin/", "/filled/");
+    await setRef({ commonDir: place.mirror, git }, tracking, commit);
+    return { ...found, commit, of, tracking };
   };
 
   /** Updates of mirrors: the one that runs, and the one that begins after it. */
@@ -205,10 +244,10 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const branch = place.ref === null ? mirror.defaultBranch(place, remote, signal) : undefined;
       const [named] = await Promise.all([branch, update(place, remote)]);
       signal.throwIfAborted();
-      const fetched = await mirror.resolve(place, named);
+      const fetched = await filled(place, await mirror.resolve(place, named), signal);
       using _alone = await alone(place.directory, signal);
       await mirror.checkOut(place, fetched.commit);
-      log.debug({ repository: place.url, commit: fetched.commit }, "fetched");
+      log.debug({ repository: place.url, commit: fetched.of }, "fetched");
       return fetched;
     },
     async fetchInto(place, { commonDir, head }, signal) {
@@ -224,9 +263,14 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
           "repository_unsupported",
           `Expected what is checked out to be part of ${named ?? place.ref} of ${place.url}, got ${head.slice(0, 12)}, which is not: a pull request would show your own commits, too. Push them, or check out a branch that has been pushed, or ask for landing "branch".`,
         );
-      const parts = { commit: fetched.commit, without: head, file: given(), mostBytes: settings.mirrorBytes };
+      const parts = {
+        commit: fetched.commit,
+        without: head,
+        file: join(given, randomUUID()),
+        mostBytes: settings.mirrorBytes,
+      };
       await takeCommit({ from, to: cloneOf(commonDir) }, parts, signal);
-      return fetched;
+      return { ...fetched, of: fetched.commit };
     },
     async take(place, { commonDir, commit, base }, signal) {
       const to = mirror.objectsOf(place);
@@ -235,8 +279,15 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
         places.keep(place);
         await update(place, remoteOf(place));
       }
-      const parts = { commit, without: base, file: given(), mostBytes: settings.mirrorBytes };
+      const parts = { commit, without: base, file: join(given, randomUUID()), mostBytes: settings.mirrorBytes };
       await takeCommit({ from: cloneOf(commonDir), to }, parts, signal);
+    },
+    filledFrom: (place, base) => filledFrom(place.mirror, base),
+    async unfilled(place, { commit, base }, signal) {
+      const of = filledFrom(place.mirror, base);
+      return of === null
+        ? { commit }
+        : namesAgain(mirror.objectsOf(place), { commit, base, of, folder: given }, signal);
     },
     ask: async (place, ref, signal) => (await mirror.ask(place, remoteOf(place), ref, signal)).commit,
     async push(place, { commit, ref, from }, signal) {

@@ -13,6 +13,8 @@ export const noRepositories: Repositories = {
   landing: none,
   fetch: none,
   fetchInto: none,
+  filledFrom: () => null,
+  unfilled: (_, { commit }) => Promise.resolve({ commit }),
   take: none,
   branchFor: none,
   ask: none,

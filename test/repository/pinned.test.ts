@@ -5,9 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { RepositoryPlace } from "../../src/repository/repository.ts";
-import { createRepositories, type RepositorySettings } from "../../src/repository/service.ts";
+import type { RepositorySettings } from "../../src/repository/service.ts";
 import { canServeDaemon, startGitDaemon } from "../harness/double/git-daemon.ts";
 import { canServeSsh, type SshServer, startSshServer } from "../harness/double/ssh-server.ts";
+import { openRepositories } from "../harness/open-repositories.ts";
 import { makeProject, readText, temporary } from "../harness/project.ts";
 
 /** `git://` and `ssh://`: the address that was judged is the one that is dialled, whatever the name says to git itself. */
@@ -23,27 +24,11 @@ const name = "git.example.test";
 
 const open = (settings: Partial<RepositorySettings>, address: string) => {
   const asked: string[] = [];
-  const repositories = createRepositories({
-    dataDir: join(root.path, `data-${(count += 1)}`),
-    settings: {
-      allow: [],
-      landing: ["branch", "commit"],
-      branch: "sortie/{task}",
-      credentials: [],
-      pullRequest: { labels: [], draft: false },
-      fetchSeconds: 20,
-      mirrorBytes: 1e9,
-      mirrorDays: 90,
-      ...settings,
-    },
-    env: {},
-    tracker: processes.track("service"),
-    learn: () => undefined,
+  const repositories = openRepositories(join(root.path, `data-${(count += 1)}`), processes, settings, {
     resolve: async (host) => {
       asked.push(host);
       return [address];
     },
-    log: silent,
   });
   return { repositories, asked };
 };

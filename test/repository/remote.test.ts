@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { createRepositories, type RepositorySettings } from "../../src/repository/service.ts";
+import type { RepositorySettings } from "../../src/repository/service.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { openRepositories } from "../harness/open-repositories.ts";
 import { readText, temporary } from "../harness/project.ts";
 
 /** Which addresses git dials for a repository, with which credentials, and how often it fetches. */
@@ -19,24 +20,10 @@ describe.runIf(canServe)("the remote profile of git", () => {
   const signal = new AbortController().signal;
   const processes = createProcesses({ folder: join(root.path, "processes"), keepEnv: process.env, log: silent });
   const open = (settings: Partial<RepositorySettings>, resolve?: (name: string) => Promise<readonly string[]>) =>
-    createRepositories({
-      dataDir: join(root.path, `data-${(count += 1)}`),
-      settings: {
-        allow: [],
-        landing: ["branch", "commit"],
-        branch: "sortie/{task}",
-        credentials: [],
-        pullRequest: { labels: [], draft: false },
-        fetchSeconds: 20,
-        mirrorBytes: 1e9,
-        mirrorDays: 90,
-        ...settings,
-      },
+    openRepositories(join(root.path, `data-${(count += 1)}`), processes, settings, {
       env: { HOST_TOKEN: token, OTHER_TOKEN: "another-token-B1b2C3d4E5f6" },
-      tracker: processes.track("service"),
       learn: (tokens) => void (learned = tokens),
       ...(resolve === undefined ? {} : { resolve }),
-      log: silent,
     });
   beforeAll(async () => {
     host = await startGitHost(root.path);

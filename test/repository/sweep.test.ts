@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Repositories, RepositoryPlace } from "../../src/repository/repository.ts";
-import { createRepositories } from "../../src/repository/service.ts";
 import { createMirrorSweep, unusedMirrors } from "../../src/repository/sweep.ts";
-import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { canServe, type GitHost, startGitHost } from "../harness/double/git-host.ts";
+import { ofHost, openRepositories } from "../harness/open-repositories.ts";
 import { readText, temporary } from "../harness/project.ts";
 
 /** Mirrors that nobody used for long: which go, which stay, and that nothing is in between. */
@@ -20,24 +20,7 @@ describe.runIf(canServe)("mirrors that nobody uses", () => {
   let repositories: Repositories;
   beforeAll(async () => {
     host = await startGitHost(root.path);
-    const match = `http://127.0.0.1:${host.port}/*`;
-    repositories = createRepositories({
-      dataDir,
-      settings: {
-        allow: [match],
-        landing: ["branch"],
-        branch: "sortie/{task}",
-        credentials: [{ match, token: "env:HOST_TOKEN" }],
-        pullRequest: { labels: [], draft: false },
-        fetchSeconds: 20,
-        mirrorBytes: 1e9,
-        mirrorDays: 90,
-      },
-      env: { HOST_TOKEN: token },
-      tracker: processes.track("service"),
-      learn: () => undefined,
-      log: silent,
-    });
+    repositories = openRepositories(dataDir, processes, ofHost(host));
   });
   afterAll(async () => {
     await processes.stop();

@@ -2252,6 +2252,10 @@ export type TaskEvent = {
         baseCommit: string | null;
         baseTree: string | null;
         /**
+         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         */
+        of?: string;
+        /**
          * refs/heads/… that the result lands on; null = keep the branch only
          */
         targetRef: string | null;
@@ -2439,7 +2443,7 @@ export type TaskEvent = {
              */
             path: string;
             rule: string;
-            origin: 'operator' | 'project';
+            origin: 'operator' | 'project' | 'service';
         }>;
         /**
          * How many further files there are, beyond the first 100
@@ -2579,6 +2583,10 @@ export type TaskEvent = {
     data: {
         baseCommit: string;
         baseTree: string;
+        /**
+         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         */
+        of?: string;
         commit: string;
         tree: string;
         /**
@@ -2604,6 +2612,10 @@ export type TaskEvent = {
         paths: Array<string>;
         baseCommit: string;
         baseTree: string;
+        /**
+         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         */
+        of?: string;
         snapshot?: {
             /**
              * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
@@ -2681,6 +2693,10 @@ export type TaskEvent = {
         }> | {
             blob: BlobRef;
         };
+        /**
+         * The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself
+         */
+        pushed?: string;
     };
 } | {
     id: number;
@@ -2721,6 +2737,10 @@ export type TaskEvent = {
         ref: string;
         kept: Array<string>;
         merged?: Array<string>;
+        /**
+         * The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself
+         */
+        pushed?: string;
     };
 } | {
     id: number;

@@ -13,7 +13,7 @@ import {
   seenOnTree,
 } from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
-import { withLanding, withProposal } from "./landing.ts";
+import { landedAs, withLanding, withProposal } from "./landing.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
@@ -262,10 +262,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         moves: state.moves + 1,
       };
     case "landing.conflicted": {
-      const { baseCommit, baseTree, snapshot, paths, round } = event.data;
+      const { snapshot, paths, round } = event.data;
       return {
         ...state,
-        workspace: state.workspace && { ...seenAs(state.workspace, snapshot), baseCommit, baseTree },
+        workspace: state.workspace && based(seenAs(state.workspace, snapshot), event.data),
         tree: null,
         touched: true,
         writes: state.writes + 1,
@@ -337,8 +337,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
   }
 };
 
-const pushedBy = (state: TaskState, { ref, commit }: EventData["landing.finished"]): TaskState["pushed"] =>
-  remoteOf(state) === null ? null : { ref, commit };
+const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
+  remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };
 
 type Place = EventData["workspace.prepared"];
 
@@ -346,12 +346,15 @@ type Place = EventData["workspace.prepared"];
  * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still says what was left
  * out.
  */
-const moved = (place: Place, { baseCommit, baseTree }: EventData["workspace.rebased"]): Place => ({
-  ...place,
-  baseCommit,
-  baseTree,
-  ...(place.snapshot === undefined ? {} : { snapshot: { ...place.snapshot, head: baseCommit } }),
+const moved = (place: Place, data: EventData["workspace.rebased"]): Place => ({
+  ...based(place, data),
+  ...(place.snapshot === undefined ? {} : { snapshot: { ...place.snapshot, head: data.baseCommit } }),
 });
+
+const based = (
+  { of: _before, ...place }: Place,
+  { baseCommit, baseTree, of }: Pick<EventData["workspace.rebased"], "baseCommit" | "baseTree" | "of">,
+): Place => ({ ...place, baseCommit, baseTree, ...(of === undefined ? {} : { of }) });
 
 const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
   const { snapshot: before, ...rest } = place;

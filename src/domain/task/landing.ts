@@ -6,7 +6,11 @@ import { newAttempt } from "./attempt.ts";
 /** What of a Task landed, attempt by attempt. */
 
 /** A branch's short name, of this repository or of the remote that it mirrors. */
-export const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes\/origin)\//, "");
+export const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes\/(origin|filled))\//, "");
+
+/** What landed, as its project has it. */
+export const landedAs = ({ commit, pushed }: Pick<EventData["landing.finished"], "commit" | "pushed">): string =>
+  pushed ?? commit;
 
 /** A result on the Task's own branch replaces the one that was there before: it is the same change, taken further. */
 export const withLanding = (
@@ -14,7 +18,8 @@ export const withLanding = (
   { data, at, version }: Recorded & { type: "landing.finished" },
 ): TaskState["landings"] => {
   const { landings, tree } = state;
-  const { commit, tree: treeID, ref } = data;
+  const { tree: treeID, ref } = data;
+  const commit = landedAs(data);
   const diffStat = tree && { files: tree.files, insertions: tree.insertions, deletions: tree.deletions };
   const others = landings.filter((landing) => !(landing.ref === ref && staysOnBranch(state)));
   return [...others, { commit, tree: treeID, ref, diffStat, at, version }];
@@ -22,7 +27,7 @@ export const withLanding = (
 
 /** What landed is pushed, and its pull request not opened or not brought up to date with it yet. */
 export const isProposalDue = ({ landing, landed, pullRequest }: TaskState): boolean =>
-  landing === "pull-request" && landed !== null && pullRequest?.commit !== landed.commit;
+  landing === "pull-request" && landed !== null && pullRequest?.commit !== landedAs(landed);
 
 /** A follow-up begins: what became of the pull request since, nobody has asked yet. */
 export const isProposalUnseen = ({ pullRequest, pushed, attempt }: TaskState): boolean =>

@@ -11,7 +11,10 @@ export const statusOf = (
   known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary">,
 ): TaskStatus => ({
   ...commonOf(state),
-  repository: state.repository && { ...state.repository, baseCommit: state.workspace?.baseCommit ?? null },
+  repository: state.repository && {
+    ...state.repository,
+    baseCommit: state.workspace?.of ?? state.workspace?.baseCommit ?? null,
+  },
   effort: state.effort,
   revertOf: state.revertOf?.taskID ?? null,
   dependencies: state.dependencies ?? [],

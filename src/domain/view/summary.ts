@@ -1,5 +1,5 @@
 import type { LongText } from "../../protocol/text.ts";
-import { isProposalDue, landingsOf, pullRequestOf } from "../task/landing.ts";
+import { isProposalDue, landedAs, landingsOf, pullRequestOf } from "../task/landing.ts";
 import { revertibleOf } from "../task/revert.ts";
 import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
@@ -71,10 +71,10 @@ export const commonOf = (state: TaskState) => {
     now: state.now,
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
-      headCommit: state.landed?.commit ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
+      headCommit: (state.landed && landedAs(state.landed)) ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
       branch: state.workspace?.branch ?? null,
       checkedTree: checkedTree(state),
-      landedCommit: state.landed?.commit ?? null,
+      landedCommit: state.landed && landedAs(state.landed),
       landedTree: state.landed?.tree ?? null,
       landings: landingsOf(state),
       diffStat: state.tree && {

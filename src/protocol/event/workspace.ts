@@ -5,6 +5,11 @@ import { contrast } from "../task/status.ts";
 import { blobRef, gitID, sha256 } from "../text.ts";
 import { modelUsage } from "./conversation.ts";
 
+/** Of a repository with submodules or large files. */
+const baseOf = gitID
+  .exactOptional()
+  .describe("What the remote has in the place of `baseCommit`, in which submodules and large files are filled in");
+
 /** Events of a Task's files: its workspace, commits, checks and landing. */
 
 const indexEntry = z.object({ mode: z.string(), object: gitID });
@@ -54,6 +59,7 @@ export const workEvents = {
     branch: z.string().nullable().describe("sortie/<taskID>"),
     baseCommit: gitID.nullable(),
     baseTree: gitID.nullable(),
+    of: baseOf,
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
     before: z.string().exactOptional().describe("After a retry: the branch with what the attempt before it made"),
@@ -99,7 +105,7 @@ export const workEvents = {
       z.object({
         path: z.string().describe("Relative to the project; its first 400 characters"),
         rule: z.string(),
-        origin: z.enum(["operator", "project"]),
+        origin: z.enum(["operator", "project", "service"]),
       }),
     ),
     more: z.number().describe("How many further files there are, beyond the first 100"),
@@ -147,6 +153,7 @@ export const workEvents = {
   "workspace.rebased": z.object({
     baseCommit: gitID,
     baseTree: gitID,
+    of: baseOf,
     commit: gitID,
     tree: gitID,
     left: z.array(z.string()).exactOptional().describe("Changes to what is uncommitted alone: no commit can hold them"),
@@ -157,6 +164,7 @@ export const workEvents = {
     paths: z.array(z.string()),
     baseCommit: gitID,
     baseTree: gitID,
+    of: baseOf,
     snapshot: snapshot.exactOptional(),
     commit: gitID.describe("The change on the new base, with conflict markers where both sides changed the same"),
     tree: gitID,
@@ -168,6 +176,11 @@ export const workEvents = {
     from: gitID,
     ref: z.string(),
     paths: z.union([z.array(landedPath), z.object({ blob: blobRef })]),
+    pushed: gitID
+      .exactOptional()
+      .describe(
+        "The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself",
+      ),
   }),
   /** The landing was taken back before the ref was updated: the branch moved, or the Task failed. All is as before. */
   "landing.withdrawn": z.object({
@@ -185,6 +198,11 @@ export const workEvents = {
     kept: z.array(z.string()),
     /** Paths whose uncommitted edits by the user were merged with the change. */
     merged: z.array(z.string()).exactOptional(),
+    pushed: gitID
+      .exactOptional()
+      .describe(
+        "The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself",
+      ),
   }),
   /**
    * The pull request of what landed: it was opened or brought up to date, or became another one since. Written after its

@@ -6,6 +6,7 @@ import type { Commit } from "../../workspace/object/commit.ts";
 import { changesOf } from "../../workspace/object/tree-change.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
+import { repositoryPlace } from "./repository.ts";
 
 /** Holds a Task's change against the permission rules, whatever tool, move or command made it. */
 
@@ -17,9 +18,11 @@ type Denied = EventData["change.denied"]["files"][number];
 /** The fact that the commit changes files that a rule forbids to change; no event where it does not. */
 export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: Commit): Promise<DomainEvent[]> => {
   const rules = compileRules(run.permissions, run.state().projectRules);
-  if (git === undefined || !forbidsWrites(rules)) return [];
+  if (git === undefined) return [];
   const { worktree, root } = prepared;
-  const denied = (await changesOf(git, commit.parent, commit.commit)).flatMap(({ path: inRepository }): Denied[] => {
+  const fixed = await fetchedAlone(run, prepared, commit);
+  if (!forbidsWrites(rules) && fixed.length === 0) return [];
+  const byRule = (await changesOf(git, commit.parent, commit.commit)).flatMap(({ path: inRepository }): Denied[] => {
     // Rules are about paths in the project, which may be a folder of the repository.
     const path = worktree === null ? inRepository : relative(root, `${worktree}/${inRepository}`);
     const found = forbiddenWrite(rules, path);
@@ -27,8 +30,18 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
       ? []
       : [{ path: path.slice(0, maxPath), rule: found.rule, origin: found.origin }];
   });
+  const denied = [...fixed, ...byRule];
   if (denied.length === 0) return [];
   const files = denied.slice(0, maxFiles);
   const { commit: id, tree } = commit;
   return [{ type: "change.denied", data: { commit: id, tree, files, more: denied.length - files.length } }];
+};
+
+/** What was filled in for the Task alone, of submodules and large file storage, cannot be pushed. */
+const fetchedAlone = async (run: Run, { baseCommit }: Workspace["prepared"], { commit }: Commit): Promise<Denied[]> => {
+  if (run.state().repository === null || baseCommit === null) return [];
+  const names = await run.repositories.unfilled(repositoryPlace(run), { commit, base: baseCommit }, run.signal);
+  return "refused" in names
+    ? names.refused.map(({ path, why }) => ({ path: path.slice(0, maxPath), rule: why, origin: "service" as const }))
+    : [];
 };

@@ -3,6 +3,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { isActive, remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { createPace } from "../../pace.ts";
+import { landedAs } from "../../domain/task/landing.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Store } from "../../store/store.ts";
 import { LandingUnfinished } from "../../workspace/error.ts";
@@ -56,19 +57,21 @@ const withdrawPush = async (run: Run, plan: LandingPlan, why: string): Promise<D
   const head = await run.repositories.ask(place, plan.ref, run.signal).catch((error: unknown) => {
     throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
   });
-  if (head !== plan.commit) return { type: "landing.withdrawn", data: { reason: why.slice(0, 1000) } };
+  if (head !== landedAs(run.state().landingStarted ?? plan))
+    return { type: "landing.withdrawn", data: { reason: why.slice(0, 1000) } };
   await run.record([landedEvent(run.state(), plan, [])]);
   return undefined;
 };
 
 export const landedEvent = (
-  { unlandable }: TaskState,
+  { unlandable, landingStarted }: TaskState,
   { commit, tree, ref, paths }: LandingPlan,
   left: readonly string[],
 ): DomainEvent => {
   const kept = [...new Set([...left, ...unlandable])];
   const merged = paths.filter((path) => path.merged === true && !kept.includes(path.path)).map(({ path }) => path);
-  const more = merged.length === 0 ? {} : { merged };
+  const pushed = landingStarted?.pushed;
+  const more = { ...(merged.length === 0 ? {} : { merged }), ...(pushed === undefined ? {} : { pushed }) };
   return { type: "landing.finished", data: { commit, tree, ref, kept, ...more } };
 };
 

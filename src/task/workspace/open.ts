@@ -3,6 +3,7 @@ import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { PrepareRequest, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "./disk-bound.ts";
+import { baseOf } from "./repository.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
@@ -28,7 +29,9 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { snapshot } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
   const before = left === null ? {} : { before: left };
-  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen, ...before } }]);
+  const { baseCommit } = made.prepared;
+  const of = baseCommit === null ? {} : baseOf(run, baseCommit);
+  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen, ...before, ...of } }]);
   return prepareCommands(run, made);
 };
 

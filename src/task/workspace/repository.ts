@@ -97,3 +97,10 @@ export const fetchBase = async (run: Run): Promise<Fetched> => {
     );
   return fetched;
 };
+
+/** What the remote has in the place of a base that was filled in. */
+export const baseOf = (run: Run, baseCommit: string): { of?: string } => {
+  if (run.state().repository === null) return {};
+  const of = run.repositories.filledFrom(repositoryPlace(run), baseCommit);
+  return of === null || of === baseCommit ? {} : { of };
+};

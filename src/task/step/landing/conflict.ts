@@ -2,6 +2,7 @@ import type { EventData } from "../../../protocol/event/event.ts";
 import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conflict.ts";
 import type { MarkedRebase, Workspace } from "../../../workspace/workspace.ts";
 import type { Run } from "../../run.ts";
+import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
 import { keepSnapshot } from "../../workspace/open.ts";
 import { namedPaths } from "./branch-command.ts";
@@ -46,7 +47,8 @@ export const returnConflict = async (run: Run, workspace: Workspace, conflict: C
 
 /** Recorded without `decidedAt`: the files have changed already, so the event must not be lost. */
 const record = async (run: Run, data: EventData["landing.conflicted"], text: string): Promise<void> => {
-  await run.record([{ type: "landing.conflicted", data }, await messageFromService(run, "landing", text)]);
+  const whole = { ...data, ...baseOf(run, data.baseCommit) };
+  await run.record([{ type: "landing.conflicted", data: whole }, await messageFromService(run, "landing", text)]);
 };
 
 const conflictText = (run: Run, round: number, renewed: Extract<MarkedRebase, { ok: true }>): string => {

@@ -5,6 +5,7 @@ import type { Commit } from "../../../workspace/object/commit.ts";
 import { type Conflict, returnConflict } from "./conflict.ts";
 import type { Run } from "../../run.ts";
 import { settle } from "../settle.ts";
+import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
 import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../../workspace/landing.ts";
 import { retitled } from "../../workspace/describe.ts";
@@ -66,7 +67,7 @@ export const rebase = async (run: Run, workspace: Workspace, tree: Commit, retri
   const rebased = await run.workspaces.rebase(workspace, tree, await messageFor(run));
   if (rebased.ok) {
     const { baseCommit, baseTree, commit, tree: treeID, left } = rebased;
-    const more = left.length === 0 ? {} : { left };
+    const more = { ...(left.length === 0 ? {} : { left }), ...baseOf(run, baseCommit) };
     await run.record([{ type: "workspace.rebased", data: { baseCommit, baseTree, commit, tree: treeID, ...more } }]);
     run.forgetWorkspace();
     return;

@@ -1,7 +1,7 @@
 import { messageOf } from "../../../error.ts";
 import { contrastWords } from "../../../domain/contrast/wording.ts";
 import { checksOf } from "../../../domain/evidence/check.ts";
-import { branchName } from "../../../domain/task/landing.ts";
+import { branchName, landedAs } from "../../../domain/task/landing.ts";
 import { pullRequestBody } from "../../../domain/task/pull-request.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
 import { loadText } from "../../../store/blob/text.ts";
@@ -19,7 +19,8 @@ export const openRequest = async (run: Run): Promise<void> => {
   const place = repositoryPlace(run);
   const { landed, taskID, contrast, tree, pullRequest } = run.state();
   if (landed === null) throw new Error("Expected a pushed branch to open a pull request of.");
-  const { ref, commit } = landed;
+  const { ref } = landed;
+  const commit = landedAs(landed);
   const title = (await messageFor(run)).split("\n")[0] ?? taskID;
   const body = pullRequestBody({
     taskID,

@@ -1,3 +1,4 @@
+import { branchName, landedAs } from "../../../domain/task/landing.ts";
 import { messageOf } from "../../../error.ts";
 import type { EventData } from "../../../protocol/event/event.ts";
 import { RepositoryAway, type RepositoryPlace } from "../../../repository/repository.ts";
@@ -6,6 +7,7 @@ import type { Workspace } from "../../../workspace/workspace.ts";
 import type { Run } from "../../run.ts";
 import { landedEvent } from "../../workspace/landing.ts";
 import { repositoryPlace, throughAbsence } from "../../workspace/repository.ts";
+import { namedPaths } from "./branch-command.ts";
 import { fail, meet, rebase } from "./land.ts";
 
 /**
@@ -34,8 +36,8 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
       return { ref: pushed.ref, from: gone ? null : pushed.commit, moved: false };
     }
     const fetched = await run.repositories.fetch(place, run.signal);
-    const ref = prepared.targetRef.replace(/^refs\/remotes\/origin\//, "refs/heads/");
-    return { ref, from: prepared.baseCommit, moved: fetched.commit !== prepared.baseCommit };
+    const ref = `refs/heads/${branchName(prepared.targetRef)}`;
+    return { ref, from: fetched.of, moved: fetched.commit !== prepared.baseCommit };
   }).catch((error: unknown) => {
     if (error instanceof RepositoryAway) return error;
     throw error;
@@ -43,7 +45,10 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   if (target instanceof RepositoryAway) return away(run, workspace, place, target);
   if (target.moved) return rebase(run, workspace, tree, retries);
   const { commit, tree: treeID } = tree;
-  const data = { commit, tree: treeID, from: target.from ?? nothing(commit), ref: target.ref, paths: [] };
+  const names = await run.repositories.unfilled(place, { commit, base: prepared.baseCommit }, run.signal);
+  if ("refused" in names) return unchangeable(run, workspace, names.refused);
+  const named = names.commit === commit ? {} : { pushed: names.commit };
+  const data = { commit, tree: treeID, from: target.from ?? nothing(commit), ref: target.ref, paths: [], ...named };
   const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
   if (started) await roll(run, workspace, place, data);
 };
@@ -58,8 +63,9 @@ const roll = async (
   started: EventData["landing.started"],
 ): Promise<void> => {
   const { commit, tree, ref } = started;
+  const change = { commit: landedAs(started), ref };
   const from = /^0+$/.test(started.from) ? null : started.from;
-  const done = await throughAbsence(run, () => run.repositories.push(place, { commit, ref, from }, run.signal)).catch(
+  const done = await throughAbsence(run, () => run.repositories.push(place, { ...change, from }, run.signal)).catch(
     (error: unknown) => {
       // Whether it got through is not known: neither can the Task fail nor is it done.
       throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
@@ -87,6 +93,15 @@ const roll = async (
     remedy: "Mend what the remote refuses, then send a message to push again.",
   });
 };
+
+/** The agent was told of it before, as of a rule: what is left here is what nobody could mend. */
+const unchangeable = (run: Run, { prepared: { branch } }: Workspace, refused: { path: string; why: string }[]) =>
+  fail(run, {
+    code: "landing_refused",
+    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but it changes what is fetched alone: ${namedPaths(refused.map(({ path, why }) => `${path} (${why})`))}.`,
+    retryable: false,
+    remedy: "Send a message that says how to go on without these changes.",
+  });
 
 const holderOf = (run: Run): string => {
   const { remote, directory } = run.state();
