@@ -11,17 +11,17 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 /** Folders and files at the top of `src`: each may import itself and those before it. */
 const layers =
-  "disposable error hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace repository model tool squad agent check task archive mission webhook forge http".split(
+  "disposable error nearest hash json pace package-root thread redact log id clock async shell-quote outbound protocol domain store engine process workspace repository model tool squad agent check task archive mission webhook forge http".split(
     " ",
   );
 
 /** What stands beside the layers, and what it may import besides itself. */
 const others: Record<string, readonly string[]> = {
-  config: ["error", "protocol"],
+  config: ["error", "nearest", "protocol"],
   service: [...layers, "config"],
   client: ["protocol"],
   web: ["protocol", "client"],
-  cli: ["disposable", "error", "shell-quote", "package-root", "protocol", "client"],
+  cli: ["disposable", "error", "nearest", "shell-quote", "package-root", "protocol", "client"],
   index: ["disposable", "package-root", "error", "log", "protocol", "client", "config", "service"],
 };
 
@@ -33,6 +33,8 @@ const exceptions: Record<string, readonly string[]> = {
   "cli/demo": ["config", "log", "service"],
   "cli/doctor": ["config", "log", "model", "service"],
   "cli/model.ts": ["config", "log", "model"],
+  // A package is checked without a service.
+  "cli/squad-folder.ts": ["squad", "workspace"],
   // What an archive proves is folded anew from its events.
   "cli/verify": ["domain"],
 };
@@ -43,7 +45,7 @@ const exceptions: Record<string, readonly string[]> = {
  */
 const orders: Record<string, string> = {
   protocol:
-    "text field slow limit check error remedy issue attachment task overview squad mission event service webhook route",
+    "text field slow limit check error remedy issue attachment task overview squad mission event stage service webhook route",
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
@@ -68,7 +70,7 @@ const orders: Record<string, string> = {
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file edit config caller",
   service: "machine secret thread forge config-check health model-key place nodes service",
-  cli: "terminal connection resolve-id context verify task mission webhook squad node model heap systemd serve demo doctor completion main",
+  cli: "terminal flag connection resolve-id context verify task mission webhook squad-folder squad node model heap systemd serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",
 };

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { createServiceClient } from "../client/client.ts";
 import { messageOf } from "../error.ts";
+import { flagOf, withFlags } from "./flag.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { clean } from "./terminal/format.ts";
 
@@ -16,9 +17,28 @@ export type Target = {
 
 export type Service = ReturnType<typeof createServiceClient>;
 
+/** An address with the credentials that stand in it, which are used and never printed. */
+export const targetAt = (
+  given: string,
+  { username, password }: Pick<Target, "username" | "password">,
+): Pick<Target, "url" | "username" | "password"> => {
+  const url = URL.parse(given);
+  if (url === null || (url.username === "" && url.password === "")) return { url: given, username, password };
+  const own = {
+    username: url.username === "" ? username : decodeURIComponent(url.username),
+    password: url.password === "" ? password : decodeURIComponent(url.password),
+  };
+  url.username = "";
+  url.password = "";
+  return { url: given.endsWith("/") ? url.href : url.href.replace(/\/$/, ""), ...own };
+};
+
 export const connect = ({ url, directory, repository, username, password }: Target): Service => {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
-    throw new Exit(exit.usage, `Expected --url to be an http address such as http://127.0.0.1:7878, got "${url}".`);
+    throw new Exit(
+      exit.usage,
+      `Expected --url (or SERVICE_URL) to be an http address such as http://127.0.0.1:7878, got "${url}".`,
+    );
   return createServiceClient({
     baseUrl: url,
     ...(repository === undefined ? { directory: resolve(directory) } : { repository }),
@@ -47,7 +67,9 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
       `No service answers at ${url} (${clean(reasonOf(error))}). Start one with \`sortie serve\`, in a clone \`npm start\`, or give --url.`,
     );
   const { message = `status ${response.status}`, code, issues = [] } = bodyOf(error);
-  const text = clean([message, ...issues.map((issue) => `  ${issue.path}: ${issue.message}`)].join("\n"));
+  // The message of several issues repeats the first.
+  const lines = issues.map((issue) => `${flagOf(issue.path)}: ${issue.message}`);
+  const text = clean(lines.length === 0 ? withFlags(message) : lines.join("\n"));
   if (response.status === 401)
     return new Exit(
       exit.credentials,

@@ -2,9 +2,9 @@ import "../disposable.ts";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../error.ts";
 import { version } from "../package-root.ts";
-import type { Target } from "./connection.ts";
+import { type Target, targetAt } from "./connection.ts";
 import { addMissionCommands } from "./mission/command.ts";
-import { collect, parseAmount, parseCount } from "./context.ts";
+import { collect, parseAmount } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
@@ -45,7 +45,6 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .description("Runs coding agents on Tasks in your Git projects, checks the results, and lands them.")
     .version(version, "-v, --version")
     .addHelpText("after", codes)
-    .showHelpAfterError("Try `sortie --help`.")
     .exitOverride();
 
   program
@@ -135,12 +134,15 @@ export const createProgram = (finish: (code: number) => void): Command => {
   /** Options of every command that calls a running service. */
   const speaking = (command: Command) =>
     command
-      .option("--url <address>", "the service (default: http://127.0.0.1:7878, with the port of SERVICE_PORT)")
+      .option(
+        "--url <address>",
+        "the service (default: SERVICE_URL, else http://127.0.0.1:7878 with the port of SERVICE_PORT)",
+      )
       .option("-C, --directory <folder>", "the project", ".")
       .option("--json", "print JSON to stdout, messages to stderr");
   const context = async ({ url, directory, repo, json }: Shared) => {
     const { username, password, plain, display, url: own } = await loadCaller();
-    const target: Target = { url: url ?? own, directory, repository: repo, username, password };
+    const target: Target = { ...targetAt(url ?? own, { username, password }), directory, repository: repo };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);
     return { target, screen, emit: json ? emit : undefined, display };
   };
@@ -171,15 +173,22 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--callback <url>", "URL notified when the Task ends or asks; signed")
       .option("--max-minutes <n>", "time limit; exit code 124 when it is reached", parseAmount)
       .option("--max-cost <usd>", "limit on the cost of its model calls", parseAmount)
-      .option("--max-tokens <n>", "limit on the tokens of its model calls", parseCount)
-      .option("--max-steps <n>", "limit on the number of its model calls", parseCount)
+      .option("--max-tokens <n>", "limit on the tokens of its model calls", wholeNumber(1, 1e12))
+      .option("--max-steps <n>", "limit on the number of its model calls", wholeNumber(1, 1e9))
       .option("--in-place", "edit the project's files directly: no copy, no commit, no undo")
       .option("--detach", "print the Task's id and return"),
-  ).action(async (request: string, options: RunOptions & Shared) => {
-    const { runTask } = await import("./task/run.ts");
-    const { target, screen } = await context(options);
-    finish(await runTask(request, options, target, screen, emit));
-  });
+  )
+    .allowExcessArguments()
+    .action(async (request: string, options: RunOptions & Shared, { args }: Command) => {
+      if (args.length > 1)
+        throw new Exit(
+          exit.usage,
+          `Expected one request, got ${args.length} words. Put it in quotes: sortie run "${args.join(" ")}"`,
+        );
+      const { runTask } = await import("./task/run.ts");
+      const { target, screen } = await context(options);
+      finish(await runTask(request, options, target, screen, emit));
+    });
 
   addTaskCommands(program, { speaking, context, finish });
   addMissionCommands(program, { speaking, context, finish });
@@ -262,7 +271,14 @@ export const createProgram = (finish: (code: number) => void): Command => {
       await printIDs(kind, line, { url, username, password });
       finish(exit.completed);
     });
+  sayWhereHelpIs(program, "sortie");
   return program;
+};
+
+/** An error of usage names the command whose help has the answer. */
+const sayWhereHelpIs = (command: Command, path: string): void => {
+  command.showHelpAfterError(`Try \`${path} --help\`.`);
+  for (const inner of command.commands) sayWhereHelpIs(inner, `${path} ${inner.name()}`);
 };
 
 /** Runs the command and ends the process with its exit code; `serve` runs until a signal ends it. */

@@ -34,17 +34,27 @@ export const resolveMission = async (service: Service, { url, directory }: Targe
     if (newest === undefined) throw new Exit(exit.usage, `There is no Mission yet in ${folder}.`);
     return newest.missionID;
   }
-  const matching = missions.flatMap(({ missionID }) => (missionID.startsWith(given) ? [missionID] : []));
+  const matching = likeIt(
+    missions.map(({ missionID }) => missionID),
+    given,
+    given,
+  );
   if (matching.length > 1)
     throw new Exit(
       exit.usage,
-      `"${given}" begins ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
+      `"${given}" fits ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
     );
   // An id that is not listed may belong to an older Mission.
   return matching[0] ?? given;
 };
 
-/** The Task's id: from a full id, a unique beginning among the project's Tasks, or `@last` for the newest one. */
+/** Ids that begin with the text; where none does, those that end with it: ids of one hour begin alike. */
+const likeIt = (ids: readonly string[], beginning: string, ending: string): string[] => {
+  const begun = ids.filter((id) => id.startsWith(beginning));
+  return begun.length > 0 || ending === "" ? begun : ids.filter((id) => id.endsWith(ending));
+};
+
+/** The Task's id: from a full id, a unique beginning or end among the project's Tasks, or `@last` for the newest one. */
 export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
   const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), url);
@@ -54,16 +64,17 @@ export const resolveID = async (service: Service, { url, directory }: Target, gi
     return newest.taskID;
   }
   const prefix = given.startsWith("task_") ? given : `task_${given}`;
-  const matching = tasks.filter(({ taskID }) => taskID.startsWith(prefix));
+  const matching = likeIt(
+    tasks.map(({ taskID }) => taskID),
+    prefix,
+    given,
+  );
   const [first] = matching;
-  if (first !== undefined && matching.length === 1) return first.taskID;
+  if (first !== undefined && matching.length === 1) return first;
   throw new Exit(
     exit.usage,
     first === undefined
-      ? `Expected a Task of ${resolve(directory)} beginning with "${given}", got none among its latest ${tasks.length}.`
-      : `"${given}" begins ${matching.length} Tasks: ${matching
-          .slice(0, 5)
-          .map(({ taskID }) => taskID)
-          .join(", ")}. Give more of the id.`,
+      ? `No Task of ${resolve(directory)} has an id that begins or ends with "${given}"${tasks.length < 200 ? "" : " among its latest 200"}. See: sortie task ls`
+      : `"${given}" fits ${matching.length} Tasks: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
   );
 };

@@ -95,14 +95,20 @@ const sourceOf = (given: string, ref: string | undefined) => {
 };
 
 export const validate = async (given: string, options: Where & { ref?: string }, { target, screen, emit }: Context) => {
-  const body = { ...sourceOf(given, options.ref), ...(options.scope === undefined ? {} : { scope: options.scope }) };
-  const checked = expectData(
-    await during(screen, "Reading the package", connect(target).squad.validate({ body })),
-    target.url,
-  );
+  const source = sourceOf(given, options.ref);
+  const body = { ...source, ...(options.scope === undefined ? {} : { scope: options.scope }) };
+  const answer = await during(screen, "Reading the package", connect(target).squad.validate({ body }));
+  // Without a service it is read here; only the names of external agents are the configuration's.
+  const here =
+    answer.response === undefined && !("git" in source)
+      ? await (await import("./squad-folder.ts")).checkHere(source, options.scope ?? "user")
+      : undefined;
+  if (here === undefined && "path" in source && answer.response === undefined)
+    throw new Exit(exit.usage, `Expected a folder or a ZIP file, got ${given}, where there is nothing.`);
+  const checked = here ?? expectData(answer, target.url);
   if (emit !== undefined) emit(checked);
   else if (checked.squad !== null)
-    screen.say(`${line(checked.squad.id)} ${line(checked.squad.version)} is in order (${checked.squad.digest}).`);
+    screen.say(`${line(checked.squad.id)} ${line(checked.squad.version)} is valid (${checked.squad.digest}).`);
   else screen.say(checked.issues.map((issue) => placeOf(issue)).join("\n"));
   return checked.valid ? exit.completed : exit.failed;
 };

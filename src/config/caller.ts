@@ -7,8 +7,8 @@ import type { Config } from "./config.ts";
 export const loadCaller = (env: Config["env"] = process.env) => ({
   username: env["SERVICE_SERVER_USERNAME"] ?? "service",
   password: env["SERVICE_SERVER_PASSWORD"],
-  /** The address of the service that these variables would start. */
-  url: `http://127.0.0.1:${env["SERVICE_PORT"] || 7878}`,
+  /** The service to call: the one that is named, else the one that these variables would start. */
+  url: env["SERVICE_URL"] || `http://127.0.0.1:${env["SERVICE_PORT"] || 7878}`,
   /** No colours and no animated lines. */
   plain: (env["NO_COLOR"] ?? "") !== "" || (env["CI"] ?? "") !== "" || env["TERM"] === "dumb",
   /** There is a display to open a page on. */

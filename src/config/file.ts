@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
-import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
+import { findNodeAtLocation, type ParseError, parse as parseJsonc, parseTree, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import { StartError } from "../error.ts";
+import { meant } from "../nearest.ts";
 import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 
@@ -190,15 +191,77 @@ export type AgentSettings = z.infer<typeof agentConfig>;
 
 export const readFile = (path: string): z.infer<typeof configFile> => {
   if (!existsSync(path)) return {};
+  const text = readFileSync(path, "utf8");
   const errors: ParseError[] = [];
-  const value: unknown = parseJsonc(readFileSync(path, "utf8"), errors, { allowTrailingComma: true });
+  const value: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
   const first = errors[0];
-  if (first !== undefined)
-    throw new StartError(78, `${path}: ${printParseErrorCode(first.error)} at offset ${first.offset}.`);
-  const parsed = configFile.safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    throw new StartError(78, `${path}: ${issue?.path.join(".") || "the file"}: ${issue?.message}.`);
+  if (first !== undefined) {
+    const words = syntax[printParseErrorCode(first.error)] ?? printParseErrorCode(first.error);
+    throw new StartError(78, `${path}:${placeIn(text, first.offset)}: ${words}.`);
   }
-  return parsed.data;
+  const parsed = configFile.safeParse(value, { reportInput: true });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new StartError(78, `${path}${issue === undefined ? "" : wordsOf(text, issue)}`);
+};
+
+/** What is wrong with the form of the file, for those errors that are common. */
+const syntax: Record<string, string> = {
+  InvalidSymbol: "Expected a value, such as a text in double quotes",
+  PropertyNameExpected: "Expected a name in double quotes",
+  ValueExpected: "Expected a value",
+  ColonExpected: "Expected a colon",
+  CommaExpected: "Expected a comma",
+  CloseBraceExpected: "Expected a closing brace",
+  CloseBracketExpected: "Expected a closing bracket",
+  EndOfFileExpected: "Expected the end of the file",
+  UnexpectedEndOfString: "Expected the end of the text, a double quote",
+};
+
+/** Line and column, both from 1. */
+const placeIn = (text: string, offset: number): string => {
+  const lines = text.slice(0, offset).split("\n");
+  return `${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`;
+};
+
+/** One issue with its place, and what was probably meant. */
+const wordsOf = (text: string, issue: z.core.$ZodIssue): string => {
+  const tree = parseTree(text, [], { allowTrailingComma: true });
+  const nodeAt = (path: readonly PropertyKey[]) =>
+    tree &&
+    findNodeAtLocation(
+      tree,
+      path.map((part) => (typeof part === "number" ? part : String(part))),
+    );
+  const where = issue.path.length === 0 ? "" : ` ${issue.path.join(".")}:`;
+  if (issue.code === "unrecognized_keys") {
+    const [key = ""] = issue.keys;
+    const offset = nodeAt([...issue.path, key])?.parent?.offset ?? 0;
+    const known = Object.keys(shapeAt(configFile, issue.path));
+    return `:${placeIn(text, offset)}:${where} Unknown setting "${key}".${meant(key, known)}`;
+  }
+  const offset = nodeAt(issue.path)?.offset ?? 0;
+  const known = issue.code === "invalid_value" ? issue.values.map(String) : [];
+  const given = typeof issue.input === "string" ? issue.input : "";
+  return `:${placeIn(text, offset)}:${where} ${issue.message}.${meant(given, known)}`;
+};
+
+/** The settings that may stand at a place of the file. */
+const shapeAt = (schema: unknown, path: readonly PropertyKey[]): object => {
+  let at: unknown = schema;
+  const inside = (type: unknown): unknown => {
+    if (type instanceof z.ZodOptional) return inside(type.unwrap());
+    return type instanceof z.ZodUnion
+      ? inside(type.options.find((option) => inside(option) instanceof z.ZodObject))
+      : type;
+  };
+  for (const part of path) {
+    const here = inside(at);
+    if (here instanceof z.ZodObject) at = (here.shape as Record<string, unknown>)[String(part)];
+    else if (here instanceof z.ZodRecord) at = here.valueType;
+    else if (here instanceof z.ZodArray) at = here.element;
+    else return {};
+  }
+  const found = inside(at);
+  return found instanceof z.ZodObject ? found.shape : {};
 };

@@ -114,7 +114,11 @@ const nounOf = (type: string): string => {
 };
 
 const amount = (limit: number | bigint, origin: string): string =>
-  origin === "string" ? `${limit} characters` : origin === "array" ? `${limit} elements` : `${limit}`;
+  origin === "string"
+    ? `${limit} ${limit === 1 ? "character" : "characters"}`
+    : origin === "array"
+      ? `${limit} ${limit === 1 ? "element" : "elements"}`
+      : `${limit}`;
 
 const formOf = (issue: z.core.$ZodIssue, here: z.ZodType | undefined): string => {
   if (issue.code !== "invalid_format") return "another value";

@@ -1,4 +1,4 @@
-import { connect, type Target } from "../connection.ts";
+import { connect, type Target, targetAt } from "../connection.ts";
 import { line as flat } from "../terminal/format.ts";
 
 /**
@@ -16,8 +16,7 @@ export const printIDs = async (
 ): Promise<void> => {
   const valueOf = (pattern: RegExp) => pattern.exec(line)?.[1]?.replaceAll(/^["']|["']$/g, "");
   const target = {
-    ...own,
-    url: valueOf(/\s--url[\s=]+(\S+)\s/) ?? own.url,
+    ...targetAt(valueOf(/\s--url[\s=]+(\S+)\s/) ?? own.url, own),
     directory: valueOf(/\s(?:-C|--directory)[\s=]*(\S+)\s/) ?? ".",
   };
   try {

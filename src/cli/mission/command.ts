@@ -25,7 +25,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
       .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
-      .option("--max-tokens <n>", "limit on the cost of the Mission and its Tasks", parseAmount)
+      .option("--max-tokens <n>", "limit on the tokens of the Mission and its Tasks", parseAmount)
       .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)
       .option("--max-minutes <n>", "limit on the working minutes of the Mission and its Tasks", parseAmount)
       .option("--attach <file>", "attach a file for its agent and its Tasks; repeatable", collect)
@@ -80,6 +80,14 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--reason <text>"),
   ).action(async (id: string, options: Shared & { cascade?: true; reason?: string }) =>
     finish(await (await load()).abort(id, options, await context(options))),
+  );
+  placed(
+    mission
+      .command("open <id>")
+      .description("open the Mission's page in the browser")
+      .option("--print", "print the address, and open nothing"),
+  ).action(async (id: string, options: Shared & { print?: true }) =>
+    finish(await (await import("./open.ts")).open(id, options, await context(options))),
   );
   placed(
     mission.command("rm <id>").alias("delete").description("delete it with its conversation; its Tasks are kept"),

@@ -8,9 +8,9 @@ import { connect, expectData, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow, show, watch } from "./follow.ts";
-import { nowWords } from "./now.ts";
+import { rowsOf } from "./list.ts";
 import { during, type Screen } from "../terminal/screen.ts";
-import { bytes, clean, line, money, table } from "../terminal/format.ts";
+import { bytes, clean, line, table } from "../terminal/format.ts";
 import { headOf } from "../verify/verify.ts";
 
 /**
@@ -27,21 +27,7 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
   const tasks = expectData(await service.task.list({ query }), target.url);
   if (emit !== undefined) for (const task of tasks) emit(task);
   else if (tasks.length === 0) screen.say('No Tasks here yet. Create one: sortie run "run the tests"');
-  else
-    screen.say(
-      table([
-        ["TASK", "STATE", "CHECKS", "COST", "UPDATED", "TITLE", "NOW"],
-        ...tasks.map((task) => [
-          task.taskID,
-          task.lifecycleStatus === "active" ? task.phase : task.lifecycleStatus,
-          `${task.checkCounts.passed}/${task.checkCounts.total}`,
-          money(task.usage.costUSD),
-          task.updatedAt.slice(0, 16).replace("T", " "),
-          line(task.title, 60),
-          task.now === null ? (task.isolation === "directory" ? "in place" : "") : nowWords(task.now, Date.now(), 60),
-        ]),
-      ]),
-    );
+  else screen.say(rowsOf(tasks, screen));
   return exit.completed;
 };
 

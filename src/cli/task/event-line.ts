@@ -62,7 +62,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
               : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure, finish } = event.data;
-        if (failure !== null) return red(line(failure.message));
+        if (failure !== null) return red(line(failure.message.split(". ")[0] ?? ""));
         if (finish === "empty") return yellow(`${nameOfAgent(agent)} gave an empty answer and was asked again`);
         // What it ends with is its result: of an investigation there is nothing else.
         if (finish === "end") return lastWords(bold(nameOfAgent(agent)), textOf(text), typeof text !== "string");

@@ -9,6 +9,7 @@ import { clean, duration, line, money, spent } from "../terminal/format.ts";
 import { createDoing } from "./now.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
+import { createTree } from "./tree.ts";
 
 /** A Task whose events are shown. */
 export type Following = {
@@ -72,18 +73,19 @@ export const show = async (
 ): Promise<void> => {
   const { dim } = screen.colors;
   const words = createWords(screen);
+  const tree = screen.rich ? createTree(screen) : undefined;
   const events = expectData(await service.task.events({ path: { taskID }, query: { after }, signal }), target.url);
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
   const doing = createDoing();
-  const draw = () =>
+  const drawStatus = () =>
     prompter?.busy() === true
       ? screen.status(undefined)
       : screen.status(
           [duration(Date.now() - began), ...(cost === null ? [] : [money(cost)]), doing.words(Date.now())].join("  "),
         );
-  const timer = screen.rich && until === "settled" ? setInterval(draw, 500) : undefined;
+  const timer = screen.rich && until === "settled" ? setInterval(drawStatus, 500) : undefined;
   try {
     for await (const event of events) {
       emit?.(event);
@@ -108,7 +110,9 @@ export const show = async (
         default:
       }
       const text = words(event);
-      if (text !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${text}`);
+      const draw = tree?.(event);
+      const time = duration(Date.parse(event.at) - began).padStart(9);
+      if (text !== undefined) screen.say(draw === undefined ? `${dim(time)}  ${text}` : draw(text, time));
       if (event.type === "ask.opened" && prompter !== undefined) prompter.opened(event.data);
       else if (event.type === "ask.opened" && until === "settled")
         screen.say(dim(`           Answer with \`sortie task answer ${taskID} …\`.`));

@@ -23,6 +23,7 @@ export const createDoing = () => {
   let now: Now | null = null;
   /** What is complete: a late frame of it says nothing any more. */
   const done = new Set<string>();
+  const checks = new Map<string, string>();
   const begin = (text: string, since: string, completed?: string): void => {
     now = { kind: "work", text, since };
     if (completed !== undefined) done.add(completed);
@@ -32,6 +33,10 @@ export const createDoing = () => {
       switch (frame.type) {
         case "task.snapshot":
           now = frame.data.now;
+          return;
+        case "task.created":
+        case "checks.found":
+          for (const { id, name } of frame.data.checks) checks.set(id, name);
           return;
         case "now.delta": {
           const { id, text, soFar } = frame.data;
@@ -44,7 +49,7 @@ export const createDoing = () => {
           return begin(typeof command === "string" ? `Running ${command}` : `Using ${tool}`, frame.at);
         }
         case "check.started":
-          return begin(`Running the check ${frame.data.checkID}`, frame.at);
+          return begin(`Running ${checks.get(frame.data.checkID) ?? "a check"}`, frame.at);
         case "tool.finished":
           return begin("Working", frame.at, frame.data.callID);
         case "check.finished":

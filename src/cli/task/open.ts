@@ -5,7 +5,7 @@ import { messageOf } from "../../error.ts";
 import { connect, expectData, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
-import { openInDesktop } from "../terminal/open.ts";
+import { openInDesktop, pageAt } from "../terminal/open.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 
 /**
@@ -26,7 +26,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const board = expectData(await service.task.board({ path: { taskID } }), target.url);
   const shows = display && options.print !== true && emit === undefined;
   if (options.pictures === undefined) {
-    const url = new URL(`ui/task/${taskID}`, target.url.endsWith("/") ? target.url : `${target.url}/`).href;
+    const url = pageAt(target.url, `ui/task/${taskID}`).href;
     if (emit !== undefined) emit({ taskID, url });
     else screen.say(url);
     if (shows) await openInDesktop(url);

@@ -1,5 +1,9 @@
 import { spawn } from "node:child_process";
 
+/** A page of the service, whose address may end with a path. */
+export const pageAt = (service: string, path: string): URL =>
+  new URL(path, service.endsWith("/") ? service : `${service}/`);
+
 /**
  * Opens a URL or a folder with the desktop's default program. Resolves once that program was started, or could not be;
  * errors are ignored, because the caller has printed the address.

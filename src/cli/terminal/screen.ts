@@ -9,6 +9,8 @@ export type Screen = {
   /** A person at a terminal, with colours and a status line; otherwise plain lines. */
   rich: boolean;
   colors: Colors;
+  /** Columns. */
+  width: number;
   /** Prints one or more complete lines. */
   say(text: string): void;
   /** Replaces the status line, which is plain text; undefined removes it. Does nothing on a plain screen. */
@@ -30,6 +32,7 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
   return {
     rich,
     colors,
+    width: stream.columns || 80,
     say(text) {
       wipe();
       stream.write(`${text}\n`);

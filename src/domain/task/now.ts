@@ -30,7 +30,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
   if (state.installing !== null) return { kind: "landing", text: "Installing the squad" };
   const reviewed = state.sessions.some(({ purpose, end }) => purpose === "review" && end === null);
   return isIdle(state) && state.open.length === 0 && !reviewed
-    ? { kind: "work", text: "Finishing: what comes next is decided" }
+    ? { kind: "work", text: "Deciding the next step" }
     : talkOf(state);
 };
 

@@ -10,8 +10,8 @@ import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
  * content.
  */
 
-/** `external`: names of the operator's external agents, which no project's package may name. */
-export type ParseContext = { scope: Scope; external: readonly string[] };
+/** `external`: names of the operator's external agents, which no project's package may name; "any": they are not known. */
+export type ParseContext = { scope: Scope; external: readonly string[] | "any" };
 
 export type Parsed = { ok: true; squad: Squad } | { ok: false; issues: Issue[] };
 
@@ -141,7 +141,7 @@ const agentOf = (
 
 const runtimeProblem = (program: string, { scope, external }: ParseContext): string | undefined => {
   if (scope === "project") return "Expected none in a project's squad: programs are the operator's to choose";
-  if (external.includes(program)) return undefined;
+  if (external === "any" || external.includes(program)) return undefined;
   return `Expected an agent of the configuration (${external.join(", ") || "it has none"}), got "${program}"`;
 };
 

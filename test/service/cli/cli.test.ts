@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
@@ -9,6 +9,7 @@ import { built, compileCache } from "../../harness/built.ts";
 import { canServe } from "../../harness/double/git-host.ts";
 import { git, makeProject, temporary, until } from "../../harness/project.ts";
 import { textsOf, writePackage } from "../../harness/double/squads.ts";
+import { terminalHere, typeInto } from "../../harness/terminal.ts";
 
 /**
  * The command as a user has it: `bin/sortie.js` over the built `dist`, in processes of its own, against a service that
@@ -94,7 +95,7 @@ describe("squads", () => {
     const checked = await sortie(["squad", "validate", folder]);
     expect([checked.code, checked.out]).toEqual([
       0,
-      expect.stringMatching(/^api 1\.0\.0 is in order \([0-9a-f]{64}\)\.\n$/),
+      expect.stringMatching(/^api 1\.0\.0 is valid \([0-9a-f]{64}\)\.\n$/),
     ]);
     const installed = await sortie(["squad", "install", folder, "--json"]);
     const { squad } = JSON.parse(installed.out) as { squad: { digest: string } };
@@ -293,39 +294,12 @@ describe("run", () => {
   });
 });
 
-/** Types keys into a command that believes it runs in a terminal; each key when what it waits for has been printed. */
-const type = async (
-  args: string[],
-  keys: [after: string, key: string][],
-  extra: Record<string, string> = {},
-): Promise<{ code: number | null; out: string }> => {
-  const words = [process.execPath, bin, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
-  // Without exec the shell in between would make every Ctrl-C its own exit code.
-  const command = `exec ${words.join(" ")}`;
-  const child = spawn("script", ["-qec", command, "/dev/null"], {
-    env: { ...env, TERM: "xterm", ...extra },
-    cwd: scratch.path,
-  });
-  let out = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
-  const ended = new Promise<number | null>((done) => child.once("close", done));
-  let read = 0;
-  for (const [after, key] of keys) {
-    await until(
-      async () => out.slice(read),
-      (text) => text.includes(after),
-      5000,
-    );
-    read = out.indexOf(after, read) + after.length;
-    child.stdin.write(key);
-  }
-  return { code: await ended, out };
-};
+const type = (args: string[], keys: [after: string, key: string][], extra: Record<string, string> = {}) =>
+  typeInto([process.execPath, bin, ...args], keys, { env: { ...env, ...extra }, cwd: scratch.path });
 
-const scripted = process.platform === "linux" && spawnSync("script", ["--version"]).status === 0;
-if (!scripted) console.warn("SKIPPED: 4 tests of the command line at a terminal need script(1) of util-linux.");
+if (!terminalHere) console.warn("SKIPPED: 4 tests of the command line at a terminal need script(1) of util-linux.");
 
-describe.runIf(scripted)("at a terminal", () => {
+describe.runIf(terminalHere)("at a terminal", () => {
   const ctrlC = "\u0003";
   const question = "Detach (d) or cancel (c)?";
 
@@ -504,7 +478,7 @@ describe("mission", () => {
       return code === 0 ? (JSON.parse(out) as { missionID: string }).missionID : err;
     };
     expect(await Promise.all(["pay", "pay-", "@last"].map(shown))).toEqual(["pay", "pay-later", "pay-later"]);
-    expect(await shown("pa")).toContain('"pa" begins 2 Missions');
+    expect(await shown("pa")).toContain('"pa" fits 2 Missions');
     expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks are kept.\n");
     expect(await shown("pay-later")).toContain("No Mission has this id");
   });

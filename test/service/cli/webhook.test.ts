@@ -41,7 +41,7 @@ test("add, test, run with a callback, log, redeliver, secrets, pause, resume, rm
   await using receiver = await startReceiver((_, response) => response.writeHead(status).end());
   expect((await sortie("webhook", "ls")).out).toContain("sortie webhook add");
   const refused = await sortie("webhook", "add", "http://example.org/hook");
-  expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('body.url: Expected https, got "http:"')]);
+  expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('<url>: Expected https, got "http:"')]);
 
   const added = await sortie("webhook", "add", `${receiver.url}/chat?key=1`, "--event", "task.completed", "--project");
   const [id = ""] = /hook_\w+/.exec(added.out) ?? [];

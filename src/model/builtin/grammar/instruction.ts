@@ -3,7 +3,7 @@ import { nameProblem, sinceProblem, versionProblem } from "./argument.ts";
 
 /**
  * The instructions that the built-in model understands, in one table: how each is written, recognised and interpreted.
- * NEEDS_MODEL and docs/rules.md show the forms in `says`.
+ * docs/rules.md shows the forms in `says`.
  */
 
 /** What can be run, as a request names it. */

@@ -1,6 +1,6 @@
 import { isService } from "../../../domain/conversation/message.ts";
 import type { Facts, PromptMessage } from "../../model.ts";
-import { forms, type Instruction } from "../grammar/instruction.ts";
+import type { Instruction } from "../grammar/instruction.ts";
 import { type Parsed, parse } from "../grammar/parse.ts";
 import { targetOf } from "../report/report.ts";
 import { asItsBlock } from "./reviewer.ts";
@@ -168,22 +168,19 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,
 });
 
-const spoken = [
-  "a diff block or a .patch attachment",
-  "a block with file=PATH",
-  ...forms.map(({ says }) => `\`${says}\``),
-].join("; ");
+/** Where all forms stand, with two that most people need first. */
+const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.';
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
   const known = some(understood.map(({ said }) => `*${short(said)}*`));
   const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
-  const ways = `Use a model: ${ownModel}; or say all of it in the rules' own forms, one a line: ${spoken}.`;
+  const ways = `Use a model: ${ownModel}. Or write it in the forms of the built-in rules, ${manual}`;
   return {
     kind: "failed",
     code: "needs_model",
     message:
       `NEEDS_MODEL: this Task needs a language model. The built-in rules understood: ${known}. Not understood: ${not}. ` +
-      `${begun ? "Nothing more was done." : "Nothing was done."} ${ways}`,
+      `${begun ? "Nothing more was done." : "Nothing was done."}\n${ways}`,
     remedy: ways,
   };
 };

@@ -163,11 +163,15 @@ export const createConversation = () => {
   /** The array that was handed out last; it is never modified afterwards. */
   let shown: readonly Item[] | undefined;
   const calls = new Map<string, { call: Call; at: number }>();
+  /** Events name checks by id alone. */
+  const checkNames = new Map<string, string>();
   let turn = -1;
 
   const add = (frame: Frame): void => {
     shown = undefined;
     const base = { id: frame.id, at: frame.at };
+    if (frame.type === "task.created" || frame.type === "checks.found")
+      for (const { id, name } of frame.data.checks) checkNames.set(id, name);
     switch (frame.type) {
       case "task.created": {
         const { request, source, sessionID, attachments } = frame.data;
@@ -222,7 +226,11 @@ export const createConversation = () => {
             : frame.type === "check.finished" && tone === "bad" && frame.data.tail !== ""
               ? { detail: `\`\`\`\n${frame.data.tail.trimEnd().split("\n").slice(-tailLines).join("\n")}\n\`\`\`` }
               : {};
-        const words = wordsFor(frame);
+        const checkID = frame.type === "check.finished" ? frame.data.checkID : "";
+        const words = wordsFor(frame).replace(
+          `Check ${checkID} `,
+          () => `Check ${checkNames.get(checkID) ?? checkID} `,
+        );
         const end = frame.type === "task.settled" || frame.type === "mission.finished";
         const last = items.at(-1);
         if (last?.kind === "fact" && last.words === words && !end && !("detail" in detail)) {

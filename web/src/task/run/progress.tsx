@@ -3,7 +3,8 @@ import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 import { useNow } from "../../component/text/time.tsx";
 import { duration, ticking } from "../../format.ts";
 import type { Log } from "../conversation/log.ts";
-import { passageOf, type Stage, type Step, stepsOf } from "./stages.ts";
+import type { Stage } from "../../../../src/protocol/stage.ts";
+import { passageOf, type Step, stepsOf } from "./stages.ts";
 
 /** The five stages of a Task with their times, the current one marked. */
 

@@ -1,11 +1,8 @@
 import type { Frame } from "../../../../src/protocol/event/frame.ts";
-import { ofService } from "../../../../src/protocol/event/source.ts";
+import { beginsStage, type Stage, stages } from "../../../../src/protocol/stage.ts";
 import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 
 /** The five stages that a Task passes through, folded from its log: where it is, and how long each has taken. */
-
-export const stages = ["queue", "work", "checks", "review", "land"] as const;
-export type Stage = (typeof stages)[number];
 
 export type Passage = {
   /** Time spent in each stage that was entered, in milliseconds, without what is still running. */
@@ -13,39 +10,6 @@ export type Passage = {
   at: Stage;
   /** When it entered the stage that it is in; null: it has ended. */
   since: string | null;
-};
-
-/** The stage that an event begins; undefined: it begins none. `reviewers`: sessions that only review. */
-const begins = (frame: Frame, at: Stage, reviewers: Set<string>): Stage | undefined => {
-  switch (frame.type) {
-    case "task.created":
-    case "task.deferred":
-    case "run.paused":
-      return "queue";
-    case "run.started":
-    case "run.resumed":
-      return at === "queue" ? "work" : undefined;
-    case "message.received":
-      if (frame.data.disposition === "restarted" && ofService(frame.data) === undefined) return "queue";
-      return ofService(frame.data) === undefined ? undefined : "work";
-    case "reply.finished":
-    case "tool.started":
-      return reviewers.has(frame.data.sessionID) ? "review" : "work";
-    case "check.started":
-      return frame.data.on === "work" ? "checks" : undefined;
-    case "session.started":
-      if (frame.data.purpose !== "review") return "work";
-      reviewers.add(frame.data.sessionID);
-      return "review";
-    case "landing.conflicted":
-    case "landing.withdrawn":
-      return "work";
-    case "landing.started":
-    case "landing.finished":
-      return "land";
-    default:
-      return undefined;
-  }
 };
 
 /** Of the newest attempt: a message to an ended Task begins a new passage. */
@@ -63,7 +27,7 @@ export const passageOf = (frames: readonly Frame[]): Passage | undefined => {
       leave(frame.at);
       continue;
     }
-    const next = begins(frame, at, reviewers);
+    const next = beginsStage(frame, at, reviewers);
     // What is recorded after the end, as the delivery of a message, begins nothing unless it starts a new attempt.
     if (next === undefined || (since === null && spent.size > 0 && next !== "queue")) continue;
     if (since === null) spent.clear();
