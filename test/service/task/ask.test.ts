@@ -443,16 +443,17 @@ describe.each(stores)("on %s", (name, env) => {
       const client = clientFor(directory);
       const edit = (path: string) => ({ tool: "edit", input: { path, edits: [{ old: "select", new: "SELECT" }] } });
       const patch = "--- a/migrations/1.sql\n+++ b/migrations/1.sql\n@@ -1 +1 @@\n-select 1;\n+select 9;\n";
+      // Commands first: behind an edit that was denied they would not be run at all.
       const denied = [
-        { tool: "write", input: { path: "migrations/3.sql", content: "x" } },
-        edit("./migrations//1.sql"),
-        { tool: "apply_patch", input: { patch } },
         { tool: "git", input: { action: "mv", from: "migrations/1.sql", to: "free2.sql" } },
         { tool: "git", input: { action: "rm", paths: ["migrations"] } },
         { tool: "git", input: { action: "mv", from: "free.sql", to: "migrations" } },
         { tool: "shell", input: { command: "true; (cd . && git -C . push origin main)" } },
         { tool: "shell", input: { command: 'bash -c "git push"' } },
         { tool: "read", input: { path: ".env" } },
+        { tool: "write", input: { path: "migrations/3.sql", content: "x" } },
+        edit("./migrations//1.sql"),
+        { tool: "apply_patch", input: { patch } },
         { tool: "write", input: { path: ".sortie/permissions.jsonc", content: "{}" } },
       ];
       const allowed = [
