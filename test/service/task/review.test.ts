@@ -30,12 +30,16 @@ const isReview = ({ body }: MockRequest) => body.tools?.some((tool) => tool.func
 /** A package as the documents show it: its blocks, with what they do not spell out. */
 const documented = (): Record<string, string> => {
   const text = readFileSync(new URL("../../../docs/squads.md", import.meta.url), "utf8");
-  const block = (from: string): string => /```\w+\n([\s\S]*?)```/.exec(text.slice(text.indexOf(from)))?.[1] ?? "";
+  const block = (from: string): string => {
+    const found = text.includes(from) ? /```\w+\n([\s\S]*?)```/.exec(text.slice(text.indexOf(from)))?.[1] : undefined;
+    if (found === undefined) throw new Error(`Expected a block after ${from} in docs/squads.md, got none.`);
+    return found;
+  };
   return {
     "payments/squad.json": block("`squad.json` ("),
     "payments/README.md": "# Payments\n",
     "payments/agents/orchestrator.md": agentOf("orchestrator").replace("[read, shell]", "[read, write]"),
-    "payments/agents/reviewer.md": block("`agents/reviewer.md` is front matter"),
+    "payments/agents/reviewer.md": block("`agents/reviewer.md` has front matter"),
     "payments/skills/refunds/SKILL.md":
       "---\nname: refunds\ndescription: How refunds are written here.\n---\n\nTwice.\n",
   };
