@@ -1,42 +1,12 @@
-import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { drain } from "../../src/cli/node.ts";
-import { built } from "../harness/built.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { until } from "../harness/project.ts";
-import { change, create, ended, place, send } from "./stage.ts";
+import { change, create, ended, place, send, serve } from "./stage.ts";
 
 /** A node that is to take up nothing more: what it has begun comes to the end of its step, and is not repeated. */
-
-await built();
-
-const script = fileURLToPath(new URL("../../bin/sortie.js", import.meta.url));
-
-/** `sortie serve`, as operators start it. */
-const serve = async (env: Record<string, string>) => {
-  const child = spawn(process.execPath, [script, "serve"], {
-    env: { PATH: process.env["PATH"] ?? "", SERVICE_PORT: "0", ...env },
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  let said = "";
-  child.stdout.on("data", (chunk: Buffer) => (said += String(chunk)));
-  const gone = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
-  const url = await until(
-    async () => /listening on (\S+)/.exec(said)?.[1],
-    (found) => found !== undefined || child.exitCode !== null,
-  );
-  return {
-    url: url ?? "",
-    stop: (signal: NodeJS.Signals) => (child.kill(signal), gone),
-    async [Symbol.asyncDispose]() {
-      if (child.exitCode === null) child.kill("SIGKILL");
-      await gone;
-    },
-  };
-};
 
 const typesOf = async (service: { url: string }, taskID: string): Promise<string[]> => {
   const { body } = await send(service, "GET", `/task/${taskID}/events?format=json&limit=1000`);

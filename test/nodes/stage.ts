@@ -1,5 +1,8 @@
+import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
+import { built } from "../harness/built.ts";
 import { freshSchema, postgresURL } from "../harness/postgres.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
 import { startService } from "../harness/service.ts";
@@ -72,3 +75,29 @@ export const ended = (service: { url: string }, taskID: string, ms = 40_000): Pr
   );
 
 export const change = "Replace `one` with `two` in a.txt";
+
+const script = fileURLToPath(new URL("../../bin/sortie.js", import.meta.url));
+
+/** `sortie serve`, as operators start it. */
+export const serve = async (env: Record<string, string>) => {
+  await built();
+  const child = spawn(process.execPath, [script, "serve"], {
+    env: { PATH: process.env["PATH"] ?? "", SERVICE_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  let said = "";
+  child.stdout.on("data", (chunk: Buffer) => (said += String(chunk)));
+  const gone = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  const url = await until(
+    async () => /listening on (\S+)/.exec(said)?.[1],
+    (found) => found !== undefined || child.exitCode !== null,
+  );
+  return {
+    url: url ?? "",
+    stop: (signal: NodeJS.Signals) => (child.kill(signal), gone),
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null) child.kill("SIGKILL");
+      await gone;
+    },
+  };
+};

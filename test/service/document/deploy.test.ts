@@ -2,6 +2,8 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { defaultLimits } from "../../../src/protocol/limit.ts";
 import { temporary } from "../../harness/project.ts";
 import { page } from "./manual.ts";
 
@@ -38,6 +40,30 @@ test("the image stands on one base, which is Node 24 and named by digest", () =>
   expect(run("v22.18.0").stderr).toContain("Expected Node 24 in NODE_IMAGE, got v22.18.0.");
 });
 
+type Compose = {
+  services: Record<
+    string,
+    { image: string; environment?: Record<string, string | null>; volumes?: string[] } & Record<string, unknown>
+  >;
+  volumes: Record<string, unknown>;
+};
+
+test("the nodes of compose.yaml differ in name and volume alone, are those of nginx.conf, and have the time to drain", () => {
+  const { services, volumes } = parse(page("deploy/compose.yaml"), { merge: true }) as Compose;
+  const nodes = Object.entries(services).filter(([, { image }]) => image === "sortie");
+  expect(nodes.map(([name]) => name)).toEqual(["node-a", "node-b", "node-c"]);
+  const alike = nodes.map<Record<string, unknown>>(([name, { environment = {}, volumes: own = [], ...rest }]) => {
+    expect([environment["SERVICE_NODE"], own]).toEqual([name.replace("node-", ""), [`${name}:/data`]]);
+    return { ...rest, environment: { ...environment, SERVICE_NODE: "" } };
+  });
+  expect(alike).toEqual(alike.map(() => alike[0]));
+  expect(alike[0]).toMatchObject({ read_only: true, init: true, environment: { SERVICE_BLOBS: "database" } });
+  expect(Number.parseInt(String(alike[0]?.["stop_grace_period"]), 10)).toBeGreaterThan(defaultLimits.drainSeconds + 10);
+  for (const name of ["database", ...nodes.map(([each]) => each)]) expect(Object.keys(volumes)).toContain(name);
+  const upstream = [...page("deploy/nginx.conf").matchAll(/server (node-\w):7878/g)].map(([, name]) => name);
+  expect(upstream).toEqual(nodes.map(([name]) => name));
+});
+
 const verifies = spawnSync("systemd-analyze", ["--version"]).status === 0;
 if (!verifies) console.warn("SKIPPED: the unit is verified by systemd-analyze, which is not here.");
 
@@ -69,3 +95,28 @@ test.runIf(verifies)("the unit is one that systemd reads without a word", () => 
   // What bubblewrap needs is not taken away.
   expect(unit).not.toMatch(/^(RestrictNamespaces|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers)=/m);
 });
+
+test.runIf(verifies)(
+  "the unit of a node is that of a service, with a name and a folder of its own, and the time to drain",
+  () => {
+    using folder = temporary("sortie-unit-");
+    const lines = (file: string) =>
+      page(file)
+        .split("\n")
+        .filter((line) => !line.startsWith("#"));
+    const [one, node] = [lines("deploy/sortie.service"), lines("deploy/sortie@.service")];
+    expect(node.filter((line) => !one.includes(line))).toEqual([
+      "Description=Sortie, node %i",
+      "StateDirectory=sortie/%i",
+      "Environment=SERVICE_NODE=%i SERVICE_DATA_DIR=/var/lib/sortie/%i",
+      "EnvironmentFile=-/etc/sortie/%i.env",
+      expect.stringMatching(/^TimeoutStopSec=/),
+    ]);
+    const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(node.join("\n")) ?? [];
+    expect(Number(seconds)).toBeGreaterThan(defaultLimits.drainSeconds + 10);
+    const file = join(folder.path, "sortie@a.service");
+    writeFileSync(file, page("deploy/sortie@.service").replace("/usr/local/bin/sortie", process.execPath));
+    const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", file], { encoding: "utf8" });
+    expect(stdout + stderr).toBe("");
+  },
+);
