@@ -174,6 +174,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "checks.found":
         for (const check of event.data.checks) checks.set(check.id, check);
         return dim("Running the project's own checks; those that passed before must still pass");
+      case "task.abandoned":
+        return yellow(`The agent gave up: ${line(event.data.why, 400)}`);
       case "check.started":
         return undefined;
       case "check.finished": {

@@ -2947,6 +2947,25 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'task.abandoned';
+    data: {
+        sessionID: string;
+        callID: string;
+        why: string;
+        tried: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'slice.settled';
     data: {
         sliceID: string;

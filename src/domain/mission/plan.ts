@@ -123,6 +123,10 @@ export const outcomeText = (outcome: "completed" | "failed" | "cancelled" | "del
 export const failuresOf = (state: MissionState, phaseID: string): Dispatched[] =>
   workOf(state, phaseID).filter((task) => outcomeOf(task) === "failed" && deliveredBy(task) === undefined);
 
+/** Its agents said that it cannot be done, and said so again of another brief. */
+export const isGivenUp = (state: MissionState, phaseID: string): boolean =>
+  failuresOf(state, phaseID).filter(({ ends }) => ends.at(-1)?.code === "given_up").length > 1;
+
 /** What became of the newest correction of a phase that is done, where that did not land. */
 export const correctionOf = (state: MissionState, phase: PlannedPhase): "failed" | "cancelled" | null => {
   if (phaseState(state, phase) !== "done") return null;

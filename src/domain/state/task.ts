@@ -137,6 +137,10 @@ export type TaskState = StreamState & {
   /** Git's own files that a command of this attempt changed. */
   tampered: EventData["git.tampered"]["files"] | null;
   cancel: EventData["cancel.requested"] | null;
+  /** A command or check of this attempt ended red. */
+  seenRed: boolean;
+  /** Why its agent gave it up in this attempt, and has been told nothing since. */
+  abandoned: Pick<EventData["task.abandoned"], "why" | "tried"> | null;
 };
 
 export type Landed = Pick<EventData["landing.finished"], "commit" | "tree" | "ref"> & {

@@ -65,6 +65,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       ? { queued: true }
       : {
           input: event.version,
+          abandoned: null,
           // A result on its own branch changed nothing of the user's: the work continues where it is.
           ...(state.landed !== null && staysOnBranch(state) ? { landed: null } : {}),
           contrastTold: state.contrastTold || ofService(event.data) === "contrast",
@@ -90,6 +91,8 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         // The cause of a failed setup may be fixed by now; it runs again, as after a crash.
         setup: state.setup?.finished?.state === "failed" ? { ...state.setup, finished: null } : state.setup,
         contrastTold: false,
+        seenRed: false,
+        abandoned: null,
         round: 0,
         landingRound: 0,
         moves: 0,

@@ -77,6 +77,8 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     wantsContrast: data.contrast !== false,
     contrast: null,
     contrastTold: false,
+    seenRed: false,
+    abandoned: null,
     running: [],
     round: 0,
     landingRound: 0,

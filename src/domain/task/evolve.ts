@@ -24,7 +24,7 @@ import { isRead, noRepetition, rootOf } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 28;
+export const taskRevision = 29;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -143,6 +143,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         ...evolveSession(state, event),
         touched: state.touched || edits,
         writes: state.writes + Number(writes),
+        seenRed: state.seenRed || isRed(event.data),
         ...(edits ? { edits: state.edits + 1, ...reopenSlices(state) } : {}),
       };
       return { ...after, ...commandEvidence(after, event) };
@@ -170,6 +171,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "slice.settled":
     case "review.finished":
       return { ...state, ...evolveSlices(state, event) };
+    case "task.abandoned":
+      return { ...state, abandoned: { why: event.data.why, tried: event.data.tried } };
     case "session.started":
       return { ...state, sessions: [...state.sessions, startedSession(state, event)] };
     case "check.judged": {
@@ -239,6 +242,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
             ...state,
             running,
             results: { ...state.results, [checkID]: { ...event.data, edits: state.edits, writes: state.writes } },
+            seenRed: state.seenRed || event.data.state === "failed",
             ...checkEvidence(state, event),
           };
     }
@@ -336,6 +340,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       };
   }
 };
+
+/** A command that ended by itself, and not well. */
+const isRed = ({ tool, exitCode }: EventData["tool.finished"]): boolean =>
+  (tool === "shell" || tool === "process") && exitCode !== null && exitCode !== 0;
 
 const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
   remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };

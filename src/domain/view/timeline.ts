@@ -122,6 +122,8 @@ export const describeEvent = (event: Recorded): string => {
         .join(", ")}`;
     case "checks.found":
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
+    case "task.abandoned":
+      return `Given up: ${event.data.why}`;
     case "check.started":
       return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
     case "check.finished":

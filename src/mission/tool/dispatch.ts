@@ -4,7 +4,7 @@ import type { SquadRef } from "../../domain/agent.ts";
 import { pausedText, reachedOf } from "../../domain/mission/budget.ts";
 import { isFirst, shareOf } from "../../domain/mission/grant.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { blockersOf, failuresOf, phaseState, maxPhaseTries } from "../../domain/mission/plan.ts";
+import { blockersOf, failuresOf, isGivenUp, phaseState, maxPhaseTries } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
@@ -116,6 +116,8 @@ const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string 
   const failures = failuresOf(state, phase.id);
   if (failures.length > maxPhaseTries)
     return `Phase ${phase.id} failed ${failures.length} times and is not tried again. Report it to the user, or plan another way.`;
+  if (isGivenUp(state, phase.id))
+    return `Phase ${phase.id} was given up twice, the second time with another brief, and is not tried again. Plan another way, or report it to the user.`;
   if (failures.some((task) => task.brief === brief))
     return `Phase ${phase.id} failed with this very brief. Read task_evidence and change the brief.`;
   return undefined;

@@ -26,6 +26,8 @@ export const sliceEvents = {
   "slice.revised": z.object({ sliceID: z.string(), weight, contract, ...by }),
   "slice.ordered": z.object({ sliceIDs: z.array(z.string()), ...by }),
   "slice.dropped": z.object({ sliceID: z.string(), reason: z.string(), ...by }),
+  /** The agent that leads the Task says that it cannot be done: the Task fails at once. */
+  "task.abandoned": z.object({ ...by, why: z.string(), tried: z.string() }),
   /** The service accepts the slice: it is reviewed, has evidence, and its checks passed. */
   "slice.settled": z.object({
     sliceID: z.string(),

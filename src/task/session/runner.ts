@@ -18,6 +18,7 @@ import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import { isRun } from "../../protocol/check.ts";
 import type { Squad } from "../../squad/squad.ts";
+import { giveUp } from "../../tool/task/give-up.ts";
 import { verdict } from "../../tool/task/verdict.ts";
 import type { ToolResult } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -87,7 +88,9 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
 
   const { production } = run.state();
   const ownTools =
-    production === null ? equip(orchestrator) : equip(authorAgent(orchestrator), [authorTool(run, production)]);
+    production === null
+      ? equip(orchestrator, [giveUp])
+      : equip(authorAgent(orchestrator), [authorTool(run, production)]);
 
   const orchestratorContext = (last: boolean): SessionContext =>
     base({

@@ -53,7 +53,7 @@ export const git: Tool<Input> = {
   name: "git",
   description:
     "Git in the project: `status` and `diff` of the whole Task, its base against the files as they are, or `diff` of a revision; `log`; `show` a commit; " +
-    "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration, and the service commits for you.",
+    "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration.",
   input,
   effect: "workspace",
   effectOf: (call) =>

@@ -16,7 +16,7 @@ export const list: Tool<z.infer<typeof input>> = {
   name: "list",
   description:
     "Lists a folder: one path a line from the root, folders with a `/` at the end, files with their bytes; hidden and ignored entries too. " +
-    `${page} at a time. To find a file by name or content, use \`search\`.`,
+    `${page} at a time.`,
   input,
   effect: "none",
   run: ({ path = "", depth = 1, offset = 1 }, { workspace, signal }) =>

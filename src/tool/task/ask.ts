@@ -17,7 +17,7 @@ export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
     "Puts one question to the user and waits some minutes; the user is often away. " +
-    "Only for what the request leaves open, you cannot find out, and would be costly to undo; decide everything else. " +
+    "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
     "First do all that needs no answer; background commands end meanwhile. Never ask for a permission.",
   input,
   effect: "log",

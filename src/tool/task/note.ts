@@ -20,7 +20,7 @@ export const note: Tool<z.infer<typeof input>> = {
   description:
     "Writes down your plan: the goal, the steps done and open, decisions, the files that matter, what failed. " +
     "In long work, old turns are replaced by a summary; the note stays word for word. " +
-    "Write it once the work needs more than a few steps, and again when the plan changes.",
+    "Write it once the work needs more than a few steps.",
   input,
   effect: "log",
   run: ({ text }, { sessionID, callID }) =>

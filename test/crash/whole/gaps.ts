@@ -86,6 +86,7 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "git.tampered": never(kept, "test/service/task/tamper.test.ts"),
   "artifact.recorded": never(kept, "test/service/task/artifact.test.ts"),
   "budget.warned": never("has no budget", "test/service/task/budget.test.ts"),
+  "task.abandoned": elsewhere(kept, "test/crash/give-up.test.ts"),
   "slice.defined": never("the Task is one slice", "test/service/task/slice.test.ts"),
   "slice.revised": never("the Task is one slice", "test/service/task/slice.test.ts"),
   "slice.ordered": never("the Task is one slice", "test/service/task/slice.test.ts"),

@@ -32,6 +32,8 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   const { setup } = state;
   if (setup?.finished?.state === "failed")
     return { kind: "settle", end: { lifecycleStatus: "failed", failure: setupFailed(setup.finished) } };
+  if (state.abandoned !== null && state.cancel === null && !isUnanswered(state))
+    return { kind: "settle", end: { lifecycleStatus: "failed", failure: givenUp(state.abandoned) } };
   if (isProposalDue(state)) return { kind: "open-request" };
   if (state.landed !== null)
     return isUnanswered(state) ? { kind: "renew" } : { kind: "settle", end: { lifecycleStatus: "completed" } };
@@ -135,6 +137,13 @@ const changeDenied = ({ workspace }: TaskState, { files, more }: EventData["chan
     remedy: `Send a message that says how to go on without them, or change the rule first${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
   };
 };
+
+const givenUp = ({ why, tried }: NonNullable<TaskState["abandoned"]>): TurnFailure => ({
+  code: "given_up",
+  message: `The agent gave up: ${why}\n\nTried: ${tried}`,
+  retryable: false,
+  remedy: "Send a message that changes what cannot be done or says how it can, or create it anew with other checks.",
+});
 
 const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFailure => ({
   code: "setup_failed",

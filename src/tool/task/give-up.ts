@@ -1,0 +1,24 @@
+import { z } from "zod";
+import { failed, ok } from "../result.ts";
+import type { Tool } from "../tool.ts";
+
+const input = z.strictObject({ why: z.string().min(1).max(4000), tried: z.string().min(1).max(4000) });
+
+/** Given by the service to whoever leads a Task: the room of its first request allows few words. */
+export const giveUp: Tool<z.infer<typeof input>> = {
+  name: "give_up",
+  description: "Ends a Task that cannot be done, as a red run showed",
+  input,
+  effect: "log",
+  run({ why, tried }, context) {
+    const { sessionID, callID } = context;
+    if (!context.state().seenRed)
+      return Promise.resolve(
+        failed(
+          "Expected a command or check of this attempt that ended red before you give up, none did. Try it first: run what shows that it cannot be done. Nothing was ended.",
+        ),
+      );
+    const facts = [{ type: "task.abandoned" as const, data: { sessionID, callID, why, tried } }];
+    return Promise.resolve({ ...ok("The Task ends as failed."), facts });
+  },
+};
