@@ -10,7 +10,8 @@ import {
   startMockProvider,
   textOf,
 } from "../../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../../harness/project.ts";
+import { createServiceClient } from "../../../src/client/client.ts";
+import { makeProject, temporary, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /** What an author and its reviewer are told as facts, by the words that their models are sent. */
@@ -113,6 +114,25 @@ describe("the reviewer's brief", () => {
       `\n# What the author reports, which proves nothing; what it decided where the request left it open is yours to judge\n\n<data from="the author's report">\n${report}\n</data>\n\n# The changed files`,
     );
     expect(brief).not.toContain("Say two");
+  });
+
+  test("has the answer to a question among what was said later, with the question", async () => {
+    const asked = { question: "Which number?", options: ["two", "three"] };
+    const directory = makeProject(join(root.path, "asked"), { "a.txt": "one\n" });
+    turns = [{ calls: [call("ask", asked)] }, { calls: [edit("a.txt", "one", "two")] }];
+    [briefs, requests] = [[], []];
+    const taskID = await createTask(service.url, directory, { request: "Do it." });
+    const client = createServiceClient({ baseUrl: service.url, directory });
+    const { data: waiting } = await until(
+      () => client.task.status({ path: { taskID } }),
+      ({ data }) => (data?.pending.length ?? 0) > 0,
+    );
+    const askID = waiting?.pending[0]?.id ?? "";
+    await client.task.answer({ path: { taskID, askID }, body: { answer: "two, please", source: "test" } });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    expect(briefs[0]).toMatch(
+      /later words win[^]*the answer to the question [^]*Which number\?[^]*two, please[^]*\n# Part 1/,
+    );
   });
 
   test("says one error once, however many commands ended in it; counts stand with each", async () => {
