@@ -1,6 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { doctor } from "../../../src/cli/doctor/doctor.ts";
+import { createScreen } from "../../../src/cli/terminal/screen.ts";
 import { createServiceClient } from "../../../src/client/client.ts";
 import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { makeProject, readText, temporary, until } from "../../harness/project.ts";
@@ -89,7 +91,7 @@ describe("a quota window", () => {
     expect(row?.queue).toEqual(found?.queue);
     const { data: board } = await client().task.board({ path: { taskID } });
     expect(board?.timeline.map(({ type, summary }) => (type === "task.deferred" ? summary : ""))).toContain(
-      `Waits until ${found?.queue?.notBefore}: ${found?.queue?.reason}`,
+      `Waiting until ${found?.queue?.notBefore}: ${found?.queue?.reason}`,
     );
 
     const asked = providers.one.count();
@@ -221,6 +223,13 @@ describe("breaker", () => {
     expect(since).toMatch(/^\d{4}-/);
     const { data: health } = await client().service.health();
     expect(health?.providers).toMatchObject([{ id: "one", failures: 1, since }]);
+    const findings: Parameters<NonNullable<Parameters<typeof doctor>[2]>>[0][] = [];
+    const asked = { port: Number(new URL(service.url).port), dataDir: join(root.path, "data") };
+    await doctor(asked, createScreen(process.stdout, true), (finding) => findings.push(finding));
+    expect(findings.find(({ name }) => name === "Service")).toMatchObject({
+      state: "note",
+      text: expect.stringContaining(`one failed 1 times in a row and has been paused since ${since}; next try at`),
+    });
     await client().task.cancel({ path: { taskID: third }, body: {} });
     await settled(third);
   });
