@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -48,6 +48,12 @@ describe.runIf(canServe)("large file storage", () => {
     // Whoever loses the data folder gets the same commit again.
     const other = await lab.fetch({ lfs: "same-host" });
     expect(other.fetched.commit).toBe((await repositories.fetch(place, lab.signal)).commit);
+    // The token went to the storage, and is in no file.
+    expect(lab.host.requests.some(({ path, authorization }) => path.includes("/info/lfs") && authorization)).toBe(true);
+    const basic = Buffer.from(`x-access-token:${token}`).toString("base64");
+    const home = join(place.mirror, "../..");
+    const found = spawnSync("grep", ["-rl", "-e", token, "-e", basic, home], { encoding: "utf8" });
+    expect(found).toMatchObject({ status: 1, stdout: "" });
   });
 
   test("turned off it is refused, also after it was on", async () => {
