@@ -28,7 +28,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   ]);
   const rows = [
     ["Title", line(task.title)],
-    ["Project", line(task.directory, 400)],
+    ["Project", line(projectOf(task), 400)],
     ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
     ...(task.now === null ? [] : [["Now", nowWords(task.now, Date.now(), 160)]]),
     ...(task.revertOf === null ? [] : [["Reverts", task.revertOf]]),
@@ -54,6 +54,10 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   );
   return exit.completed;
 };
+
+/** Its address with the ref that it was named with, else its directory. */
+const projectOf = ({ directory, repository }: TaskStatus): string =>
+  repository === null ? directory : `${repository.url}${repository.ref === null ? "" : ` (${repository.ref})`}`;
 
 /** What was asked for, and what the models of its sessions were told where that differs. */
 const effortRow = ({ effort, sessionInvocationTopology: { nodes } }: TaskStatus): string[][] => {

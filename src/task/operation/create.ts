@@ -5,7 +5,7 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
-import type { RemoteLanding, Repositories } from "../../repository/repository.ts";
+import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
 import { originOf } from "../../workspace/git/origin.ts";
 import type { Project } from "../../workspace/workspace.ts";
@@ -204,7 +204,7 @@ const cloneRemote = ({ directory, git }: Project, repositories: Repositories): {
   if (origin === undefined)
     throw refuse(`a clone with a remote in ${directory}`, "none (`git remote add origin <url>`)");
   if (origin.shallow) throw refuse(`a whole clone in ${directory}`, "a shallow one (`git fetch --unshallow`)");
-  const place = repositories.place(origin.url, origin.branch ?? undefined);
+  const place = remotePlaceOf(directory, () => repositories.place(origin.url, origin.branch ?? undefined));
   const { allowed, proposes } = repositories.landing(place);
   if (!allowed.includes("pull-request"))
     throw new ServiceError(
@@ -217,6 +217,16 @@ const cloneRemote = ({ directory, git }: Project, repositories: Repositories): {
       `Expected one of commit, branch: no pull request can be opened for ${place.url}, because ${proposes}.`,
     );
   return { url: place.url, ref: place.ref };
+};
+
+/** Whoever named the directory need not know its remote by heart. */
+const remotePlaceOf = (directory: string, find: () => RepositoryPlace): RepositoryPlace => {
+  try {
+    return find();
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    throw new ServiceError(error.code, `The remote of ${directory} cannot have a pull request. ${error.message}`);
+  }
 };
 
 /** A repository is worked on in worktrees, and the operator says what may be done to its branches. */

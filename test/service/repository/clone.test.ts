@@ -163,6 +163,7 @@ describe.runIf(canServe)("a clone's result as a pull request", { timeout: 60_000
     const asked = await ask(place);
     expect(asked.status, JSON.stringify(asked.body)).toBe(422);
     expect(asked.body["message"]).toMatch(words);
+    expect(asked.body["message"]).toMatch(/pull request/);
     expect(JSON.stringify(asked.body)).not.toContain("sesame");
     expect((await send(place.service.url, `/tasks?directory=${encodeURIComponent(place.clone)}`)).body).toEqual([]);
     expect(place.host.requests).toEqual([]);
