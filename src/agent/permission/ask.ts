@@ -51,7 +51,8 @@ const askNow = async (
           ? `A Task may ask ${limit} times, and this one has. Decide yourself, and say in your last message what you decided.`
           : `This needs permission, and a Task may ask for ${limit} of them; this one has. Find a way without it, or say in your last message what is left.`,
     };
-  const expiresAt = new Date(turn.now().getTime() + limits.askSeconds * 1000).toISOString();
+  const seconds = question.kind === "question" ? limits.askSeconds : limits.permissionSeconds;
+  const expiresAt = new Date(turn.now().getTime() + seconds * 1000).toISOString();
   const data = { askID: askIDOf(callID), sessionID: turn.sessionID, callID, ...question, expiresAt };
   await turn.record([...facts, { type: "ask.opened", data }]);
   throw new WaitsForAnswer();

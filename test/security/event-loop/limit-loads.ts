@@ -197,6 +197,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "projectCheckSeconds",
     "setupSeconds",
     "askSeconds",
+    "permissionSeconds",
     "modelFirstSeconds",
     "modelSilentSeconds",
     "modelReplySeconds",

@@ -119,7 +119,7 @@ describe.each(stores)("on %s", (name, env) => {
       return startService(join(root.path, folder), { SERVICE_CONFIG: config, ...(await env()) });
     };
     service = await start("data", {});
-    hasty = await start("hasty", { askSeconds: 1, asks: 2, permissionAsks: 1 });
+    hasty = await start("hasty", { askSeconds: 1, permissionSeconds: 1, asks: 2, permissionAsks: 1 });
   });
   afterAll(async () => {
     await service[Symbol.asyncDispose]();
