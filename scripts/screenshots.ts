@@ -4,7 +4,7 @@
  *   node scripts/screenshots.ts --all DIR   every screen with nothing, a little and far too much in it, at four widths, light
  *                                           and dark, to be looked at
  *     --of little,much                      only with so much in it
- *     --like "mission.*(360|1280)-light"    only such names
+ *     --like "mission.*(390|1280)-light"    only such names
  * Needs `npm run build` before, and Chromium on PATH.
  */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
@@ -26,7 +26,7 @@ const kept: Record<string, Record<string, string>> = {
   none: { first: "first" },
   little: Object.fromEntries(
     [
-      "tasks board task result changes checks visual topology events asks",
+      "tasks board task running result changes checks visual topology events asks",
       "missions mission squads squad models usage webhooks doctor palette help doc",
     ]
       .flatMap((names) => names.split(" "))
@@ -42,14 +42,20 @@ const keep = async (browser: Browser): Promise<void> => {
     const shots = world.shots.filter((shot) => shot.name in names).map((shot) => ({ ...shot, whole: false }));
     const some = (...wanted: string[]) => shots.filter((shot) => wanted.includes(shot.name));
     await take(browser, world.url, shots, one, (shot) => join(images, `${shot.name}.png`));
-    await take(browser, world.url, some("task", "mission"), { ...one, scheme: "dark" }, (shot) =>
+    // A little lower: none is to be larger than 150 kB.
+    const lower = { ...one, height: 780 };
+    await take(browser, world.url, some("mission"), lower, (shot) => join(images, `${shot.name}.png`));
+    await take(browser, world.url, some("task", "mission"), { ...lower, scheme: "dark" }, (shot) =>
       join(images, `${shot.name}-dark.png`),
     );
-    await take(browser, world.url, some("tasks", "task"), { width: 360, height: 720, scheme: "light" }, (shot) =>
+    await take(browser, world.url, some("tasks", "task"), { width: 390, height: 844, scheme: "light" }, (shot) =>
       join(images, `${shot.name}-narrow.png`),
     );
   }
-  const sizes = readdirSync(images).map((name) => statSync(join(images, name)).size);
+  const files = readdirSync(images).map((name) => ({ name, size: statSync(join(images, name)).size }));
+  const sizes = files.map(({ size }) => size);
+  for (const { name, size } of files)
+    if (size > 150_000 && name.endsWith(".png")) console.warn(`${name} has ${size} bytes, at most 150,000 are meant.`);
   console.log(`${sizes.length} pictures, ${Math.round(sizes.reduce((sum, size) => sum + size, 0) / 1024)} KB`);
 };
 

@@ -15,10 +15,10 @@ export type Shot = {
 };
 export type Look = { width: number; height: number; scheme: "light" | "dark" };
 
-export const looks: readonly Look[] = [360, 768, 1280, 1920].flatMap((width) =>
+export const looks: readonly Look[] = [390, 1280, 1440, 1920].flatMap((width) =>
   (["light", "dark"] as const).map((scheme) => ({
     width,
-    height: { 360: 720, 768: 1024 }[width] ?? Math.round(width * 0.625),
+    height: { 390: 844 }[width] ?? Math.round(width * 0.625),
     scheme,
   })),
 );
@@ -58,6 +58,8 @@ export const take = async (
     colorScheme: scheme,
     reducedMotion: "reduce",
   });
+  // The offer of notifications is answered, as it is after the first day.
+  await context.addInitScript("localStorage.setItem('sortie.notices', 'no')");
   for (const shot of shots) {
     const page = await context.newPage();
     await page.goto(url + shot.path);

@@ -30,16 +30,16 @@ const begin = async (client: Client, project: string) => {
     return taskID;
   };
   const fixed = await done({ request: fix, title: "Add amounts in whole cents", checks: [tests] });
-  await done({ request: "list TODOs into docs/todos.md", title: "List what is left to do" });
+  await done({ request: "list TODOs into docs/todos.md", title: "List open TODOs" });
   const guarded = await done({
-    request: "Make sum refuse what is no number, and say which amount it was.",
-    title: "Refuse what is no number",
+    request: "Make sum reject anything that is not a number, and say which amount it was.",
+    title: "Reject values that are not numbers",
     model,
     checks: [tests],
   });
   const look = {
     id: "look",
-    name: "The page looks as it did",
+    name: "The page looks the same",
     kind: "visual" as const,
     start: `node server.mjs ${port}`,
     url: `http://127.0.0.1:${port}/`,
@@ -52,8 +52,8 @@ const begin = async (client: Client, project: string) => {
   git(project, "add", "page.png");
   git(project, "commit", "--quiet", "--message=How the page looks");
   const seen = await done({
-    request: "Say the currency on the page of the total.",
-    title: "Say the currency beside the total",
+    request: "Show the currency on the page with the total.",
+    title: "Show the currency next to the total",
     model,
     checks: [
       { id: "load", name: "node --check sum.js", kind: "command", run: "node --check sum.js" },
@@ -62,10 +62,10 @@ const begin = async (client: Client, project: string) => {
   });
   const failed = await done({
     request: 'replace "Expected an amount such as" with "Expected an amount like" in sum.js',
-    title: "Say “like” instead of “such as”",
+    title: "Reword the message for invalid amounts",
     checks: [
       tests,
-      { id: "words", name: "No “such as” is left", kind: "command", run: "! grep -rn 'such as' --include=*.js ." },
+      { id: "words", name: "No “such as” left", kind: "command", run: "! grep -rn 'such as' --include=*.js ." },
     ],
   });
   const parted = await done({
@@ -87,13 +87,13 @@ const beginMissions = async (client: Client): Promise<string> => {
   const wake = async (text: string, title: string): Promise<string> =>
     need(await client.mission.wake({ body: { text, title, model } })).missionID;
   const status = async (missionID: string) => need(await client.mission.status({ path: { missionID } }));
-  const small = await wake("Is anything left of the list of last week?", "Clear the list of last week");
+  const small = await wake("Is anything left on last week's list?", "Finish last week's list");
   await until(
     () => status(small),
     ({ finished }) => finished !== null,
   );
   const large = await wake(
-    "Let people add amounts in more than one currency: rates from a file, the total in the first currency, on the command line too. The manual says how.",
+    "Support amounts in more than one currency: rates from a file, the total in the first currency, on the command line too. Document it in the manual.",
     "More than one currency",
   );
   await until(
@@ -138,7 +138,7 @@ export const little = async (): Promise<World> => {
       body: {
         url: "https://hooks.example.com/deploy",
         events: ["task.completed"],
-        description: "Deploys what has landed",
+        description: "Deploys landed commits",
       },
     }),
   );
@@ -149,9 +149,12 @@ export const little = async (): Promise<World> => {
     title: "Release version 2",
     priority: "critical",
   });
-  for (const title of ["Measure how long a million amounts take", "Check the imports of the accounting system"])
-    await create({ request: "run the checks", title, checks: ["sleep 600"] });
-  const queued = await create({ request: "dead links", title: "Look for dead links" });
+  const [running] = await Promise.all(
+    ["Measure the time for a million amounts", "Check the imports of the accounting system"].map((title) =>
+      create({ request: "run the checks", title, checks: ["sleep 600"] }),
+    ),
+  );
+  const queued = await create({ request: "dead links", title: "Find dead links" });
   await new Promise((resolve) => setTimeout(resolve, 2500));
   const here = at(project);
   const line = await openLine(ground.url);
@@ -164,6 +167,7 @@ export const little = async (): Promise<World> => {
     { name: "task", path: `/ui/task/${guarded}${here}&tab=conversation`, before: openCall },
     { name: "task-rules", path: `/ui/task/${fixed}${here}&tab=conversation`, before: openCall },
     { name: "task-failed", path: `/ui/task/${failed}${here}` },
+    { name: "running", path: `/ui/task/${running}${here}` },
     { name: "task-queued", path: `/ui/task/${queued}${here}` },
     { name: "changes", path: `/ui/task/${guarded}${here}&tab=changes` },
     { name: "checks", path: `/ui/task/${failed}${here}&tab=checks` },

@@ -61,15 +61,15 @@ const mission = (turn: number): MockTurn =>
         call("dispatch", {
           phase: "rates",
           title: "Read exchange rates from a file",
-          request: "Add readRates(path) in rates.js: one currency a line, `USD 0.92`. Refuse a line that is no rate.",
+          request: "Add readRates(path) in rates.js: one currency a line, `USD 0.92`. Reject invalid lines.",
           checks: ["npm test"],
         }),
       ],
       ...spent(3640, 120),
     },
-    { text: "**Rates** are being worked on. I go on when they have landed.", ...spent(3810, 40) },
+    { text: "**Rates** are in progress. I'll continue when they have landed.", ...spent(3810, 40) },
     {
-      text: "The rates have landed with their checks. `sum` can use them now.",
+      text: "The rates have landed, and their checks pass. `sum` can use them now.",
       calls: [
         call("dispatch", {
           phase: "convert",
@@ -81,7 +81,7 @@ const mission = (turn: number): MockTurn =>
       ...spent(4200, 150),
     },
   ][turn] ?? {
-    text: "The sum with currencies is being worked on; command line and manual come after it.",
+    text: "`sum` with currencies is in progress; the command line and the manual come next.",
     ...spent(4400, 38),
   };
 
@@ -91,22 +91,22 @@ const small = (turn: number): MockTurn =>
         calls: [
           call("finish", {
             outcome: "done",
-            summary: "Everything that was asked for is there: nothing is left to plan.",
+            summary: "Everything on the list is done; there is nothing left to plan.",
           }),
         ],
         ...spent(900, 40),
       }
-    : { text: "Nothing is left to do." };
+    : { text: "There is nothing left to do." };
 
 const guard = (turn: number): MockTurn =>
   [
     {
-      text: "I look at how an amount is read, and at what the tests already hold.",
+      text: "I'll look at how amounts are parsed, and at what the tests cover.",
       calls: [call("read", { path: "sum.js" }), call("read", { path: "sum.test.js" })],
       ...spent(4180, 96),
     },
     {
-      text: "`parseAmount` refuses words, but `sum` adds whatever it is given: `sum([undefined])` is `NaN`. I make it refuse that, and write a test first.",
+      text: "`parseAmount` refuses words, but `sum` adds whatever it is given: `sum([undefined])` is `NaN`. I'll make it reject that, and add a test.",
       calls: [
         call("edit", {
           path: "sum.js",
@@ -118,7 +118,7 @@ const guard = (turn: number): MockTurn =>
   return amount;
 };
 
-/** Adds up amounts of money; refuses what is none. */`,
+/** Adds up amounts of money; rejects anything else. */`,
             },
             {
               old: "amounts.reduce((cents, amount) => cents + Math.round(amount * 100), 0) / 100;",
@@ -132,7 +132,7 @@ const guard = (turn: number): MockTurn =>
 import { test } from "node:test";
 import { sum } from "./sum.js";
 
-test("what is no number is refused, with its place", () => {
+test("rejects values that are not numbers", () => {
   assert.throws(() => sum([1, undefined]), /Amount 2/);
 });
 `,
@@ -142,7 +142,7 @@ test("what is no number is refused, with its place", () => {
     },
     { calls: [call("shell", { command: "node --test --test-reporter=dot" })], ...spent(5610, 44) },
     {
-      text: "All tests pass, the new one too.\n\n- `sum` refuses what is no finite number and names its place: `Amount 2: expected a number, got undefined`.\n- `parseAmount` stays as it was; amounts from the command line never reach the new check.",
+      text: "All tests pass, including the new one.\n\n- `sum` rejects anything that is not a finite number and says where: `Amount 2: expected a number, got undefined`.\n- `parseAmount` stays as it was; amounts from the command line never reach the new check.",
       ...spent(6020, 118),
     },
   ][turn] ?? { text: "Done.", ...spent(6100, 20) };
@@ -151,7 +151,7 @@ test("what is no number is refused, with its place", () => {
 export const says = (request: MockRequest): MockTurn => {
   const { first, turn, body } = request;
   if (textOf(body.messages[0]?.content).includes("You lead one Mission"))
-    return first.includes("currency") ? mission(turn) : small(turn);
+    return first.includes("more than one currency") ? mission(turn) : small(turn);
   if (first.includes("readRates(path) in rates.js"))
     return turn === 0
       ? {
@@ -159,18 +159,22 @@ export const says = (request: MockRequest): MockTurn => {
           calls: [call("write", { path: "rates.js", content: rates })],
           ...spent(2900, 260),
         }
-      : { text: "`readRates` is there; a line that is no rate is refused by its number.", ...spent(3300, 40) };
+      : { text: "`readRates` is done; invalid lines are rejected with their line number.", ...spent(3300, 40) };
   if (first.includes("Let sum take amounts"))
     return turn === 0
-      ? { text: "I read how amounts are added today.", calls: [call("read", { path: "sum.js" })], ...spent(3000, 50) }
+      ? {
+          text: "I'll read how amounts are added today.",
+          calls: [call("read", { path: "sum.js" })],
+          ...spent(3000, 50),
+        }
       : { hold: true, text: "" };
-  if (first.includes("no number")) return guard(turn);
-  if (first.includes("page of the total"))
+  if (first.includes("not a number")) return guard(turn);
+  if (first.includes("page with the total"))
     return turn === 0
       ? {
-          text: "The total gets its currency.",
+          text: "I'll add the currency to the total.",
           calls: [call("write", { path: "page.html", content: page("0.30 EUR") })],
         }
-      : { text: "The page now says the currency beside the total." };
+      : { text: "The page now shows the currency next to the total." };
   return { text: "Done." };
 };

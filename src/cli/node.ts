@@ -48,6 +48,6 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
     node = next;
   }
   if (emit !== undefined) emit(node);
-  else screen.say(`${line(name)} is drained: stop it now. What it has begun goes on when it is started again.`);
+  else screen.say(`${line(name)} is drained: stop it now. Its Tasks continue when it is started again.`);
   return exit.completed;
 };

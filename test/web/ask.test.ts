@@ -44,7 +44,7 @@ const asked = async (name: keyof typeof calls) => {
   const { data } = await client.task.create({ body: { request: `Do it. [${name}]`, productPillar: "code" } });
   const taskID = data?.taskID ?? "";
   await page.goto(`${service.url}/ui/task/${taskID}`);
-  const card = page.getByRole("region", { name: "The Task waits for you" });
+  const card = page.getByRole("region", { name: "The Task is waiting for you" });
   await card.waitFor();
   return { directory, client, taskID, card };
 };

@@ -45,7 +45,7 @@ inBrowser("a Mission", () => {
     await page.goto(`${stage.service.url}/ui/missions?project=${directory}`);
     await page.getByText("No Mission yet").waitFor();
     await page.getByLabel("The goal").fill("Two files, one after the other. [page]");
-    await page.getByRole("button", { name: "Begin Mission" }).click();
+    await page.getByRole("button", { name: "Start Mission" }).click();
     await page.waitForURL(/\/ui\/mission\//);
     await state("Done").waitFor();
     await page.getByText("2 of 2 done").first().waitFor();
@@ -78,7 +78,7 @@ inBrowser("a Mission", () => {
     const directory = stage.project();
     await page.goto(`${stage.service.url}/ui/missions?project=${directory}`);
     await page.getByLabel("The goal").fill("Something long. [held]");
-    await page.getByRole("button", { name: "Begin Mission" }).click();
+    await page.getByRole("button", { name: "Start Mission" }).click();
     await state("Thinking").waitFor();
     await page.getByRole("button", { name: "More actions" }).click();
     await page.getByRole("menuitem", { name: "Rename" }).click();

@@ -57,7 +57,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await disk(config);
   const running = config.socket === undefined ? await health(config) : undefined;
   yield running ??
-    (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}, not asked`));
+    (config.socket === undefined ? await port(config) : note("Service", `on the socket ${config.socket}; not checked`));
   yield await model(config);
   yield await localModels(config);
   yield await squads(config);

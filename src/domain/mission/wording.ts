@@ -140,7 +140,7 @@ export const missionSentence = (
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
       return event.data.production === null
-        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : `, which does not own it: ${event.data.general}`}`
+        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (no squad owns this phase: ${event.data.general})`}`
         : `Creating the squad ${event.data.production.squad}`;
     case "task.reopened":
       return "An ended Task continues";

@@ -39,13 +39,13 @@ export const recommendedSquads = async (
 export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | undefined => {
   const state = run.state();
   if (state.squads.length > 0)
-    return `the user chose the squads ${state.squads.join(", ")}, and a squad that is made would widen that set`;
+    return `the user chose the squads ${state.squads.join(", ")}, and a new squad would extend that list`;
   if (!mayProduce(state, run.production))
     return run.production === false
-      ? "the operator has switched squad production off"
+      ? "the operator has forbidden creating squads"
       : state.allowSquadProduction === false
-        ? "the user has forbidden squad production"
-        : "squad production is not authorised: the user can allow it with a wake (allowSquadProduction), the operator with SERVICE_ALLOW_SQUAD_PRODUCTION";
+        ? "the user has forbidden creating squads"
+        : "creating squads is not allowed here";
   const tried = productionsOf(state, phase.id).length;
   return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
 };

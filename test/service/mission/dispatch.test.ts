@@ -100,7 +100,7 @@ describe("a phase that no squad owns", () => {
     const { missionID } = await wake(url, directory, { text: "[bar]" });
     const { plan: phases } = await restOf(url, directory, missionID);
     expect(phases).toMatchObject([
-      { squad: { id: "base" }, general: expect.stringContaining("squad production is not authorised") },
+      { squad: { id: "base" }, general: expect.stringContaining("creating squads is not allowed here") },
       { squad: { id: "shop" }, general: null },
     ]);
     const [, owned] = await dispatched(directory, missionID);

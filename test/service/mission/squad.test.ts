@@ -178,7 +178,7 @@ describe("1 and 2: the catalog's word", () => {
         { calls: [plan("p")] },
         { calls: [produce("p", "new-crew")] },
         (_turn, _request, newest) => {
-          expect(newest).toContain("squad production is not authorised");
+          expect(newest).toContain("creating squads is not allowed here");
           return { calls: [dispatch("p", "Do it. [plain]")] };
         },
         { text: "Runs." },
@@ -331,7 +331,7 @@ describe("3 to 5: production", () => {
           { calls: [plan("p")] },
           { calls: [produce("p", "crew"), dispatch("p", "Do it. [set]", { squad: "advanced" })] },
           (_turn, _request, newest) => {
-            expect(newest).toContain("would widen that set");
+            expect(newest).toContain("would extend that list");
             expect(newest).toContain("The user chose the squads base, got advanced");
             return { calls: [dispatch("p", "Do it. [set]")] };
           },

@@ -40,7 +40,7 @@ export const Board = ({ tasks, counts }: { tasks: readonly TaskSummary[]; counts
           <section
             key={group}
             aria-label={groupWords[group]}
-            className={`rounded-2xl bg-sunk p-2.5 ${cards.length === 0 ? "max-md:hidden" : ""}`}
+            className={`rounded-2xl bg-sunk p-2 ${cards.length === 0 ? "max-md:hidden" : ""}`}
           >
             <h2 className="flex items-center gap-2 px-2 pt-1 pb-3 text-sm font-semibold whitespace-nowrap">
               <StateIcon state={group} size={15} />
@@ -54,7 +54,7 @@ export const Board = ({ tasks, counts }: { tasks: readonly TaskSummary[]; counts
                     to="/ui/task/$taskID"
                     params={{ taskID: task.taskID }}
                     data-row={task.taskID}
-                    className="card flex flex-col gap-2.5 p-3.5 transition-[border-color] hover:border-edge"
+                    className="card flex flex-col gap-2 p-3 transition-[border-color] hover:border-edge"
                   >
                     <span className="line-clamp-3 font-semibold" dir="auto" title={task.title}>
                       {task.title}

@@ -178,7 +178,7 @@ export const Composer = ({
           {trouble}
         </p>
       )}
-      <div className="hidden items-center gap-1 border-t border-line px-2.5 py-2.5 group-data-[open=true]:flex">
+      <div className="hidden items-center gap-1 border-t border-line px-2 py-2 group-data-[open=true]:flex">
         <button
           type="button"
           className="button button-quiet"

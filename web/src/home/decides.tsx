@@ -8,7 +8,7 @@ import { budgetWords, type Choices, commandsOf } from "./choices.ts";
 /** What a Task would work on and be held to, as the project, the service and the choices have it. */
 
 const Fact = ({ label, children }: { label: string; children: ReactNode }) => (
-  <div className="flex min-w-0 items-baseline gap-1.5">
+  <div className="flex min-w-0 items-baseline gap-2">
     <dt className="label shrink-0">{label}</dt>
     <dd className="min-w-0 truncate text-sm text-soft">{children}</dd>
   </div>
@@ -52,7 +52,7 @@ export const Decides = ({
   const squad = choices.squad === "" ? place?.squad : choices.squad;
   const checks = checksWords(choices, place);
   return (
-    <dl aria-label="What decides" className="flex flex-wrap gap-x-5 gap-y-1 px-4 pb-2.5">
+    <dl aria-label="What decides" className="flex flex-wrap gap-x-5 gap-y-1 px-4 pb-2">
       <Fact label="Branch">{branch ?? "the default one"}</Fact>
       <Fact label="Result">{landingWords(choices.landing, project, place)}</Fact>
       <Fact label="Checks">

@@ -76,7 +76,7 @@ export const FilterBar = ({
         )}
       </h1>
       <div className="relative row-start-2 sm:w-52">
-        <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2.5 left-2.5 text-faint" />
+        <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2 left-2 text-faint" />
         <input
           id="filter"
           type="search"
@@ -141,7 +141,7 @@ export const FilterBar = ({
       <div
         role="group"
         aria-label="View"
-        className="col-start-2 row-start-1 flex justify-self-end rounded-lg border border-line bg-card p-0.5"
+        className="col-start-2 row-start-1 flex justify-self-end rounded-lg border border-line bg-card p-1"
       >
         {(
           [
@@ -154,7 +154,7 @@ export const FilterBar = ({
             type="button"
             aria-pressed={board === value}
             onClick={() => set({ view: value ? "board" : undefined })}
-            className={`flex items-center gap-1.5 rounded-md px-2.5 py-1 text-sm ${board === value ? "bg-hover font-medium text-ink" : "text-soft"}`}
+            className={`flex items-center gap-2 rounded-md px-2 py-1 text-sm ${board === value ? "bg-hover font-medium text-ink" : "text-soft"}`}
           >
             <Icon size={15} aria-hidden="true" />
             {words}

@@ -21,7 +21,7 @@ export const InPlace = ({
   agreed: boolean;
   onAgree: (agreed: boolean) => void;
 }) => (
-  <div role="group" aria-label="Where it works" className="mx-4 mb-2 rounded-lg bg-need-tint px-3 py-2.5 text-sm">
+  <div role="group" aria-label="Where it works" className="mx-4 mb-2 rounded-lg bg-need-tint px-3 py-2 text-sm">
     <p>
       {reasons[because]} The Task would edit your files directly, and its edits cannot be undone. To have it work on a
       copy, first run <code className="typed">{commands[because][0]}</code> and{" "}

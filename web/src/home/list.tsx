@@ -31,7 +31,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
         </span>
       )}
       {git.diffStat !== null && git.diffStat.files > 0 && (
-        <span className="tabular inline-flex gap-1.5" title={`${count(git.diffStat.files, "file")} changed`}>
+        <span className="tabular inline-flex gap-2" title={`${count(git.diffStat.files, "file")} changed`}>
           <span className="text-done">+{git.diffStat.insertions}</span>
           <span className="text-fail">−{git.diffStat.deletions}</span>
         </span>
@@ -89,7 +89,7 @@ const Marks = ({ task, named }: { task: TaskSummary; named: boolean }) => {
         </span>
       )}
       {git.diffStat !== null && git.diffStat.files > 0 && (
-        <span className="inline-flex gap-1.5" title={`${count(git.diffStat.files, "file")} changed`}>
+        <span className="inline-flex gap-2" title={`${count(git.diffStat.files, "file")} changed`}>
           <span className="text-done">+{git.diffStat.insertions}</span>
           <span className="text-fail">−{git.diffStat.deletions}</span>
         </span>
@@ -106,7 +106,7 @@ const Row = ({ task, named }: { task: TaskSummary; named: boolean }) => (
     to="/ui/task/$taskID"
     params={{ taskID: task.taskID }}
     data-row={task.taskID}
-    className="flex min-h-11 items-start gap-3 px-4 py-2.5 -outline-offset-2 transition-colors hover:bg-hover sm:items-center sm:py-1.5"
+    className="flex min-h-11 items-start gap-3 px-4 py-2 -outline-offset-2 transition-colors hover:bg-hover sm:items-center sm:py-1"
   >
     <span className="max-sm:mt-0.5" title={stateWord(task)}>
       <StateIcon state={stateOf(task)} />
@@ -135,7 +135,7 @@ const Group = ({
   tone?: string;
   children: ReactNode;
 }) => (
-  <section aria-label={words} className="flex flex-col gap-1.5">
+  <section aria-label={words} className="flex flex-col gap-2">
     <h2 className={`flex items-baseline gap-2 px-1 text-sm font-semibold ${tone}`}>
       {words}
       <span className="tabular font-normal text-faint">{number}</span>

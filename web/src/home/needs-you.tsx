@@ -8,7 +8,7 @@ import { nameOf } from "../place.ts";
 
 type Ask = Overview["pending"][number];
 
-const look = "flex items-start gap-3 px-4 py-2.5 -outline-offset-2 transition-colors hover:bg-hover";
+const look = "flex items-start gap-3 px-4 py-2 -outline-offset-2 transition-colors hover:bg-hover";
 
 const Words = ({ ask }: { ask: Ask }) => (
   <>

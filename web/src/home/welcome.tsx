@@ -91,7 +91,7 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
           The same from a shell
         </h2>
         <p className="text-soft">Everything on this page is also available over HTTP.</p>
-        <pre className="code overflow-x-auto rounded-xl bg-sunk p-3.5">{curl(project ?? "/absolute/path")}</pre>
+        <pre className="code overflow-x-auto rounded-xl bg-sunk p-3">{curl(project ?? "/absolute/path")}</pre>
         <p>
           <button
             type="button"

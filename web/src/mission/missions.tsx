@@ -71,7 +71,7 @@ const Wake = ({ project }: { project: string }) => {
           {wordsOf(wake.error)}
         </p>
       )}
-      <div className="flex flex-wrap items-center gap-3 border-t border-line px-4 py-2.5">
+      <div className="flex flex-wrap items-center gap-3 border-t border-line px-4 py-2">
         <label className="flex items-center gap-2 text-sm text-soft">
           <input
             type="checkbox"
@@ -82,7 +82,7 @@ const Wake = ({ project }: { project: string }) => {
           Create squads for phases that no squad owns
         </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
-          Begin Mission
+          Start Mission
         </button>
       </div>
     </form>
@@ -97,7 +97,7 @@ const Row = ({ mission }: { mission: MissionSummary }) => {
       params={{ missionID: mission.missionID }}
       search={{ project: mission.directory }}
       data-row={mission.missionID}
-      className="flex flex-col gap-1.5 px-4 py-3.5 sm:px-5 -outline-offset-2 transition-colors hover:bg-hover"
+      className="flex flex-col gap-2 px-4 py-3 sm:px-5 -outline-offset-2 transition-colors hover:bg-hover"
     >
       <span className="flex items-start justify-between gap-4">
         <span className="line-clamp-2 min-w-0 font-semibold" dir="auto">

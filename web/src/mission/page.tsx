@@ -31,7 +31,7 @@ export const MissionPage = () => {
 };
 
 const Fact = ({ label, children }: { label: string; children: React.ReactNode }) => (
-  <div className="flex items-center gap-1.5">
+  <div className="flex items-center gap-2">
     <dt className="label">{label}</dt>
     <dd className="tabular text-sm text-soft">{children}</dd>
   </div>
@@ -94,7 +94,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
       <h1 className="line-clamp-2 text-lg font-semibold tracking-tight text-balance" dir="auto" title={mission.title}>
         {mission.title}
       </h1>
-      <div className="mt-2.5 flex flex-wrap items-center gap-x-5 gap-y-1.5">
+      <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-2">
         <StateMark {...missionState(mission)} />
         <dl className="contents">
           <Fact label="Tasks">

@@ -34,7 +34,7 @@ const TaskLine = ({ task, label }: { task: TaskSummary; label?: string }) => (
   <Link
     to="/ui/task/$taskID"
     params={{ taskID: task.taskID }}
-    className="flex items-center gap-2 rounded-lg border border-line bg-card px-2.5 py-1.5 text-sm hover:border-edge"
+    className="flex items-center gap-2 rounded-lg border border-line bg-card px-2 py-1 text-sm hover:border-edge"
   >
     <StateIcon state={stateOf(task)} size={14} />
     <span className="min-w-0 flex-1 truncate" dir="auto">
@@ -61,15 +61,15 @@ const Phase = ({
   const made = tasks.get(phase.productionTaskID ?? "");
   const done = tasks.get(phase.taskID ?? "");
   return (
-    <li className="group/phase flex items-stretch gap-2.5 px-2">
-      <span className="flex w-[17px] shrink-0 flex-col items-center">
+    <li className="group/phase flex items-stretch gap-2 px-2">
+      <span className="flex w-4 shrink-0 flex-col items-center">
         <Icon size={17} aria-hidden="true" className={`mt-0.5 shrink-0 ${tone}`} />
         <span
           aria-hidden="true"
           className={`my-1 w-0.5 flex-1 rounded-full group-last/phase:hidden ${phase.state === "done" ? "bg-done/45" : "bg-line"}`}
         />
       </span>
-      <div className="flex min-w-0 flex-1 flex-col gap-1.5 pb-5">
+      <div className="flex min-w-0 flex-1 flex-col gap-2 pb-5">
         <p>
           <span className="font-medium" dir="auto">
             {phase.title}
@@ -127,7 +127,7 @@ const List = ({ mission }: { mission: MissionStatus }) => {
         ))}
       </ol>
       {others.length > 0 && (
-        <section aria-label="Other Tasks" className="mt-3 flex flex-col gap-1.5 px-2">
+        <section aria-label="Other Tasks" className="mt-3 flex flex-col gap-2 px-2">
           <h3 className="label">Other Tasks of this Mission</h3>
           {others.map((task) => (
             <TaskLine key={task.taskID} task={task} />

@@ -146,7 +146,7 @@ export const Doctor = () => {
           {findings.map((finding) => {
             const { icon: Icon, tone, word } = icons[finding.state];
             return (
-              <li key={finding.name} className="flex items-start gap-3.5 px-5 py-4">
+              <li key={finding.name} className="flex items-start gap-4 px-5 py-4">
                 <Icon size={19} aria-hidden="true" className={`mt-0.5 shrink-0 ${tone}`} />
                 <div className="min-w-0">
                   <p>

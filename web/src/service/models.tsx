@@ -51,7 +51,7 @@ const Active = ({ known: { active, failover } }: { known: Known }) => {
 const ModelLine = ({ model }: { model: string }) => {
   const trial = useTrial();
   return (
-    <li className="flex flex-col gap-2 py-1.5">
+    <li className="flex flex-col gap-2 py-1">
       <div className="flex items-center gap-3">
         <code className="min-w-0 flex-1 font-mono text-xs text-soft">{model}</code>
         <TestButton trial={trial} model={model} />
@@ -66,7 +66,7 @@ const ProviderRow = ({ provider }: { provider: Provider }) => {
   const open = breaker.state !== "closed";
   const callable = configured && provider.kind !== "builtin";
   return (
-    <li className="flex items-start gap-3.5 px-4 py-4 sm:px-5">
+    <li className="flex items-start gap-4 px-4 py-4 sm:px-5">
       <span className="mt-0.5 shrink-0">
         {open ? (
           <CircleAlert size={18} aria-hidden="true" className="text-need" />

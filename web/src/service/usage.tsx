@@ -94,7 +94,7 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
           <tbody>
             {sums.map((sum) => (
               <tr key={sum.name} className="tabular border-b border-line last:border-0">
-                <th scope="row" className="min-w-22 px-3 py-2.5 font-normal [overflow-wrap:anywhere]">
+                <th scope="row" className="min-w-22 px-3 py-2 font-normal [overflow-wrap:anywhere]">
                   {sum.name}
                   <span aria-hidden="true" className="mt-1 block h-1 rounded-full bg-hover">
                     <span
@@ -103,11 +103,11 @@ const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {
                     />
                   </span>
                 </th>
-                <td className="px-3 py-2.5 text-right">{sum.tasks}</td>
-                <td className="px-3 py-2.5 text-right max-sm:hidden">{sum.calls.toLocaleString("en")}</td>
-                <td className="px-3 py-2.5 text-right">{tokens(sum.input)}</td>
-                <td className="px-3 py-2.5 text-right max-sm:hidden">{tokens(sum.output)}</td>
-                <td className="px-3 py-2.5 text-right">
+                <td className="px-3 py-2 text-right">{sum.tasks}</td>
+                <td className="px-3 py-2 text-right max-sm:hidden">{sum.calls.toLocaleString("en")}</td>
+                <td className="px-3 py-2 text-right">{tokens(sum.input)}</td>
+                <td className="px-3 py-2 text-right max-sm:hidden">{tokens(sum.output)}</td>
+                <td className="px-3 py-2 text-right">
                   <Money sum={sum} />
                 </td>
               </tr>

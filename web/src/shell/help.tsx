@@ -3,7 +3,7 @@ import { keyWords } from "../component/keyboard.ts";
 
 export const Help = ({ open, onClose }: { open: boolean; onClose: () => void }) => (
   <Dialog open={open} onClose={onClose} title="Keyboard">
-    <dl className="grid grid-cols-[auto_1fr] items-baseline gap-x-5 gap-y-2.5">
+    <dl className="grid grid-cols-[auto_1fr] items-baseline gap-x-5 gap-y-2">
       {keyWords.map(([keys, words]) => (
         <div key={keys} className="contents">
           <dt className="flex gap-1 whitespace-nowrap">

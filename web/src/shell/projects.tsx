@@ -20,7 +20,7 @@ type Counts = { needsYou: number; running: number };
 const Numbers = ({ needsYou, running }: Counts) => (
   <span className="tabular ml-auto flex shrink-0 items-center gap-2 text-xs">
     {needsYou > 0 && (
-      <span className="inline-flex items-center gap-1 rounded-full bg-need-tint px-1.5 font-semibold text-need">
+      <span className="inline-flex items-center gap-1 rounded-full bg-need-tint px-1 font-semibold text-need">
         <StateIcon state="need" size={12} />
         {needsYou}
         <span className="sr-only"> need you</span>
@@ -28,7 +28,7 @@ const Numbers = ({ needsYou, running }: Counts) => (
     )}
     {running > 0 && (
       <span className="inline-flex items-center gap-1 text-run">
-        <span aria-hidden="true" className="size-1.5 rounded-full bg-run" />
+        <span aria-hidden="true" className="size-2 rounded-full bg-run" />
         {running}
         <span className="sr-only"> running</span>
       </span>
@@ -88,7 +88,7 @@ export const Projects = ({ onGo }: { onGo?: () => void }) => {
   const paths = all ? found : found.slice(0, shown);
   const given = onGo === undefined ? {} : { onClick: onGo };
   return (
-    <nav aria-label="Projects" className="flex flex-col gap-0.5">
+    <nav aria-label="Projects" className="flex flex-col gap-1">
       <Link to="/" search={{ project: allProjects }} data-current={project === allProjects} className={look} {...given}>
         <Layers size={16} aria-hidden="true" className="shrink-0" />
         All projects

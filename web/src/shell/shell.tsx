@@ -66,7 +66,7 @@ const ThemeButton = () => {
 };
 
 const Navigation = ({ onGo }: { onGo?: () => void }) => (
-  <nav aria-label="Screens" className="flex flex-col gap-0.5">
+  <nav aria-label="Screens" className="flex flex-col gap-1">
     {screens.map(({ to, words, icon: Icon }) => {
       const look =
         "flex items-center gap-3 rounded-lg px-3 py-2 text-soft transition-colors hover:bg-hover hover:text-ink [&.active]:bg-hover [&.active]:font-medium [&.active]:text-ink";
@@ -208,14 +208,14 @@ export const Shell = () => {
         </div>
       )}
       <aside className="hidden w-58 shrink-0 flex-col border-r border-line bg-sunk px-3 py-4 lg:flex">
-        <Link to="/" className="mb-5 flex items-center gap-2.5 px-3 text-md font-semibold tracking-tight">
+        <Link to="/" className="mb-5 flex items-center gap-2 px-3 text-md font-semibold tracking-tight">
           <Mark />
           Sortie
         </Link>
         <button
           type="button"
           onClick={() => setPalette(true)}
-          className="mb-4 flex items-center gap-2 rounded-lg border border-line bg-card px-3 py-1.5 text-sm text-faint hover:border-edge"
+          className="mb-4 flex items-center gap-2 rounded-lg border border-line bg-card px-3 py-1 text-sm text-faint hover:border-edge"
         >
           <span className="flex-1 text-left">Go to</span>
           <kbd className="key">Ctrl K</kbd>

@@ -24,7 +24,7 @@ export const Squads = () => {
       aside={
         data !== undefined && (
           <p
-            className={`inline-flex items-center gap-1.5 rounded-full py-1 pr-3 pl-2 text-sm font-medium ${data.healthy ? "bg-done-tint text-done" : "bg-need-tint text-need"}`}
+            className={`inline-flex items-center gap-2 rounded-full py-1 pr-3 pl-2 text-sm font-medium ${data.healthy ? "bg-done-tint text-done" : "bg-need-tint text-need"}`}
           >
             {data.healthy ? <CircleCheck size={15} aria-hidden="true" /> : <CircleAlert size={15} aria-hidden="true" />}
             {data.healthy ? "Catalog healthy" : data.complete ? count(data.issues.length, "issue") : "Partly read"}
@@ -73,11 +73,11 @@ export const Squads = () => {
                 <span className="line-clamp-3 text-soft" dir="auto">
                   {squad.summary}
                 </span>
-                <span className="mt-auto flex flex-wrap gap-1.5">
+                <span className="mt-auto flex flex-wrap gap-2">
                   {squad.agents.map(({ name }, index) => (
                     <span
                       key={name}
-                      className={`rounded-full px-2 py-0.5 text-xs ${index === 0 ? "bg-accent-tint text-accent" : "bg-hover text-soft"}`}
+                      className={`rounded-full px-2 py-1 text-xs ${index === 0 ? "bg-accent-tint text-accent" : "bg-hover text-soft"}`}
                     >
                       {name}
                     </span>

@@ -39,7 +39,7 @@ const LogOf = ({ taskID, check }: { taskID: string; check: CheckState }) => {
 };
 
 const Picture = ({ taskID, artifact, label }: { taskID: string; artifact: Artifact; label: string }) => (
-  <figure className="flex min-w-0 flex-col gap-1.5">
+  <figure className="flex min-w-0 flex-col gap-2">
     <figcaption className="label">{label}</figcaption>
     <a href={`/task/${taskID}/artifacts/${artifact.artifactID}`} download={artifact.filename}>
       <img
@@ -113,9 +113,9 @@ const Check = ({
               {checkWord(check.state)}
             </span>
             {check.stale && (
-              <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale: from an earlier tree</span>
+              <span className="rounded bg-need-tint px-1 text-xs text-need">stale: from an earlier tree</span>
             )}
-            {check.flaky && <span className="rounded bg-need-tint px-1.5 text-xs text-need">flaky: failed first</span>}
+            {check.flaky && <span className="rounded bg-need-tint px-1 text-xs text-need">flaky: failed first</span>}
           </span>
           {about !== undefined && about !== check.name && (
             <code className="mt-0.5 line-clamp-2 block font-mono text-xs text-soft" dir="ltr">
@@ -132,7 +132,7 @@ const Check = ({
             {check.commit !== null && <span>on {short(check.commit)}</span>}
           </span>
           {check.baseline !== null && (
-            <span className="mt-1 flex items-center gap-1.5 text-xs text-soft">
+            <span className="mt-1 flex items-center gap-2 text-xs text-soft">
               <CheckIcon state={check.baseline.state} size={13} />
               {checkWord(check.baseline.state)} {check.origin === "project" ? "without" : "before"} the work
               {check.state === "passed" && check.baseline.state !== "passed" && ", passes now"}

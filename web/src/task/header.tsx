@@ -15,7 +15,7 @@ import { LiveLine } from "./run/live.tsx";
 import { Stages } from "./run/progress.tsx";
 
 const Fact = ({ label, minor = false, children }: { label: string; minor?: boolean; children: React.ReactNode }) => (
-  <div className={`flex min-w-0 items-center gap-1.5 ${minor ? "max-sm:hidden" : ""}`}>
+  <div className={`flex min-w-0 items-center gap-2 ${minor ? "max-sm:hidden" : ""}`}>
     <dt className="label shrink-0">{label}</dt>
     <dd className="flex min-w-0 items-center truncate text-sm text-soft">{children}</dd>
   </div>
@@ -103,12 +103,12 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
       </h1>
       <Stages task={task} log={log} />
       {active && (
-        <div className="mt-2.5 flex min-w-0 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
+        <div className="mt-2 flex min-w-0 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
           <StateBadge task={task} />
           <LiveLine task={task} log={log} />
         </div>
       )}
-      <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-1.5">
+      <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-2">
         {!active && <StateBadge task={task} />}
         <dl className="contents">
           <Fact label="Time">

@@ -24,7 +24,7 @@ const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> =
   waiting: { icon: CircleDashed, tone: "text-faint", words: "Not started" },
 };
 
-const Stale = () => <span className="rounded bg-need-tint px-1.5 text-xs text-need">stale</span>;
+const Stale = () => <span className="rounded bg-need-tint px-1 text-xs text-need">stale</span>;
 
 /** A proof by contrast says at a glance what it came to. */
 const toneOf = ({ contrast }: Goal["evidence"][number]): string =>
@@ -47,7 +47,7 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
   return (
     <li>
       <details className="group" open={alone}>
-        <summary className="flex list-none items-start gap-2.5 rounded-lg px-2 py-2 hover:bg-hover">
+        <summary className="flex list-none items-start gap-2 rounded-lg px-2 py-2 hover:bg-hover">
           <Icon
             size={17}
             aria-hidden="true"
@@ -92,10 +92,10 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
             {evidence.length === 0 ? (
               <p className="text-faint">None yet</p>
             ) : (
-              <ul className="flex flex-col gap-1.5">
+              <ul className="flex flex-col gap-2">
                 {evidence.map((piece) => (
                   <li key={piece.id} className={piece.stale ? "text-faint" : "text-soft"}>
-                    <span className={`mr-1.5 text-xs capitalize ${toneOf(piece)}`}>{piece.kind}</span>
+                    <span className={`mr-1 text-xs capitalize ${toneOf(piece)}`}>{piece.kind}</span>
                     <span dir="auto" title={piece.contrast?.firstLines ?? piece.lastLines ?? undefined}>
                       <Inline text={piece.summary} />
                     </span>{" "}
@@ -154,7 +154,7 @@ export const Slices = ({ task, folded }: { task: TaskStatus; folded: boolean }) 
   const visible = all ? goals : goals.slice(0, shown);
   const list = (
     <>
-      <ul className="flex flex-col gap-0.5">
+      <ul className="flex flex-col gap-1">
         {visible.map((goal) => (
           <Slice key={goal.sliceID} goal={goal} alone={goals.length === 1} />
         ))}

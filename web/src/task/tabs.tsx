@@ -34,12 +34,12 @@ export const TabBar = ({
             value={name}
             id={`tab-${name}`}
             aria-controls="panel"
-            className="flex items-center gap-1.5 border-b-2 border-transparent px-2.5 py-2.5 whitespace-nowrap text-soft -outline-offset-2 transition-colors hover:text-ink data-[state=active]:border-accent data-[state=active]:font-medium data-[state=active]:text-ink"
+            className="flex items-center gap-2 border-b-2 border-transparent px-2 py-2 whitespace-nowrap text-soft -outline-offset-2 transition-colors hover:text-ink data-[state=active]:border-accent data-[state=active]:font-medium data-[state=active]:text-ink"
           >
             {words[name]}
             {(counts[name] ?? 0) > 0 && (
               <span
-                className={`tabular rounded-full px-1.5 text-xs ${(alarms[name] ?? 0) > 0 ? "bg-fail-tint text-fail" : "bg-hover text-soft"}`}
+                className={`tabular rounded-full px-1 text-xs ${(alarms[name] ?? 0) > 0 ? "bg-fail-tint text-fail" : "bg-hover text-soft"}`}
               >
                 {(alarms[name] ?? 0) > 0 ? `${alarms[name]} of ${counts[name]} failed` : counts[name]}
               </span>

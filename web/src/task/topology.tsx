@@ -92,9 +92,9 @@ export const Topology = ({
                 <button
                   type="button"
                   onClick={() => onOpen(sessionID)}
-                  className="grid w-full gap-x-4 gap-y-1.5 px-3 py-2 text-start -outline-offset-2 hover:bg-hover md:grid-cols-[18rem_minmax(0,1fr)_10rem] md:items-center"
+                  className="grid w-full gap-x-4 gap-y-2 px-3 py-2 text-start -outline-offset-2 hover:bg-hover md:grid-cols-[18rem_minmax(0,1fr)_10rem] md:items-center"
                 >
-                  <span className="min-w-0" style={{ paddingInlineStart: `${Math.min(depth, deepest) * 18}px` }}>
+                  <span className="min-w-0" style={{ paddingInlineStart: `${Math.min(depth, deepest) * 16}px` }}>
                     <span className="flex items-center gap-2">
                       <AgentDot agent={agent} />
                       <span className="truncate text-sm font-medium">{agent}</span>{" "}

@@ -86,7 +86,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
         <summary className="list-none rounded text-sm text-soft hover:text-ink">
           Notified when{" "}
           {left.size === 0 ? "any of these happens" : `${types.length - left.size} of ${types.length} things happen`}
-          <span className="ml-1.5 text-accent group-open:hidden">Choose</span>
+          <span className="ml-1 text-accent group-open:hidden">Choose</span>
         </summary>
         <div className="mt-3 grid gap-2 sm:grid-cols-2 lg:grid-cols-3">
           {types.map(([type, words]) => (
@@ -132,7 +132,7 @@ export const Create = ({ project }: { project: string | undefined }) => {
               checked={here}
               onChange={({ target }) => setHere(target.checked)}
             />
-            Only of {nameOf(project)}
+            Only for {nameOf(project)}
           </label>
         )}
         <button

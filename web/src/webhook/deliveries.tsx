@@ -37,7 +37,7 @@ export const lastWords = ({ last, attempts }: Delivery): string =>
     : `${last.status === null ? (last.reason ?? "no answer") : `answered ${last.status}`} in ${duration(last.durationMs)}${attempts > 1 ? `, ${attempts} attempts` : ""}`;
 
 const Row = ({ delivery, whose, onAgain }: { delivery: Delivery; whose: string; onAgain?: () => void }) => (
-  <li className="flex flex-wrap items-center gap-x-3 gap-y-1.5 px-4 py-2.5">
+  <li className="flex flex-wrap items-center gap-x-3 gap-y-2 px-4 py-2">
     <StateMark {...states[delivery.state]} />
     <code className="font-mono text-xs">{delivery.type}</code>
     <span className="min-w-0 text-sm text-soft">to {whose}</span>

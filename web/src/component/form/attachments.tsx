@@ -18,7 +18,7 @@ export const sentFiles = (files: readonly Attached[]) =>
   files.length === 0 ? {} : { attachments: files.map(({ filename, mime, data }) => ({ filename, mime, data })) };
 
 export const AttachButton = ({ words, ...props }: Props & { words?: string }) => (
-  <label className="button button-quiet px-2.5 focus-within:outline-2 focus-within:outline-accent" title="Attach files">
+  <label className="button button-quiet px-2 focus-within:outline-2 focus-within:outline-accent" title="Attach files">
     <Paperclip size={16} aria-hidden="true" />
     <span className={words === undefined ? "sr-only" : "max-sm:sr-only"}>{words ?? "Attach files"}</span>
     <input
@@ -39,7 +39,7 @@ export const AttachedList = ({ files, onFiles }: Props) =>
       {files.map((file, index) => (
         <li
           key={`${index}-${file.filename}`}
-          className="flex max-w-full items-center gap-2 rounded-lg bg-hover py-1 pr-1 pl-2.5 text-sm"
+          className="flex max-w-full items-center gap-2 rounded-lg bg-hover py-1 pr-1 pl-2 text-sm"
         >
           <span className="truncate" dir="auto">
             {file.filename}
@@ -48,7 +48,7 @@ export const AttachedList = ({ files, onFiles }: Props) =>
           <button
             type="button"
             aria-label={`Remove ${file.filename}`}
-            className="rounded p-1.5 hover:bg-line"
+            className="rounded p-1 hover:bg-line"
             onClick={() => onFiles(files.filter((each) => each !== file))}
           >
             <X size={14} aria-hidden="true" />

@@ -4,8 +4,7 @@ import type { ReactNode } from "react";
 
 /** The menu behind the three dots: what can be done besides the buttons. */
 
-const look =
-  "cursor-pointer rounded-md px-3 py-1.5 outline-none data-[highlighted]:bg-hover data-[disabled]:opacity-50";
+const look = "cursor-pointer rounded-md px-3 py-1 outline-none data-[highlighted]:bg-hover data-[disabled]:opacity-50";
 
 export const Menu = ({ children }: { children: ReactNode }) => (
   <DropdownMenu.Root modal={false}>
@@ -17,7 +16,7 @@ export const Menu = ({ children }: { children: ReactNode }) => (
         align="end"
         sideOffset={6}
         collisionPadding={12}
-        className="z-40 min-w-48 rounded-xl border border-line bg-card p-1.5 shadow-float"
+        className="z-40 min-w-48 rounded-xl border border-line bg-card p-1 shadow-float"
       >
         {children}
       </DropdownMenu.Content>
@@ -41,7 +40,7 @@ export const MenuItem = ({
   </DropdownMenu.Item>
 );
 
-export const MenuLine = () => <DropdownMenu.Separator className="my-1.5 h-px bg-line" />;
+export const MenuLine = () => <DropdownMenu.Separator className="my-1 h-px bg-line" />;
 
 /** One of several, the present one marked. */
 export const MenuChoice = <T extends string>({

@@ -8,13 +8,13 @@ export const Progress = ({ label, shares }: { label: string; shares: readonly Sh
     <div
       role="img"
       aria-label={`${label}: ${there.map(({ words, count }) => `${count} ${words}`).join(", ")}`}
-      className="flex h-1.5 gap-0.5 overflow-hidden rounded-full"
+      className="flex h-1 gap-1 overflow-hidden rounded-full"
     >
       {there.map(({ words, count, tone }) => (
         <span
           key={words}
           title={`${count} ${words}`}
-          className={`h-full min-w-1.5 transition-[flex-grow] duration-500 ${tone}`}
+          className={`h-full min-w-1 transition-[flex-grow] duration-500 ${tone}`}
           style={{ flexGrow: count, flexBasis: 0 }}
         />
       ))}

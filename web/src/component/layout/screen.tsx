@@ -31,7 +31,7 @@ export const Screen = ({
 };
 
 export const Fact = ({ label, wide = false, children }: { label: string; wide?: boolean; children: ReactNode }) => (
-  <div className={`flex min-w-0 flex-col gap-0.5 ${wide ? "col-span-full" : ""}`}>
+  <div className={`flex min-w-0 flex-col gap-1 ${wide ? "col-span-full" : ""}`}>
     <dt className="label">{label}</dt>
     <dd className="min-w-0">{children}</dd>
   </div>

@@ -19,7 +19,7 @@ export const DiffText = ({ text }: { text: string }) => {
     <>
       {lines.slice(0, begin).join("\n")}
       {lines.slice(begin).map((line, index) => (
-        <span key={index} className={`-mx-2.5 block px-2.5 ${toneOf(line)}`}>
+        <span key={index} className={`-mx-2 block px-2 ${toneOf(line)}`}>
           {line === "" ? " " : line}
         </span>
       ))}

@@ -112,7 +112,7 @@ export const LogView = ({
   const toneOf = (at: number): string =>
     mark?.at === at ? (mark.failed ? "bg-fail-tint text-fail" : "bg-need-tint text-need") : "";
   return (
-    <div className="flex flex-col gap-1.5">
+    <div className="flex flex-col gap-2">
       <div className="flex flex-wrap items-center gap-1">
         <label className="flex min-w-40 flex-1 items-center gap-2 px-1 text-sm">
           <Search size={14} aria-hidden="true" className="shrink-0 text-faint" />

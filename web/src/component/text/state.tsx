@@ -53,7 +53,7 @@ export const StateBadge = ({
 
 export const StateMark = ({ state, words }: { state: State; words: string }) => (
   <span
-    className={`inline-flex shrink-0 items-center gap-1.5 rounded-full py-0.5 pr-2.5 pl-1.5 text-sm font-medium whitespace-nowrap transition-colors ${tones[state].tint} ${tones[state].text}`}
+    className={`inline-flex shrink-0 items-center gap-2 rounded-full py-1 pr-2 pl-1 text-sm font-medium whitespace-nowrap transition-colors ${tones[state].tint} ${tones[state].text}`}
   >
     <StateIcon state={state} size={15} />
     {words}

@@ -41,7 +41,7 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
             ["wrap_up", "Wrap up", "The current step finishes, and the agent reports how far it got."],
           ] as const
         ).map(([value, words, more]) => (
-          <label key={value} className="flex items-start gap-2.5">
+          <label key={value} className="flex items-start gap-2">
             <input
               type="radio"
               name="mode"

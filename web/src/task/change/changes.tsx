@@ -32,14 +32,14 @@ const layouts = [
 const wideEnough = "(min-width: 100rem)";
 
 const Layout = ({ view, onView }: { view: ViewType; onView: (view: ViewType) => void }) => (
-  <div role="group" aria-label="Layout" className="flex rounded-lg border border-line bg-card p-0.5 max-md:hidden">
+  <div role="group" aria-label="Layout" className="flex rounded-lg border border-line bg-card p-1 max-md:hidden">
     {layouts.map(([value, words, Icon]) => (
       <button
         key={value}
         type="button"
         aria-pressed={view === value}
         onClick={() => onView(value)}
-        className={`flex items-center gap-1.5 rounded-md px-2.5 py-1 text-sm ${view === value ? "bg-hover font-medium" : "text-soft"}`}
+        className={`flex items-center gap-2 rounded-md px-2 py-1 text-sm ${view === value ? "bg-hover font-medium" : "text-soft"}`}
       >
         <Icon size={15} aria-hidden="true" />
         {words}

@@ -62,7 +62,7 @@ export const Draft = ({
 export const Kept = ({ comment, onEdit, onDrop }: { comment: Comment; onEdit: () => void; onDrop: () => void }) => (
   <section
     aria-label={`Comment on ${placeWords(comment)}`}
-    className="flex items-start gap-2.5 border-y border-line bg-accent-tint px-3 py-2 font-sans text-sm text-ink"
+    className="flex items-start gap-2 border-y border-line bg-accent-tint px-3 py-2 font-sans text-sm text-ink"
   >
     <MessageSquare size={14} aria-hidden="true" className="mt-0.5 shrink-0 text-accent" />
     <p className="min-w-0 flex-1 whitespace-pre-wrap [overflow-wrap:anywhere]" dir="auto">

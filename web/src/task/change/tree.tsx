@@ -24,10 +24,10 @@ const Row = ({ file, viewed }: { file: FileData; viewed: boolean }) => {
 };
 
 export const Tree = ({ folder, depth = 0, isViewed }: Props) => (
-  <ul className={depth === 0 ? "flex flex-col gap-0.5" : "ms-2.5 flex flex-col gap-0.5 border-s border-line ps-1.5"}>
+  <ul className={depth === 0 ? "flex flex-col gap-1" : "ms-2 flex flex-col gap-1 border-s border-line ps-1"}>
     {folder.folders.map((child) => (
       <li key={child.path}>
-        <span className="flex items-center gap-1.5 px-2 py-1 text-xs text-faint" title={child.path}>
+        <span className="flex items-center gap-2 px-2 py-1 text-xs text-faint" title={child.path}>
           <FolderIcon size={13} aria-hidden="true" className="shrink-0" />
           <span className="truncate">{child.name}</span>
         </span>

@@ -3,7 +3,7 @@ import { DiffText } from "../../component/text/diff.tsx";
 
 /** A call's arguments in their most readable form: a single text unchanged, several by name, anything else as JSON. */
 
-const box = "code max-h-80 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap";
+const box = "code max-h-80 overflow-auto rounded-lg bg-sunk p-2 whitespace-pre-wrap";
 
 const Text = ({ label, value }: { label: string; value: unknown }) => (
   <pre className={box} tabIndex={0} aria-label={label} role="region">

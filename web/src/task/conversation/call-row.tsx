@@ -58,7 +58,7 @@ export const CallRow = ({
         type="button"
         aria-expanded={open}
         onClick={onToggle}
-        className="flex w-full items-center gap-2 px-3 py-1.5 text-start -outline-offset-2 transition-colors hover:bg-hover"
+        className="flex w-full items-center gap-2 px-3 py-1 text-start -outline-offset-2 transition-colors hover:bg-hover"
       >
         <ChevronRight
           size={14}
@@ -69,9 +69,7 @@ export const CallRow = ({
         <code className="min-w-0 flex-1 truncate font-mono text-xs text-soft" dir="ltr">
           {subject}
         </code>
-        <span
-          className={`tabular inline-flex shrink-0 items-center gap-1.5 text-xs ${bad ? "text-fail" : "text-soft"}`}
-        >
+        <span className={`tabular inline-flex shrink-0 items-center gap-2 text-xs ${bad ? "text-fail" : "text-soft"}`}>
           {running ? (
             <LoaderCircle size={13} aria-hidden="true" className="animate-turn text-run" />
           ) : bad ? (
@@ -84,7 +82,7 @@ export const CallRow = ({
         </span>
       </button>
       {(open || live !== undefined) && (
-        <div className="flex flex-col gap-2 px-3 pt-1.5 pb-3">
+        <div className="flex flex-col gap-2 px-3 pt-1 pb-3">
           {open && <Arguments call={call} />}
           {open && call.output !== null && (
             <Whole
@@ -96,7 +94,7 @@ export const CallRow = ({
             >
               {(text) => (
                 <pre
-                  className="code max-h-96 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap"
+                  className="code max-h-96 overflow-auto rounded-lg bg-sunk p-2 whitespace-pre-wrap"
                   tabIndex={0}
                   aria-label="Output"
                   role="region"
@@ -108,7 +106,7 @@ export const CallRow = ({
           )}
           {live !== undefined && (
             <pre
-              className="code max-h-56 overflow-auto rounded-lg bg-sunk p-2.5 whitespace-pre-wrap"
+              className="code max-h-56 overflow-auto rounded-lg bg-sunk p-2 whitespace-pre-wrap"
               tabIndex={0}
               aria-label="Output so far"
               role="region"

@@ -32,7 +32,7 @@ const EndRow = ({ item }: { item: Fact }) => {
   const detail = item.detail === undefined ? "" : headOf(item.detail);
   return (
     <section aria-label="How it ended" className={`rounded-xl border px-4 py-3 ${ends[item.tone]}`}>
-      <div className="flex items-start gap-2.5">
+      <div className="flex items-start gap-2">
         <Icon size={17} aria-hidden="true" className={`mt-0.5 shrink-0 ${text}`} />
         <p className={`min-w-0 flex-1 font-semibold ${text}`} dir="auto">
           <Inline text={item.words} />
@@ -40,7 +40,7 @@ const EndRow = ({ item }: { item: Fact }) => {
         <At at={item.at} />
       </div>
       {detail !== "" && detail !== item.words && (
-        <div className="mt-2 ps-6.5">
+        <div className="mt-2 ps-6">
           <Markdown text={detail} />
         </div>
       )}
@@ -53,14 +53,14 @@ const FactRow = ({ item }: { item: Fact }) => {
   const detail = item.detail === undefined ? "" : headOf(item.detail);
   return (
     <div className="flex items-start gap-2">
-      <Icon size={14} aria-hidden="true" className={`mt-[3px] shrink-0 ${text}`} />
+      <Icon size={14} aria-hidden="true" className={`mt-0.5 shrink-0 ${text}`} />
       <div className="min-w-0 flex-1">
         <p className={`text-sm ${text}`} dir="auto">
           <Inline text={item.words} />
           {item.times > 1 && <span className="tabular text-faint"> ×{item.times}</span>}
         </p>
         {detail !== "" && detail !== item.words && (
-          <div className="mt-1.5 text-soft">
+          <div className="mt-1 text-soft">
             <Markdown text={detail} />
           </div>
         )}
@@ -134,12 +134,12 @@ export const SayingRow = ({ saying }: { saying: Saying }) => (
       <At at={saying.at} />
     </p>
     {saying.text === "" && saying.reasoning !== "" && (
-      <p className="line-clamp-6 pl-5.5 text-sm whitespace-pre-wrap text-faint" dir="auto">
+      <p className="line-clamp-6 pl-6 text-sm whitespace-pre-wrap text-faint" dir="auto">
         {saying.reasoning.slice(-800)}
       </p>
     )}
     {saying.text !== "" && (
-      <div className="pl-5.5">
+      <div className="pl-6">
         <Markdown text={saying.text} />
       </div>
     )}

@@ -39,7 +39,7 @@ export const TurnRow = ({
         type="button"
         aria-expanded={open}
         onClick={() => onToggle(key)}
-        className="-mx-2 flex w-[calc(100%+16px)] items-center gap-2 rounded-md px-2 py-0.5 text-start hover:bg-hover"
+        className="-mx-2 flex w-[calc(100%+16px)] items-center gap-2 rounded-md px-2 py-1 text-start hover:bg-hover"
       >
         <ChevronRight
           size={14}
@@ -64,7 +64,7 @@ export const TurnRow = ({
         <At at={item.at} />
       </button>
       {open && (
-        <div className="mt-1.5 flex flex-col gap-2.5 pl-5.5">
+        <div className="mt-1 flex flex-col gap-2 pl-6">
           {text !== "" && (
             <Whole text={item.text} load={async () => (await read(item.id)).text}>
               {(words) => <Markdown text={words} />}
@@ -91,7 +91,7 @@ export const TurnRow = ({
                 />
               ))}
               {calls.length < item.calls.length && (
-                <li className="border-t border-line p-1.5">
+                <li className="border-t border-line p-1">
                   <button
                     type="button"
                     className="button button-quiet w-full text-sm"

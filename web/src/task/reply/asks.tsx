@@ -46,7 +46,7 @@ export const Ask = ({
   });
   const left = Math.max(0, Date.parse(pending.expiresAt) - now);
   return (
-    <section aria-label={`The ${whose} waits for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3.5">
+    <section aria-label={`The ${whose} is waiting for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3">
       <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
         <Hand size={16} aria-hidden="true" />
         {pending.kind === "permission" ? "Permission needed" : "Question"}
@@ -54,7 +54,7 @@ export const Ask = ({
           {fallbackOf(pending)} in {ticking(left)}
         </span>
       </h2>
-      <div className="mt-1.5 max-h-40 overflow-y-auto" tabIndex={0}>
+      <div className="mt-1 max-h-40 overflow-y-auto" tabIndex={0}>
         <Markdown text={pending.prompt} />
       </div>
       {call !== undefined && <Would call={call} read={read} />}

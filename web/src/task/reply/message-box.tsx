@@ -76,7 +76,7 @@ export const MessageBox = ({
           ))}
         </ul>
       )}
-      <div className="card flex items-end gap-1 p-1.5 focus-within:border-edge">
+      <div className="card flex items-end gap-1 p-1 focus-within:border-edge">
         <AttachButton files={files} onFiles={setFiles} />
         <textarea
           id="message"
@@ -89,7 +89,7 @@ export const MessageBox = ({
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
           }}
-          className="field-sizing-content max-h-[30vh] min-h-8.5 min-w-0 flex-1 resize-none bg-transparent px-1.5 py-1.5 outline-none max-sm:placeholder:text-xs"
+          className="field-sizing-content max-h-[30vh] min-h-9 min-w-0 flex-1 resize-none bg-transparent px-1 py-1 outline-none max-sm:placeholder:text-xs"
         />
         <button type="submit" className="button button-primary" disabled={send.isPending || text.trim() === ""}>
           <SendHorizontal size={16} aria-hidden="true" />

@@ -44,7 +44,7 @@ const Shown = ({ call }: { call: Call }) => {
     <>
       <p className="text-sm [overflow-wrap:anywhere] text-soft">{shown.words}</p>
       <pre
-        className="code max-h-64 overflow-auto rounded-lg bg-card p-2.5 whitespace-pre-wrap"
+        className="code max-h-64 overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
         tabIndex={0}
         aria-label={shown.words}
         role="region"
@@ -59,7 +59,7 @@ const isLong = (input: unknown): input is { blob: { sha256: string; bytes: numbe
   typeof input === "object" && input !== null && "blob" in input && "head" in input;
 
 export const Would = ({ call, read }: { call: Call; read: ReadMessage }) => (
-  <div className="mt-2 flex flex-col gap-1.5">
+  <div className="mt-2 flex flex-col gap-2">
     {isLong(call.input) ? (
       <Whole
         text={call.input}

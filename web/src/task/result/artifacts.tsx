@@ -40,7 +40,7 @@ const Table = ({ text, separator }: { text: string; separator: "," | "\t" }) => 
         <thead className="sticky top-0 bg-sunk">
           <tr>
             {header.slice(0, mostColumns).map((cell, index) => (
-              <th key={index} scope="col" className="max-w-80 truncate px-3 py-1.5 text-start font-semibold">
+              <th key={index} scope="col" className="max-w-80 truncate px-3 py-1 text-start font-semibold">
                 {cell}
               </th>
             ))}
@@ -116,7 +116,7 @@ const Kept = ({ taskID, artifact, shown }: { taskID: string; artifact: Artifact;
   const { filename, title } = artifact;
   return (
     <li>
-      <div className="flex items-center gap-2 py-1 ps-2 pe-1.5">
+      <div className="flex items-center gap-2 py-1 ps-2 pe-1">
         {kind === undefined ? (
           <span className="w-6" />
         ) : (

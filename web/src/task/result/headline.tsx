@@ -21,7 +21,7 @@ const Stat = ({ board }: { board: TaskBoard }) => {
     { words: "removed", count: stat.deletions, tone: "bg-fail" },
   ];
   return (
-    <span className="tabular flex items-center gap-2.5 px-2 text-sm text-soft">
+    <span className="tabular flex items-center gap-2 px-2 text-sm text-soft">
       {count(stat.files, "file")}
       <span className="text-done">+{stat.insertions}</span>
       <span className="text-fail">−{stat.deletions}</span>
@@ -73,7 +73,7 @@ export const Headline = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab)
   const { words, more } = outcomeOf(board);
   return (
     <div className="flex flex-col gap-3">
-      <div className="flex items-start gap-2.5">
+      <div className="flex items-start gap-2">
         <span className="mt-1">
           <StateIcon state={state} size={18} />
         </span>

@@ -77,7 +77,7 @@ export const Preview = ({ task: { taskID, directory } }: { task: TaskStatus }) =
               className="mx-auto max-h-[60vh] object-contain"
             />
           </a>
-          <figcaption className="tabular border-t border-line px-3 py-1.5 text-xs text-faint">
+          <figcaption className="tabular border-t border-line px-3 py-1 text-xs text-faint">
             {by.kind === "capture" ? `${by.url}, ` : ""}
             {moment(when)}
           </figcaption>

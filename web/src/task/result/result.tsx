@@ -89,7 +89,7 @@ const Checks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void 
             <button
               type="button"
               onClick={() => onTab("checks")}
-              className="inline-flex min-h-8 max-w-full items-center gap-1.5 rounded-full border border-line bg-card px-3 py-1 text-sm hover:border-edge"
+              className="inline-flex min-h-8 max-w-full items-center gap-2 rounded-full border border-line bg-card px-3 py-1 text-sm hover:border-edge"
             >
               <CheckIcon state={state} counts={required || gates} size={15} />
               <span className="truncate" dir="auto">
@@ -137,7 +137,7 @@ const Review = ({ goals }: { goals: readonly Goal[] }) => {
   if (judged.length === 0) return null;
   return (
     <Part title="Review">
-      <ul className="flex flex-col gap-1.5">
+      <ul className="flex flex-col gap-2">
         {judged.map(({ sliceID, contract, review }) => (
           <li key={sliceID}>
             {goals.length > 1 && <span className="block text-sm text-faint">{contract.title}</span>}
@@ -167,7 +167,7 @@ const Commands = ({ board }: { board: TaskBoard }) => {
     <Part title="Git">
       <ul className="card divide-y divide-line">
         {commands.map(({ words, command }) => (
-          <li key={words} className="flex items-center gap-3 py-1.5 pr-1.5 pl-4">
+          <li key={words} className="flex items-center gap-3 py-1 pr-1 pl-4">
             <span className="w-20 shrink-0 text-sm text-soft">{words}</span>
             <code className="min-w-0 flex-1 truncate font-mono text-xs" title={command}>
               {command}

@@ -45,7 +45,7 @@ const Segment = ({ step, waits }: { step: Step; waits: boolean }) => {
           className={`block h-full rounded-full ${waiting ? "bg-need" : bar} ${state === "now" ? "w-1/2 animate-fill motion-reduce:w-full" : "w-full"}`}
         />
       </span>
-      <span className={`flex flex-wrap items-baseline gap-x-1.5 text-xs ${waiting ? "font-semibold text-need" : text}`}>
+      <span className={`flex flex-wrap items-baseline gap-x-2 text-xs ${waiting ? "font-semibold text-need" : text}`}>
         <span className="whitespace-nowrap">
           {names[stage]}
           {marks[state] !== undefined && <span aria-hidden="true"> {marks[state]}</span>}
@@ -64,7 +64,7 @@ export const Stages = ({ task, log }: { task: TaskStatus; log: Log }) => {
   const whole = log.older() === "none";
   const passage = useMemo(() => (whole ? passageOf(frames) : undefined), [whole, frames]);
   return (
-    <ol aria-label="Stages" className="mt-3 flex max-w-3xl gap-1.5">
+    <ol aria-label="Stages" className="mt-3 flex max-w-3xl gap-2">
       {stepsOf(task, passage).map((step) => (
         <Segment key={step.stage} step={step} waits={task.pending.length > 0} />
       ))}
