@@ -92,6 +92,12 @@ describe.runIf(canServe)("submodules and large files of a Task", { timeout: 60_0
     expect(git("diff", "--name-only", "main^", "main")).toBe("b.txt");
     expect(git("rev-parse", "main:lib")).toBe(moved);
     expect(git("show", "main:l.bin")).toBe(pointer.trim());
+
+    const revert = await send(service.url, `/task/${taskID}/revert`, { method: "POST", body: {} });
+    expect(revert.status, JSON.stringify(revert.body)).toBe(202);
+    const back = await settledTask(service.url, String(revert.body["taskID"]));
+    expect(back, JSON.stringify(back.errorInfo)).toMatchObject({ lifecycleStatus: "completed" });
+    expect(git("rev-parse", "main^{tree}")).toBe(git("rev-parse", `${theirs}^{tree}`));
   });
 
   test("a change of either is told to the agent, as of a rule, and lands once it is taken back", async () => {
