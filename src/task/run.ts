@@ -155,6 +155,8 @@ export type BaseResult = Pick<KeptResult, "state" | "reason" | "exitCode" | "unf
 export interface Baseline extends AsyncDisposable {
   /** Begins, unless it has begun or nothing is to be found out. Cheap; call it after each event. */
   begin(): void;
+  /** Ids of those that run on the base for more than half of their time: what they say is soon known. */
+  late(): string[];
   /** Resolves when the results on the base, as it is now, are on record. */
   settled(): Promise<void>;
   /**

@@ -78,7 +78,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
       own: run.own(),
-      doubted: facts.doubted,
+      doubted: [...facts.doubted, ...run.baseline.late()],
       sources: external === undefined && run.state().production === null && looked !== run.chat.said.length,
       contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),

@@ -15,6 +15,12 @@ import { createDifference } from "./difference.ts";
 export const createBaseline = (run: () => Run): Baseline => {
   let begun: { tree: string; stop: AbortController; over: Promise<unknown> } | undefined;
   let stopped = false;
+  /** When those that run began. */
+  const running = new Map<RunCheck, number>();
+  const began: Began = (spec) => {
+    running.set(spec, performance.now());
+    return { [Symbol.dispose]: () => running.delete(spec) };
+  };
 
   const end = async (): Promise<void> => {
     stopped = true;
@@ -32,7 +38,7 @@ export const createBaseline = (run: () => Run): Baseline => {
     const signal = AbortSignal.any([run().signal, stop.signal]);
     const work = async () => {
       await last;
-      await findOut({ ...run(), signal });
+      await findOut({ ...run(), signal }, began);
     };
     begun = { tree, stop, over: work().catch((error: unknown) => (stop.signal.aborted ? undefined : error)) };
   };
@@ -66,6 +72,10 @@ export const createBaseline = (run: () => Run): Baseline => {
       if (isChanged(run().state())) start(tree);
       else difference.look(tree);
     },
+    late: () =>
+      [...running].flatMap(([spec, at]) =>
+        "timeoutSeconds" in spec && performance.now() - at > spec.timeoutSeconds * 500 ? [spec.id] : [],
+      ),
     async settled() {
       // It was to end, and a message came in.
       stopped = false;
@@ -124,7 +134,9 @@ const isWanted = (run: Run): boolean => {
 const checksOf = ({ ownChecks }: TaskState, own: readonly RunCheck[]): readonly RunCheck[] =>
   ownChecks.length > 0 ? ownChecks.filter(isRun) : own;
 
-const findOut = async (run: Run): Promise<void> => {
+type Began = (spec: RunCheck) => Disposable;
+
+const findOut = async (run: Run, began: Began): Promise<void> => {
   while (run.state().ownChecks.length === 0)
     await run.record([{ type: "checks.found", data: { checks: [...run.own()] } }], { decidedAt: run.state().version });
   await using files = createRunCheckout(() => beside, "base");
@@ -134,13 +146,13 @@ const findOut = async (run: Run): Promise<void> => {
     if (workspace === null || onBase(run.state(), spec.id) !== undefined) continue;
     const { baseCommit: commit, baseTree: tree } = workspace;
     if (commit !== null && tree !== null)
-      await findOne(beside, spec, { checkID: spec.id, on: "base", round, commit, tree });
+      await findOne(beside, spec, { checkID: spec.id, on: "base", round, commit, tree }, began);
   }
 };
 
 type About = EventData["check.started"] & { tree: string };
 
-const findOne = async (run: Run, spec: RunCheck, about: About): Promise<void> => {
+const findOne = async (run: Run, spec: RunCheck, about: About, began: Began): Promise<void> => {
   const key = resultKey(run, await run.workspace(), spec, about.tree);
   using _turn = await run.checkResults.turn(key, run.signal);
   const known = run.checkResults.find(key);
@@ -151,6 +163,7 @@ const findOne = async (run: Run, spec: RunCheck, about: About): Promise<void> =>
   using _place = await run.besides.take(0, run.signal);
   using _slot = await run.slot(run.signal);
   await run.record([{ type: "check.started", data: about }]);
+  using _running = began(spec);
   await finish(run, spec, about, await tried(run, spec, about));
   remember(run, spec);
 };

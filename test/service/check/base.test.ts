@@ -135,8 +135,8 @@ describe("a check that cannot say anything", () => {
 describe("a check that does not end on the base", () => {
   test("is not run on the work, also where only another Task has seen it; the record says why", async () => {
     const directory = project({ test: "echo ran >> $LOG; sleep 30" });
-    const durations = async (path: string, besides: MockTurn[]) => {
-      const { status, types } = await run(directory, [write(path), ...besides]);
+    const durations = async (path: string, besides: MockTurn[], where: string) => {
+      const { status, types } = await run(where, [write(path), ...besides]);
       // The command line says why nothing is verified, and the brief what was not run.
       const words = (text: string) => text;
       const colors = { bold: words, dim: words, green: words, red: words, yellow: words };
@@ -146,9 +146,14 @@ describe("a check that does not end on the base", () => {
       expect(briefs.at(-1)).toContain("- check: npm test not run, because before the work it did not end within 2 s\n");
       return { check: status?.checks[0], types: types.filter((type) => type.startsWith("check")) };
     };
-    // Here the base is known before the work is done; there it is only asked for then.
-    for (const [path, besides] of [["b.txt", [shell("sleep 4")]] as const, ["c.txt", []] as const]) {
-      const { check, types } = await durations(path, [...besides]);
+    // The base is known before the work is done, only asked for then, or at work for long.
+    const others = project({ test: "echo 2; sleep 30" });
+    for (const [path, besides, where] of [
+      ["b.txt", [shell("sleep 4")], directory],
+      ["c.txt", [], directory],
+      ["b.txt", [shell("sleep 1.5")], others],
+    ] as const) {
+      const { check, types } = await durations(path, [...besides], where);
       expect(check).toMatchObject({ state: "error", durationMs: 0, gates: false, baseline: { state: "failed" } });
       expect(types.filter((type) => type === "check.finished base")).toHaveLength(1);
       expect(types.indexOf("check.finished base")).toBeLessThan(types.indexOf("check.started work"));

@@ -136,6 +136,12 @@ describe("played by hand", { timeout: 120_000 }, () => {
     expect(sizes.length).toBe(played.plays.at(-1)?.lead.length);
   });
 
+  test("the defect once more, in three requests and a review", async () => {
+    const played = load("defect-again");
+    const sizes = await play(projectOf(join(folder.path, "again"), played), played.plays);
+    expect(sizes.length).toBe(4);
+  });
+
   test("a feature, with a steering message in the middle", async () => {
     const played = load("feature");
     const directory = projectOf(join(folder.path, "feature"), played);

@@ -60,7 +60,7 @@ export type StepPolicy = {
   checkRounds: number;
   /** The project's own checks; empty where they may not run. */
   own: readonly CheckSpec[];
-  /** Those of them that did not end when they last ran before a change. */
+  /** Those of them that did not end when they last ran before a change, or take long on the base now. */
   doubted: readonly string[];
   /** Whether changed tests may run on the base. */
   contrast: boolean;
