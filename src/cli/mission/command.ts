@@ -85,7 +85,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
     mission
       .command("open <id>")
       .description("open the Mission's page in the browser")
-      .option("--print", "print the address, and open nothing"),
+      .option("--print", "print the address without opening it"),
   ).action(async (id: string, options: Shared & { print?: true }) =>
     finish(await (await import("./open.ts")).open(id, options, await context(options))),
   );

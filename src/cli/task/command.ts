@@ -117,7 +117,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
       .description("open the Task's page in the browser, or the screenshots of its checks and previews")
       .option("--pictures", "download the screenshots to a folder and open them")
       .option("-o, --output <folder>", "folder for screenshots (default: <task>-pictures)")
-      .option("--print", "print the address, and open nothing"),
+      .option("--print", "print the address without opening it"),
   ).action(async (id: string, options: Shared & { pictures?: true; output?: string; print?: true }) =>
     finish(await (await import("./open.ts")).open(id, options, await context(options))),
   );
