@@ -66,6 +66,8 @@ export type TaskOptions = {
   isolation?: "worktree" | "directory";
   budget?: { maxSteps: number };
   promptProfile?: string;
+  /** Instead of the directory. */
+  repository?: { url: string; ref: string };
 };
 
 export type Caller = Disposable & {
@@ -97,11 +99,13 @@ export const createCaller = async (
   });
   return {
     async create(directory, request, options = {}) {
-      const { taskID } = await send<{ taskID: string }>(
-        `${url}/task?directory=${encodeURIComponent(directory)}`,
-        "POST",
-        { request, productPillar: "code", title: "Bench", ...options },
-      );
+      const where = options.repository === undefined ? `?directory=${encodeURIComponent(directory)}` : "";
+      const { taskID } = await send<{ taskID: string }>(`${url}/task${where}`, "POST", {
+        request,
+        productPillar: "code",
+        title: "Bench",
+        ...options,
+      });
       return taskID;
     },
     settled: (taskID) => endOf(taskID).promise,

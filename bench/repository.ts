@@ -1,4 +1,6 @@
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -6,35 +8,56 @@ import { silent } from "../src/log.ts";
 import { createProcesses } from "../src/process/service.ts";
 import { startGitHost, token } from "../test/harness/double/git-host.ts";
 import { ofHost, openRepositories } from "../test/harness/open-repositories.ts";
+import { createCaller } from "./client.ts";
 import { type Bench, type Figure, inTurns } from "./figure.ts";
 import { type Row, rowOf } from "./table.ts";
 
 /**
  * A repository by its address beside git alone, over the same port of git's own http-backend: the first fetch with the
- * files of a ref, ten fetches at once of what is there, and a push as a compare-and-swap.
+ * files of a ref, ten fetches at once of what is there, a push as a compare-and-swap, and ten Tasks at once.
  */
 export const repository: Figure = async (bench) => {
-  const sizes = bench.quick ? [200] : [2_000, 50_000];
+  const sizes: Size[] = bench.quick
+    ? [{ count: 200, megabytes: 0 }]
+    : [
+        { count: 2_000, megabytes: 0 },
+        { count: 50_000, megabytes: 0 },
+        { count: 100, megabytes: 1000 },
+      ];
   await using host = await startGitHost(join(bench.root, "git-host"));
   const rows: Row[] = [];
-  for (const count of sizes) rows.push(...(await figuresFor(bench, host, count)));
+  for (const size of sizes) rows.push(...(await figuresFor(bench, host, size)));
   return rows;
 };
 
+/** Files of a repository; `megabytes`: what ten further ones hold together, which nothing compresses. */
+type Size = { count: number; megabytes: number };
+
 const run = promisify(execFile);
+
+const addLarge = async (bare: string, work: string, megabytes: number): Promise<void> => {
+  await run("git", ["clone", "-q", bare, work]);
+  for (let at = 0; at < 10; at += 1) writeFileSync(join(work, `large-${at}.bin`), randomBytes(megabytes * 100_000));
+  const person = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "core.compression=0"];
+  await run("git", [...person, "-C", work, "add", "-A"]);
+  await run("git", [...person, "-C", work, "commit", "-q", "-m", "Large files"]);
+  await run("git", ["-C", work, "push", "-q", "origin", "main"]);
+  await rm(work, { recursive: true, force: true });
+};
 
 const figuresFor = async (
   bench: Bench,
   host: Awaited<ReturnType<typeof startGitHost>>,
-  count: number,
+  { count, megabytes }: Size,
 ): Promise<Row[]> => {
-  const name = `files-${count}`;
+  const name = `files-${count}-${megabytes}`;
   const files = Object.fromEntries(
     Array.from({ length: count }, (_, at) => [`d${at % 100}/f${at}.txt`, `File ${at}.\n`.repeat(20)]),
   );
   const bare = host.make(name, files);
   const url = host.url(name);
   const folder = join(bench.root, name);
+  if (megabytes > 0) await addLarge(bare, join(folder, "large"), megabytes);
   const processes = createProcesses({ folder: join(folder, "processes"), keepEnv: process.env, log: silent });
   const signal = new AbortController().signal;
   const open = (data: string) =>
@@ -85,7 +108,30 @@ const figuresFor = async (
       }),
   );
   await processes.stop();
-  const of = `repository of ${count} files`;
+
+  const tasks = 10;
+  await using service = await bench.service(name, {
+    env: { HOST_TOKEN: token },
+    config: { repositories: { ...ofHost(host), fetchSeconds: 600, mirrorBytes: 1e10, landing: ["branch"] } },
+  });
+  using caller = await createCaller(service.url);
+  const whole = async () => {
+    const request = `bench shell 2 ${bench.id("repository")}`;
+    await caller.settled(await caller.create("", request, { repository: { url, ref: "main" } }));
+  };
+  // With the mirror.
+  await whole();
+  const atOnce = await inTurns(
+    rounds,
+    () =>
+      timed(async () => {
+        await git("-C", clone, "fetch", "-q", "origin", "+refs/heads/*:refs/remotes/origin/*");
+        const trees = Array.from({ length: tasks }, () => join(folder, `tree-${(turn += 1)}`));
+        await Promise.all(trees.map((tree) => git("-C", clone, "worktree", "add", "-q", "--detach", tree, "main")));
+      }),
+    () => timed(() => Promise.all(Array.from({ length: tasks }, whole))),
+  );
+  const of = `repository of ${count} files${megabytes === 0 ? "" : ` and ${megabytes / 1000} GB`}`;
   return [
     rowOf(`${of}, first fetch and files`, "ms", first, {
       goal: { kind: "timesFloor", value: 2 },
@@ -93,5 +139,8 @@ const figuresFor = async (
     }),
     rowOf(`${of}, ten Tasks fetch at once`, "ms", again, { note: "floor: one git fetch" }),
     rowOf(`${of}, push`, "ms", push, { note: "floor: git push" }),
+    rowOf(`${of}, ten Tasks of two commands at once`, "ms", atOnce, {
+      note: "floor: one git fetch, ten worktrees at once, and no Task",
+    }),
   ];
 };
