@@ -1,3 +1,4 @@
+import { loadOnce } from "../async/load-once.ts";
 import type { Engine } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
@@ -40,13 +41,11 @@ export const workAsNode = (deps: Deps): NodeWork => {
     return { running, room: draining ? 0 : Math.max(0, maxRunning - running), diskFree: disk.free(), tier, draining };
   });
 
-  let draining: Promise<void> | undefined;
-  const beginDrain = async (): Promise<void> => {
+  const drain = loadOnce(async (): Promise<void> => {
     log.info({ running: engine.running() }, "this node drains: it takes up nothing more");
     await engine.drain(AbortSignal.timeout(drainSeconds * 1000));
     log.info({}, "this node is drained");
-  };
-  const drain = (): Promise<void> => (draining ??= beginDrain());
+  });
   void member?.drained.then(drain);
 
   const list = async () => ({ self: self ?? null, nodes: (await member?.nodes()) ?? [] });

@@ -284,7 +284,7 @@ describe("a Task", () => {
     expect(system).toContain("Skills of your squad");
     expect(system).toContain("- routes: How squad does it.");
     expect(system).not.toContain("How project does it.");
-    expect(first?.body.tools?.map((tool) => tool.function.name)).toEqual(["read", "skill"]);
+    expect(first?.body.tools?.map((tool) => tool.function.name)).toEqual(["read", "skill", "give_up"]);
     expect(second?.body.messages.at(-1)?.content).toBe("The way of the squad.");
     await of().remove({ path: { id: "skilled" } });
   });
