@@ -95,13 +95,20 @@ export const createService = async (
 
   const scope = new AsyncDisposableStack();
   try {
-    const data = scope.use(await openData({ ...config, version }, log, clock));
+    // Most of what a sandbox is tried with are other processes, beside which the data is opened.
+    let trying: Promise<Sandbox> | undefined;
+    const data = scope.use(
+      await openData({ ...config, version }, log, clock, () => {
+        trying = sandboxOf(config);
+        trying.catch(() => {});
+      }),
+    );
     const { now } = data;
     const worker = `${data.instance}/${randomUUID()}`;
     /** Set once projects can be inspected; nothing is committed before. */
     let webhooks: Webhooks | undefined;
     const store = onCommit(redactStore(data.store, secrets), (events) => webhooks?.heard(events));
-    const sandbox = await sandboxOf(config);
+    const sandbox = await (trying ?? sandboxOf(config));
     const processes = createProcesses({
       folder: join(dataDir, "processes"),
       runID: dataDir,

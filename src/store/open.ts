@@ -44,10 +44,15 @@ type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
 
 /**
  * Locks the folder for this process, and the database if it is a server's, removes temporary files of an earlier one,
- * and opens the store. Also on a full
- * disk: then it uses the space that is kept back.
+ * and opens the store. Also on a full disk: then it uses the space that is kept back. `locked`: called once the folder is
+ * this process's.
  */
-export const openData = async (wanted: Wanted, log: Log, clock: Clock): Promise<Data> => {
+export const openData = async (
+  wanted: Wanted,
+  log: Log,
+  clock: Clock,
+  locked: () => void = () => {},
+): Promise<Data> => {
   const { dataDir, limits, databaseURL, node } = wanted;
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
@@ -57,6 +62,7 @@ export const openData = async (wanted: Wanted, log: Log, clock: Clock): Promise<
   });
   await using scope = new AsyncDisposableStack();
   scope.use(await lockFolder(dataDir));
+  locked();
   await rm(join(dataDir, "tmp"), { recursive: true, force: true });
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);

@@ -44,7 +44,11 @@ const tryBubblewrap = async (
     return {
       why: "bwrap is not on PATH. Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap; Arch: pacman -S bubblewrap)",
     };
-  const { output, error } = await execute([bwrap, "--version"], { PATH: options.path });
+  const sandbox = bubblewrapSandbox(options, network, bwrap);
+  const [{ output, error }, tried] = await Promise.all([
+    execute([bwrap, "--version"], { PATH: options.path }),
+    selfTest(sandbox, options.path),
+  ]);
   const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(output) ?? []).map(Number);
   if (output === "")
     return { why: `${bwrap} does not work (${oneLine(error)}). Install bubblewrap 0.8 or newer again` };
@@ -52,8 +56,6 @@ const tryBubblewrap = async (
     return {
       why: `${bwrap} is version ${major}.${minor}, which lacks --disable-userns. Install bubblewrap 0.8 or newer`,
     };
-  const sandbox = bubblewrapSandbox(options, network, bwrap);
-  const tried = await selfTest(sandbox, options.path);
   if (tried.ok && tried.unfiltered === undefined) return { sandbox };
   if (tried.ok) {
     const unfiltered = oneLine(tried.unfiltered ?? "");
