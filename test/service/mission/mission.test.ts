@@ -718,8 +718,8 @@ describe("the budget over the tree", () => {
     const { missionID } = await wake(url, directory, { text: "[money]", budget: { maxTokens: 800 } });
     const stopped = await until(
       () => missionOf(url, directory, missionID),
-      ({ status, agentStatus, taskCounts, budgetUsed }) =>
-        status === "inactive" && agentStatus === "inactive" && taskCounts.total === 2 && budgetUsed.maxTokens >= 800,
+      ({ state, taskCounts, budgetUsed }) =>
+        state === "paused" && taskCounts.total === 2 && budgetUsed.maxTokens >= 800,
     );
     const own = await facts(directory, missionID);
     const reserved = own.flatMap(({ type, data }) => (type === "task.dispatched" ? [data["reserved"]] : []));
