@@ -47,13 +47,19 @@ const realOf = (path: string): string | undefined => {
 };
 
 const fixedPaths = new Map<string, string>();
+/** When those that were not there are looked for again, by the monotonic clock: each Task asks for some twenty. */
+const missingUntil = new Map<string, number>();
+const missingMs = 1_000;
 
-/** The real path of a folder that stays in its place as long as the service runs. */
+/** The real path of a folder that stays in its place as long as the service runs, once it is there. */
 const fixed = (path: string): string => {
   const known = fixedPaths.get(path);
   if (known !== undefined) return known;
+  const now = performance.now();
+  if (now < (missingUntil.get(path) ?? 0)) return resolve(path);
   const real = realOf(path);
-  if (real !== undefined) fixedPaths.set(path, real);
+  if (real === undefined) missingUntil.set(path, now + missingMs);
+  else fixedPaths.set(path, real);
   return real ?? resolve(path);
 };
 
