@@ -1,4 +1,14 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { totalmem } from "node:os";
 import { delimiter, join } from "node:path";
 import { compileFilter } from "../seccomp/bpf.ts";
@@ -136,15 +146,21 @@ export const bubblewrapSandbox = (
 
 /**
  * A copy of bash that can be executed but not read. The kernel then lets no process of the same user inspect its memory
- * or descriptors, so a command cannot impersonate the process that watches it.
+ * or descriptors, so a command cannot impersonate the process that watches it. It has the time of the original, which
+ * says at the next start whether it is still a copy of it.
  */
 const bashCopy = (path: string, dataDir: string): string => {
   const bash = findProgram("bash", path) ?? "/bin/bash";
   const folder = join(dataDir, "sandbox");
   const copy = join(folder, "bash");
+  const original = realpathSync(bash);
+  const { size, atime, mtime } = statSync(original);
+  const made = statSync(copy, { throwIfNoEntry: false });
+  if (made?.size === size && made.mtime.getTime() === mtime.getTime() && (made.mode & 0o777) === 0o111) return copy;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   rmSync(copy, { force: true });
-  copyFileSync(realpathSync(bash), copy);
+  copyFileSync(original, copy);
+  utimesSync(copy, atime, mtime);
   chmodSync(copy, 0o111);
   return copy;
 };
