@@ -27,9 +27,11 @@ export const withClaim = async (
   } catch (error) {
     if (error instanceof ClaimLost || claim.lost.aborted) return;
     if (!signal.aborted) throw error;
-    // Without this event, the end would be taken for a crash of the worker at this step.
+    // Without this event, the end would be taken for a crash of the worker at this step. What was due is not done.
     const stopped: DomainEvent = { type: "run.stopped", data: { reason: "the service stopped" } };
-    await store.commit({ appends: [{ stream, expected: "any", events: [stopped] }], fence: claim.fence, urgent: true });
+    const appends = [{ stream, expected: "any" as const, events: [stopped] }];
+    const due = [{ stream, due: "as-it-is" as const }];
+    await store.commit({ appends, due, fence: claim.fence, urgent: true });
   }
 };
 

@@ -168,8 +168,11 @@ export interface Store extends AsyncDisposable {
 export type Write = {
   /** `expected`: the version the stream must be at, 0 for a new one; "any" appends at whatever version it is. */
   appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];
-  /** New due times. null: the stream is not due until a later write makes it so. */
-  due?: readonly { stream: StreamID; due: Due | null }[];
+  /**
+   * New due times. null: the stream is not due until a later write makes it so. "as-it-is": the time that it has stays
+   * when the claim is released, because what was due then was not done.
+   */
+  due?: readonly { stream: StreamID; due: Due | null | "as-it-is" }[];
   /** An idempotency answer, stored together with the effect that it reports. */
   once?: IdempotencyRecord;
   /** The write is refused with reason `fence` unless this claim still holds. */

@@ -123,7 +123,7 @@ describe.skipIf(!registryAnswers)("on a Node that is too old", () => {
     expect(out).toMatch(/^sortie: expected Node 22\.18 or newer, got 20\.\d+\.\d+\. Install Node 24 from .*\n$/);
     // The client asks for nothing that Node 20 lacks.
     const client = await shell.run("node", ["-e", 'import("sortie/client").then((m) => console.log(Object.keys(m)))']);
-    expect(client.out).toBe("[ 'createServiceClient' ]\n");
+    expect(client.out).toBe("[ 'ServiceCallError', 'StrangeAnswer', 'createServiceClient' ]\n");
   });
 });
 

@@ -3,6 +3,7 @@ import type { Recorded } from "../../src/domain/event.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
 import { taskRevision } from "../../src/domain/task/evolve.ts";
 import { dueNow } from "../../src/engine/due.ts";
+import { withClaim } from "../../src/store/claimed-stream.ts";
 import type { IdempotencyRecord, Store, Write } from "../../src/store/store.ts";
 import { created, settled } from "../harness/events.ts";
 import { message } from "../fixtures/store/message.ts";
@@ -216,6 +217,25 @@ const cases: Case[] = [
       await store.commit({ appends: [{ stream, expected: "any", events: [settled()] }] });
       await last?.release();
       expect(await store.waiting()).toBe(0);
+    },
+  },
+  {
+    name: "what was due stays due when the service stops the run; control: a run that comes to its end uses it up",
+    async run({ store }) {
+      const stream = await begin(store);
+      await store.commit({ appends: [{ stream, expected: "any", events: [settled()] }] });
+      // As a Mission that sleeps until a time: nothing of it is active.
+      const due = { at: new Date(1000), rank: 5 };
+      await store.commit({ appends: [], due: [{ stream, due }] });
+      const stop = new AbortController();
+      await withClaim({ store, worker: "w" }, stream, stop.signal, () => {
+        stop.abort();
+        return Promise.reject(new Error("stopped"));
+      });
+      expect(await store.due(new Date(), 5)).toEqual([{ stream, due, seq: expect.any(Number) }]);
+      const { signal } = new AbortController();
+      await withClaim({ store, worker: "w" }, stream, signal, () => Promise.resolve());
+      expect(await store.nextDue()).toBeUndefined();
     },
   },
   {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -269,6 +269,28 @@ describe("prepare", () => {
     expect((await again.files.read("new.txt", 10)).bytes.toString()).toBe("kept\n");
     expect(await again.commit("work")).toMatchObject({ tree: commit?.tree, parent: commit?.parent });
     await expect(scene.service().open("task_9", first.prepared)).rejects.toThrow("Expected the record");
+  });
+
+  test("says what is gone under it, whatever git is asked; control: another failure stays git's", async () => {
+    seed();
+    const workspace = await prepare(workspaces, scene.root);
+    const { baseCommit } = workspace.prepared;
+    const asked = [
+      () => workspace.diff(null),
+      () => workspace.reset(baseCommit ?? ""),
+      () => workspace.commit("work"),
+    ];
+    const control = await workspace.reset("0".repeat(40)).catch((error: unknown) => error);
+    expect(control).toBeInstanceOf(Error);
+    expect(control).not.toBeInstanceOf(WorkspaceLost);
+    renameSync(workspace.root, `${workspace.root}-away`);
+    for (const ask of asked) await expect(ask()).rejects.toThrow(WorkspaceLost);
+    for (const ask of asked) await expect(ask()).rejects.toThrow(workspace.root);
+    renameSync(`${workspace.root}-away`, workspace.root);
+    renameSync(join(scene.root, ".git"), join(scene.base, "git-away"));
+    for (const ask of asked) await expect(ask()).rejects.toThrow(`Expected the Git repository of ${scene.root}`);
+    renameSync(join(scene.base, "git-away"), join(scene.root, ".git"));
+    expect(await workspace.tree()).toMatch(/^[0-9a-f]{40}$/);
   });
 
   test("writes its refs by git where refs are not files", async () => {

@@ -2,7 +2,7 @@ import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
-import type { Committed, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
+import type { Committed, Due, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
 import { type Answer, type StoredView, type Changes, releasedHead, type BatchMember, noChanges } from "./batch.ts";
 
 /** The four kinds of batch members: commit, claim, release, erase. */
@@ -36,12 +36,8 @@ export const commitMember =
     for (const { stream, due } of write.due ?? []) {
       const head = world.head(stream);
       if (head === undefined) continue;
-      changes.heads.set(stream, {
-        ...head,
-        due_at: due === null ? null : due.at.getTime(),
-        rank: due === null ? head.rank : due.rank,
-        due_seq: head.due_seq + 1,
-      });
+      const { due_at, rank } = head;
+      changes.heads.set(stream, { ...head, ...timeOf(due, { due_at, rank }), due_seq: head.due_seq + 1 });
     }
     for (const stream of write.revoke ?? []) {
       const head = world.head(stream);
@@ -52,6 +48,12 @@ export const commitMember =
     if (once !== undefined && id !== undefined) changes.answers.set(id, answerOf(once, changes, world));
     return { ok: true, recorded: changes.events };
   };
+
+type DueTime = Pick<Head, "due_at" | "rank">;
+const timeOf = (due: Due | null | "as-it-is", before: DueTime): DueTime => {
+  if (due === "as-it-is") return before;
+  return due === null ? { ...before, due_at: null } : { due_at: due.at.getTime(), rank: due.rank };
+};
 
 /** The unique names that the write needs: those of new Missions. */
 export const namesIn = (write: Write): string[] =>

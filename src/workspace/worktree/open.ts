@@ -183,6 +183,16 @@ export const createWorktrees = (deps: {
         author: folder.author,
         message,
       });
+    const expectThere = (): void => {
+      expectRepository(record);
+      if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
+    };
+    /** Whatever git says of files that somebody took away, this is why. */
+    const there = <T>(work: Promise<T>): Promise<T> =>
+      work.catch((error: unknown) => {
+        expectThere();
+        throw error;
+      });
     const workspace: Workspace = {
       prepared,
       root: prepared.root,
@@ -201,8 +211,7 @@ export const createWorktrees = (deps: {
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message, idleMs) {
         const next = await commit(record, message, made.get(taskID), idleMs).catch(async (error: unknown) => {
-          expectRepository(record);
-          if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
+          expectThere();
           // Ended by us, or by its limits: what git keeps is no worse for it.
           if (!(error instanceof GitError) || error.exitCode === null) throw error;
           log.warn({ taskID, error: error.message }, "what git keeps of the worktree is made again");
@@ -213,7 +222,7 @@ export const createWorktrees = (deps: {
         return next;
       },
       tree: () => treeOnDisk(top),
-      reset: (to) => resetTo(top, to, without),
+      reset: (to) => there(resetTo(top, to, without)),
       stamp: () => stampOf(mounted),
       dependencyStamp: () => stampOfDependencies(record.toplevel, dependencies),
       async clearDependencies() {
@@ -222,7 +231,7 @@ export const createWorktrees = (deps: {
         await give(taskID, record);
       },
       diff: (to, from = base.commit) =>
-        to === null && !gone ? diffOfTree(top, from) : diffOfCommits(objects, from, to ?? base.commit),
+        to === null && !gone ? there(diffOfTree(top, from)) : diffOfCommits(objects, from, to ?? base.commit),
       about: (commit) => commitAbout(objects, commit),
       generated: (paths) => generatedIn(objects, base.commit, paths),
     };
