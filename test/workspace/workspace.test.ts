@@ -275,11 +275,7 @@ describe("prepare", () => {
     seed();
     const workspace = await prepare(workspaces, scene.root);
     const { baseCommit } = workspace.prepared;
-    const asked = [
-      () => workspace.diff(null),
-      () => workspace.reset(baseCommit ?? ""),
-      () => workspace.commit("work"),
-    ];
+    const asked = [() => workspace.diff(null), () => workspace.reset(baseCommit ?? ""), () => workspace.commit("work")];
     const control = await workspace.reset("0".repeat(40)).catch((error: unknown) => error);
     expect(control).toBeInstanceOf(Error);
     expect(control).not.toBeInstanceOf(WorkspaceLost);
