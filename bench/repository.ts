@@ -35,13 +35,20 @@ type Size = { count: number; megabytes: number };
 
 const run = promisify(execFile);
 
+/**
+ * As a host has them: packed, and no deltas between large files. Otherwise git looks for deltas of a gigabyte of noise at the
+ * push and at every clone, for minutes each.
+ */
 const addLarge = async (bare: string, work: string, megabytes: number): Promise<void> => {
   await run("git", ["clone", "-q", bare, work]);
   for (let at = 0; at < 10; at += 1) writeFileSync(join(work, `large-${at}.bin`), randomBytes(megabytes * 100_000));
-  const person = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "core.compression=0"];
+  const large = ["core.compression=0", "core.bigFileThreshold=1m"].flatMap((setting) => ["-c", setting]);
+  const person = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", ...large];
+  await run("git", ["-C", bare, "config", "core.bigFileThreshold", "1m"]);
+  await run("git", ["-C", bare, "config", "receive.unpackLimit", "1"]);
   await run("git", [...person, "-C", work, "add", "-A"]);
   await run("git", [...person, "-C", work, "commit", "-q", "-m", "Large files"]);
-  await run("git", ["-C", work, "push", "-q", "origin", "main"]);
+  await run("git", [...large, "-C", work, "push", "-q", "origin", "main"]);
   await rm(work, { recursive: true, force: true });
 };
 

@@ -11,12 +11,10 @@ if (major < 22 || (major === 22 && minor < 18)) {
 }
 
 const start = async () => {
-  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }] = await Promise.all([
-    import("node:fs"),
-    import("node:module"),
-    import("node:os"),
-    import("node:path"),
-  ]);
+  // Without `import`, for which Node would load all that these have (scripts/build.mjs).
+  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }] = ["fs", "module", "os", "path"].map((name) =>
+    process.getBuiltinModule(`node:${name}`),
+  );
   // Node's default lies in the common temporary folder, where another user could have put something.
   enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sortie"));
   const main = new URL("../dist/cli/main.js", import.meta.url);

@@ -56,12 +56,30 @@ const external = [
   "better-sqlite3",
   "@vscode/ripgrep",
   "@scalar/api-reference",
+  "@dbos-inc/dbos-sdk",
   "pg",
   "pg-native",
   "jsonc-parser",
   "pino",
   "prom-client",
 ];
+
+/**
+ * Node's own modules are fetched, not imported: for an import Node reads each of their exports first, and that of `fetch`
+ * in node:http alone loads all of it, for every start and in every service's memory.
+ */
+const fetchBuiltins = {
+  name: "fetch-builtins",
+  renderChunk: (code) =>
+    code.replaceAll(
+      /^import (?:([\w$]+)(?:, )?)?(?:\* as ([\w$]+))?(\{[^}]*\})? from "(node:[\w/]+)";$/gm,
+      (_, ...found) => {
+        const [whole, all, named, name] = found;
+        const parts = [whole, all, named?.replaceAll(" as ", ": ")].filter((part) => part !== undefined);
+        return `const ${parts.map((part) => `${part} = globalThis.process.getBuiltinModule("${name}")`).join(", ")};`;
+      },
+    ),
+};
 
 /** Replaces the compiled modules of a folder by bundles; what is imported on first use stays a chunk of its own. */
 const bundle = async (folder) => {
@@ -72,6 +90,7 @@ const bundle = async (folder) => {
     platform: "node",
     external,
     logLevel: "warn",
+    plugins: [fetchBuiltins],
   });
   // Chunks lie as deep as the modules did, so that paths relative to them hold.
   const { output } = await made.write({

@@ -54,7 +54,7 @@ const isProse = (text: string): boolean => {
   const plain = words.filter(
     (word) => /^["'(“‘`]*\p{L}[\p{L}’'-]*[)"'”’`.,:;!?]*$/u.test(word) && !/^[a-z]+-[a-z0-9-]+$/.test(word),
   );
-  return words.length > 0 && plain.length / words.length > 0.6 && !/[{};]\s*$|^SELECT |^INSERT /.test(text);
+  return words.length > 0 && plain.length / words.length > 0.6 && !/[{};]\s*$|^\s*(?:select|insert) /i.test(text);
 };
 
 /** Words of elements, and the strings that read as prose. */

@@ -78,7 +78,9 @@ const install = async () => {
   // the same lockfile, but drops those packages from it, so the file is put back.
   const lockfile = join(root, "package-lock.json");
   const before = readFileSync(lockfile);
-  say(`npm ci refused (${/code (\w+)/.exec(refusal)?.[1] ?? "no code"}); npm install takes the same lockfile`);
+  say(
+    `this npm cannot use npm ci here (${/code (\w+)/.exec(refusal)?.[1] ?? "no code"}), so npm install reads the lockfile instead`,
+  );
   const failed = await npm("installing the dependencies", ["install"]);
   writeFileSync(lockfile, before);
   if (failed !== undefined)

@@ -62,15 +62,15 @@ const orders: Record<string, string> = {
   repository:
     "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "tasks run wake-mission reserve directory usual query workspace operation service session step worker",
+  task: "tasks run clone-remote wake-mission reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
-  mission: "missions run repository head wake service tool worker",
+  mission: "missions run approve repository head verify whole-checks wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file edit config caller",
-  service: "machine secret thread forge config-check health model-key place nodes service",
-  cli: "terminal flag connection resolve-id context verify task mission webhook squad-folder squad node model heap systemd serve demo doctor completion main",
+  service: "machine secret thread forge config-check health model-key place nodes engine service",
+  cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",
 };

@@ -45,6 +45,16 @@ export const openCamera = (folder: string): Promise<Browser> =>
     env: { ...process.env, FONTCONFIG_FILE: fonts(folder) },
   });
 
+/** Opens what a shot shows, complete and at rest. */
+export const show = async (page: Page, url: string, shot: Shot): Promise<void> => {
+  await page.goto(url + shot.path);
+  await page.locator("h1, [role=alert]").first().waitFor();
+  await page.getByRole("status", { name: /^Loading/ }).waitFor({ state: "detached" });
+  await page.waitForTimeout(500);
+  await shot.before?.(page);
+  await page.waitForTimeout(150);
+};
+
 export const take = async (
   browser: Browser,
   url: string,
@@ -62,12 +72,7 @@ export const take = async (
   await context.addInitScript("localStorage.setItem('sortie.notices', 'no')");
   for (const shot of shots) {
     const page = await context.newPage();
-    await page.goto(url + shot.path);
-    await page.locator("h1, [role=alert]").first().waitFor();
-    await page.getByRole("status", { name: /^Loading/ }).waitFor({ state: "detached" });
-    await page.waitForTimeout(500);
-    await shot.before?.(page);
-    await page.waitForTimeout(150);
+    await show(page, url, shot);
     if (shot.whole === true) {
       // The screen scrolls within the window: the window is made as high as what it shows.
       const inside = await page.evaluate<number>("document.querySelector('main')?.scrollHeight ?? 0");

@@ -105,6 +105,12 @@ const beginMissions = async (client: Client): Promise<string> => {
   return large;
 };
 
+const openOptions = async (page: Page): Promise<void> => {
+  await page.getByLabel("What should be done").fill("Round each total to whole cents, and say so in the README.");
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.getByLabel("Effort").waitFor();
+};
+
 const openCall = async (page: Page) => {
   const log = page.getByRole("log");
   await log.evaluate("(element) => element.scrollTo(0, 0)");
@@ -161,6 +167,7 @@ export const little = async (): Promise<World> => {
   const shots: Shot[] = [
     { name: "tasks", path: `/${here}` },
     { name: "tasks-whole", path: `/${here}`, whole: true },
+    { name: "composer", path: `/${here}`, before: openOptions },
     { name: "board", path: `/${here}&view=board` },
     { name: "board-whole", path: `/${here}&view=board`, whole: true },
     { name: "result", path: `/ui/task/${guarded}${here}` },

@@ -20,6 +20,7 @@ export const none = async (): Promise<World> => {
         before: async (page) => {
           await page.getByLabel("What should be done").fill("Find out why a sum of cents drifts, and mend it.");
           await page.getByRole("button", { name: "Options" }).click();
+          await page.getByLabel("Priority").waitFor();
           await page.getByRole("button", { name: "Start Task" }).focus();
         },
       },

@@ -52,9 +52,9 @@ export type AgentSession = {
   /**
    * Commits events through the claim, and folds in these and whatever others appended in between. With `decidedAt`,
    * nothing is committed when other events came in after that version; they are folded in all the same, and the caller
-   * decides again. An empty list only folds in what is new.
+   * decides again. An empty list only folds in what is new. `lazy`: see `Write.lazy`.
    */
-  record: (events: readonly DomainEvent[], decidedAt?: number) => Promise<void>;
+  record: (events: readonly DomainEvent[], options?: { decidedAt?: number; lazy?: boolean }) => Promise<void>;
   /** Whether the agent should continue; false also once the Task's end has been requested. */
   wanted: () => boolean;
   /** The user asked for a summary and an end: the reply's calls are not run. */

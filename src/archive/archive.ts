@@ -2,6 +2,7 @@ import type { MissionState } from "../domain/state/mission.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
+import type { Repositories } from "../repository/repository.ts";
 import type { Store } from "../store/store.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
@@ -10,6 +11,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 export type ArchiveDeps = {
   store: Store;
   workspaces: Workspaces;
+  repositories: Pick<Repositories, "local">;
   limits: Limits;
   /** Removes secrets from the execution flow, in addition to what the store removed. */
   redact: (text: string) => string;

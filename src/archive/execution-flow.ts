@@ -25,7 +25,12 @@ export const addFlow = async (
   { store, workspaces, redact }: ArchiveDeps,
 ) => {
   // The Task's last change serves as the current time; otherwise no two archives would be equal.
-  const reads = createReads({ store, workspaces, now: () => new Date(state.updatedAt) });
+  const reads = createReads({
+    store,
+    workspaces,
+    inspect: (directory) => workspaces.inspect(directory),
+    now: () => new Date(state.updatedAt),
+  });
   const [task, board, messages, recorded] = await Promise.all([
     reads.get(state.taskID),
     reads.board(state.taskID),

@@ -13,6 +13,7 @@ import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import { ServiceError } from "../error.ts";
 import { mapStrings } from "../redact.ts";
+import { commonDirOf } from "../repository/repository.ts";
 import { allMessagesIn } from "../task/query/message.ts";
 import { createGit } from "../workspace/git/git.ts";
 import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
@@ -37,7 +38,9 @@ export const addMission = async (
 ): Promise<MissionManifest> => {
   const { store, workspaces } = deps;
   const { missionID, sessionID, directory } = state;
-  const source = await (state.repository === null ? inDirectory(state, workspaces, signal) : ofBranch(state, signal));
+  const source = await (state.repository === null
+    ? inDirectory(state, workspaces, signal)
+    : ofBranch(state, commonDirOf(deps.repositories, state), signal));
   using _reader = source.reader;
   const own = await flowOf(state, status, deps);
   const files = await addFiles(zip, flowFolder, own.flow);
@@ -98,11 +101,11 @@ const inDirectory = async (
 };
 
 /** The newest commit that landed on the Mission's branch, from the mirror. */
-const ofBranch = async ({ project, tasks, repository }: MissionState, signal: AbortSignal): Promise<Source> => {
+const ofBranch = async ({ tasks, repository }: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
   const landed = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
   if (landed.length === 0)
     throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${repository?.branch} yet.`);
-  const git = createGit(project, { toplevel: project, gitDir: project });
+  const git = createGit(mirror, { toplevel: mirror, gitDir: mirror });
   // They stand on one line.
   const newest = await git.run(["rev-list", "--topo-order", "--max-count=1", ...new Set(landed)], { signal });
   const commit = newest.stdout.toString("latin1").trim();

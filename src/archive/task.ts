@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { archiveSchema, type Manifest } from "../domain/view/archive.ts";
 import { commonOf } from "../domain/view/summary.ts";
 import type { TaskState } from "../domain/state/task.ts";
-import { createGit } from "../workspace/git/git.ts";
+import { commonDirOf } from "../repository/repository.ts";
+import { createGit, type Git } from "../workspace/git/git.ts";
 import { createCommitReader, listCommitFiles } from "../workspace/object/commit-file.ts";
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
@@ -47,9 +48,10 @@ export const addTask = async (
  */
 const sourceOf = async (
   state: TaskState,
-  { store, workspaces }: ArchiveDeps,
+  deps: ArchiveDeps,
   signal: AbortSignal,
 ): Promise<Source & { kind: Manifest["source"] }> => {
+  const { store, workspaces } = deps;
   const { workspace, directory } = state;
   const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
   const prepared =
@@ -72,14 +74,26 @@ const sourceOf = async (
       // Retention may remove the worktree at this moment; its commits are used then.
       if (inPlace || existsSync(opened.root)) throw error;
     }
-  const project = (await workspaces.inspect(directory)).git;
-  if (project === undefined) throw notAWorktree(directory);
-  const commit = commitOf(state) ?? project.head;
+  const { git, head, prefix } = await commitsOf(state, deps);
+  const commit = commitOf(state) ?? head;
   if (commit === null) throw notAWorktree(directory);
-  const git = createGit(project.toplevel);
-  const listed = await listCommitFiles(git, commit, project.prefix, signal);
+  const listed = await listCommitFiles(git, commit, prefix, signal);
   const untracked = await untrackedOf(state, store, git, commit);
   return { kind: "commit", commit, listed, untracked, fresh: [], reader: createCommitReader(git, listed, signal) };
+};
+
+/** git on the commits of the Task's project. */
+const commitsOf = async (
+  state: TaskState,
+  { workspaces, repositories }: ArchiveDeps,
+): Promise<{ git: Git; head: string | null; prefix: string }> => {
+  if (state.repository !== null) {
+    const mirror = commonDirOf(repositories, state);
+    return { git: createGit(mirror, { toplevel: mirror, gitDir: mirror }), head: null, prefix: "" };
+  }
+  const { git } = await workspaces.inspect(state.directory);
+  if (git === undefined) throw notAWorktree(state.directory);
+  return { git: createGit(git.toplevel), head: git.head, prefix: git.prefix };
 };
 
 /** The commit that the Task's tree is at or based on. */

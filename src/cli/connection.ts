@@ -17,22 +17,6 @@ export type Target = {
 
 export type Service = ReturnType<typeof createServiceClient>;
 
-/** An address with the credentials that stand in it, which are used and never printed. */
-export const targetAt = (
-  given: string,
-  { username, password }: Pick<Target, "username" | "password">,
-): Pick<Target, "url" | "username" | "password"> => {
-  const url = URL.parse(given);
-  if (url === null || (url.username === "" && url.password === "")) return { url: given, username, password };
-  const own = {
-    username: url.username === "" ? username : decodeURIComponent(url.username),
-    password: url.password === "" ? password : decodeURIComponent(url.password),
-  };
-  url.username = "";
-  url.password = "";
-  return { url: given.endsWith("/") ? url.href : url.href.replace(/\/$/, ""), ...own };
-};
-
 export const connect = ({ url, directory, repository, username, password }: Target): Service => {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
     throw new Exit(

@@ -2,12 +2,13 @@ import "../disposable.ts";
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { StartError } from "../error.ts";
 import { version } from "../package-root.ts";
-import { type Target, targetAt } from "./connection.ts";
+import type { Target } from "./connection.ts";
 import { addMissionCommands } from "./mission/command.ts";
 import { collect, parseAmount } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
+import { targetAt } from "./target.ts";
 import type { RunOptions } from "./task/run.ts";
 import { addTaskCommands } from "./task/command.ts";
 import { addWebhookCommands } from "./webhook/command.ts";
@@ -19,10 +20,10 @@ import { addWebhookCommands } from "./webhook/command.ts";
 /** The exit codes, shown by `sortie --help`; they are part of the command's interface. */
 const codes = `
 In a Git project that has tests: sortie run "run the tests and report". sortie doctor checks the machine.
-If the service has a password, set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) for the commands too.
+If the service has a password, set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_USERNAME) for these commands too.
 
 Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
-6 needs a model, 124 time limit, 130 cancelled; of serve: 69, 70, 75 and 78 as in sysexits.h.`;
+6 needs a model, 124 time limit, 130 cancelled; for serve: 69, 70, 75 and 78 as in sysexits.h.`;
 
 const wholeNumber = (min: number, max: number) => (text: string) => {
   const value = Number(text);
@@ -53,7 +54,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     .option("--port <n>", "port to listen on, 0 for any free one (default: 7878, SERVICE_PORT)", wholeNumber(0, 65_535))
     .option("--host <address>", "address to listen on (default: 127.0.0.1, SERVICE_HOST)")
     .option("--socket <path>", "listen on a Unix socket of mode 0600 instead (SERVICE_SOCKET)")
-    .option("--data-dir <folder>", "where Tasks are kept (SERVICE_DATA_DIR)")
+    .option("--data-dir <folder>", "where Tasks are stored (SERVICE_DATA_DIR)")
     .option("--config <file>", "config.jsonc (default: in the data folder, SERVICE_CONFIG)")
     .option("--model <provider/model>", "default model for Tasks (SERVICE_MODEL)")
     .option("--open", "open the page in the browser")
@@ -167,10 +168,16 @@ export const createProgram = (finish: (code: number) => void): Command => {
           "where the result goes: the project's branch, sortie/<task>, or a pull request",
         ).choices(["commit", "branch", "pull-request"]),
       )
+      .addOption(
+        new Option("--approve <what...>", "what waits for your approval before it happens").choices([
+          "plan",
+          "landing",
+        ]),
+      )
       .option("--repo <url>", "a repository URL, instead of the folder")
       .option("--ref <name>", "the repository's branch, tag or commit (default: its default branch)")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
-      .option("--callback <url>", "URL notified when the Task ends or asks; signed")
+      .option("--callback <url>", "URL that gets a signed request when the Task ends or asks")
       .option("--max-minutes <n>", "time limit; exit code 124 when it is reached", parseAmount)
       .option("--max-cost <usd>", "limit on the cost of its model calls", parseAmount)
       .option("--max-tokens <n>", "limit on the tokens of its model calls", wholeNumber(1, 1e12))
@@ -245,7 +252,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
   speaking(
     program
       .command("drain <node>")
-      .description("have one of them take up nothing more, and wait until its runs have ended their steps"),
+      .description("stop one of them from starting work, and wait until its current steps have finished"),
   ).action(async (name: string, options: Shared) =>
     finish(await (await import("./node.ts")).drain(name, await context(options))),
   );
@@ -260,7 +267,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
     });
   program
     .command("completion-ids", { hidden: true })
-    .description("ids for a completion script, as far as the service answers in time")
+    .description("ids for a completion script, if the service answers in time")
     .addArgument(new Argument("<kind>").choices(["tasks", "missions", "squads"]))
     .argument("<line>", "the command line so far")
     .action(async (kind: "tasks" | "missions" | "squads", line: string) => {

@@ -79,7 +79,7 @@ export const detectModels = async (screen: Screen, emit: Emit, detect: Detect = 
     );
   for (const { id, name, version, baseURL, models } of found) {
     screen.say(`${bold(name)}${version === null ? "" : ` ${line(version, 40)}`} at ${baseURL}`);
-    if (models.length === 0) screen.say("  It has no model yet.");
+    if (models.length === 0) screen.say("  It has no models yet.");
     for (const model of models.slice(0, 20)) screen.say(`  ${line(`${id}/${model.id}`)}`);
     if (models.length > 20) screen.say(`  and ${models.length - 20} more`);
   }
@@ -103,7 +103,10 @@ export const useModel = async (
   if (ref !== "none" && !known.some((provider) => provider.id === id) && servers.some((server) => server.id === id)) {
     const server = (await detect()).find((candidate) => candidate.id === id);
     if (server === undefined)
-      throw new Exit(exit.needsModel, `No ${id} answers on this machine. Start it, or see \`sortie model detect\`.`);
+      throw new Exit(
+        exit.needsModel,
+        `No ${id} server is running on this machine. Start it, or see \`sortie model detect\`.`,
+      );
     const model = server.models.find((candidate) => candidate.id === rest.join("/"));
     const names = server.models.map((candidate) => `${id}/${candidate.id}`).join(", ");
     if (model === undefined)
@@ -127,7 +130,7 @@ export const useModel = async (
       overruledBy: overruled?.source ?? null,
     });
   else {
-    screen.say(`${ref} is now the model in ${config.configPath}. A running service uses it after its next start.`);
+    screen.say(`${ref} is now the model in ${config.configPath}. A running service uses it once it is restarted.`);
     if (overruled !== undefined)
       screen.say(screen.colors.yellow(`${overruled.source} says ${overruled.ref} and overrides the file. Unset it.`));
   }

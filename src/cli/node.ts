@@ -40,7 +40,9 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
   const { service } = connect(target);
   let node = expectData(await service.drainNode({ path: { name } }), target.url);
   while (node.running > 0 || node.state === "up") {
-    screen.say(`${line(name)} ends the steps of ${node.running} ${node.running === 1 ? "run" : "runs"}`);
+    screen.say(
+      `${line(name)} is finishing the current ${node.running === 1 ? "step of 1 run" : `steps of ${node.running} runs`}`,
+    );
     await pause(lookMs);
     const { nodes: found } = expectData(await service.nodes(), target.url);
     const next = found.find((one) => one.name === name);
@@ -48,6 +50,6 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
     node = next;
   }
   if (emit !== undefined) emit(node);
-  else screen.say(`${line(name)} is drained: stop it now. Its Tasks continue when it is started again.`);
+  else screen.say(`${line(name)} is drained and can be stopped. Its Tasks continue when it is started again.`);
   return exit.completed;
 };

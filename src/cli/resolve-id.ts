@@ -5,6 +5,8 @@ import { Exit, exit } from "./terminal/exit.ts";
 
 /** Resolves ids that users type: full ids, their beginnings, and `@last`. Also maps a Task's end to an exit code. */
 
+const projectOf = ({ directory, repository }: Target): string => repository ?? resolve(directory);
+
 /** The exit code for a Task. */
 export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "errorInfo">): number => {
   switch (task.lifecycleStatus) {
@@ -25,13 +27,12 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
 /**
  * The Mission's full id. Missions are named by their callers, so a full id is never taken for the beginning of another.
  */
-export const resolveMission = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
-  const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), url);
+export const resolveMission = async (service: Service, target: Target, given: string): Promise<string> => {
+  const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), target.url);
   if (missions.some(({ missionID }) => missionID === given)) return given;
-  const folder = resolve(directory);
   if (given === "@last") {
     const newest = missions.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
-    if (newest === undefined) throw new Exit(exit.usage, `There is no Mission yet in ${folder}.`);
+    if (newest === undefined) throw new Exit(exit.usage, `There are no Missions in ${projectOf(target)} yet.`);
     return newest.missionID;
   }
   const matching = likeIt(
@@ -42,7 +43,7 @@ export const resolveMission = async (service: Service, { url, directory }: Targe
   if (matching.length > 1)
     throw new Exit(
       exit.usage,
-      `"${given}" fits ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
+      `"${given}" matches ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give a longer part of the id.`,
     );
   // An id that is not listed may belong to an older Mission.
   return matching[0] ?? given;
@@ -55,12 +56,12 @@ const likeIt = (ids: readonly string[], beginning: string, ending: string): stri
 };
 
 /** The Task's id: from a full id, a unique beginning or end among the project's Tasks, or `@last` for the newest one. */
-export const resolveID = async (service: Service, { url, directory }: Target, given: string): Promise<string> => {
+export const resolveID = async (service: Service, target: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
-  const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), url);
+  const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), target.url);
   if (given === "@last") {
     const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
-    if (newest === undefined) throw new Exit(exit.usage, `There is no Task yet in ${resolve(directory)}.`);
+    if (newest === undefined) throw new Exit(exit.usage, `There are no Tasks in ${projectOf(target)} yet.`);
     return newest.taskID;
   }
   const prefix = given.startsWith("task_") ? given : `task_${given}`;
@@ -74,7 +75,7 @@ export const resolveID = async (service: Service, { url, directory }: Target, gi
   throw new Exit(
     exit.usage,
     first === undefined
-      ? `No Task of ${resolve(directory)} has an id that begins or ends with "${given}"${tasks.length < 200 ? "" : " among its latest 200"}. See: sortie task ls`
-      : `"${given}" fits ${matching.length} Tasks: ${matching.slice(0, 5).join(", ")}. Give more of the id.`,
+      ? `No Task in ${projectOf(target)} has an id that begins or ends with "${given}"${tasks.length < 200 ? "" : " among its latest 200"}. See: sortie task ls`
+      : `"${given}" matches ${matching.length} Tasks: ${matching.slice(0, 5).join(", ")}. Give a longer part of the id.`,
   );
 };

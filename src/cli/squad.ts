@@ -104,7 +104,7 @@ export const validate = async (given: string, options: Where & { ref?: string },
       ? await (await import("./squad-folder.ts")).checkHere(source, options.scope ?? "user")
       : undefined;
   if (here === undefined && "path" in source && answer.response === undefined)
-    throw new Exit(exit.usage, `Expected a folder or a ZIP file, got ${given}, where there is nothing.`);
+    throw new Exit(exit.usage, `Expected a folder or a ZIP file, got ${given}, which does not exist.`);
   const checked = here ?? expectData(answer, target.url);
   if (emit !== undefined) emit(checked);
   else if (checked.squad !== null)

@@ -35,10 +35,14 @@ export type Config = {
   /** The configuration file, whether it exists or not. */
   configPath: string;
   databaseURL: string | undefined;
+  /** Past a pooler; undefined: `databaseURL` is PostgreSQL's own. */
+  databaseDirectURL: string | undefined;
   /** Where blobs are kept; undefined: see `store/open.ts`. */
   blobs: "folder" | "database" | undefined;
   /** The name of this service among several of one database; undefined: it has its database alone. */
   node: string | undefined;
+  /** What runs the Tasks that are due: DBOS's queues, which several nodes share, or this process alone. */
+  engine: "dbos" | "local";
   /** The folder that the service was started in; it is offered as a project if it is one. */
   startedIn: string | undefined;
   username: string;
@@ -89,7 +93,7 @@ export type Config = {
     landing: ("pull-request" | "branch" | "commit")[];
     branch: string;
     credentials: RepositoryCredential[];
-    pullRequest: { labels: string[]; draft: boolean };
+    pullRequest: { labels: string[]; draft: boolean; page: string | undefined };
     fetchSeconds: number;
     mirrorBytes: number;
     mirrorDays: number;
@@ -239,6 +243,9 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (blobs === "database" && env["SERVICE_DATABASE_URL"] === undefined)
     throw bad("SERVICE_BLOBS=database needs SERVICE_DATABASE_URL. Set it, or SERVICE_BLOBS=folder.");
 
+  if (env["SERVICE_DATABASE_DIRECT_URL"] !== undefined && env["SERVICE_DATABASE_URL"] === undefined)
+    throw bad("SERVICE_DATABASE_DIRECT_URL goes with SERVICE_DATABASE_URL. Set that, too, or unset it.");
+
   const node = env["SERVICE_NODE"];
   if (node !== undefined && !/^[a-z0-9][a-z0-9._-]{0,62}$/.test(node))
     throw bad(`Expected SERVICE_NODE to be a name of a-z, 0-9, ".", "_" and "-", at most 63 of them, got "${node}".`);
@@ -246,6 +253,12 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     throw bad(
       "SERVICE_NODE is for several services of one PostgreSQL database. Set SERVICE_DATABASE_URL, too, or unset it.",
     );
+
+  const engine = env["SERVICE_ENGINE"] ?? (node === undefined ? "local" : "dbos");
+  if (engine !== "dbos" && engine !== "local")
+    throw bad(`Expected SERVICE_ENGINE to be dbos or local, got "${engine}".`);
+  if (engine === "dbos" && env["SERVICE_DATABASE_URL"] === undefined)
+    throw bad("SERVICE_ENGINE=dbos needs SERVICE_DATABASE_URL. Set it, or SERVICE_ENGINE=local.");
 
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
@@ -255,8 +268,10 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     dataDir,
     configPath,
     databaseURL: env["SERVICE_DATABASE_URL"],
+    databaseDirectURL: env["SERVICE_DATABASE_DIRECT_URL"],
     blobs,
     node,
+    engine,
     startedIn: flags.startedIn,
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",
     password,
@@ -298,6 +313,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       pullRequest: {
         labels: file.repositories?.pullRequest?.labels ?? [],
         draft: file.repositories?.pullRequest?.draft ?? false,
+        page: file.repositories?.pullRequest?.page?.replace(/\/+$/, ""),
       },
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,

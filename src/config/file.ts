@@ -66,7 +66,7 @@ const repositoryCredential = z.union([
       .optional(),
     token: z.string().min(1).max(4096).describe("env:NAME or file:/PATH"),
     forge: z.enum(["github", "gitlab", "gitea"]).optional().describe("What the host runs; Forgejo is gitea"),
-    api: z.string().min(1).max(500).optional().describe("Address of its interface, where it is not the usual one"),
+    api: z.string().min(1).max(500).optional().describe("URL of its API, if it is not the default one"),
   }),
   z.strictObject({
     match: z.string().min(1).max(500),
@@ -76,7 +76,7 @@ const repositoryCredential = z.union([
         key: z.string().min(1).max(4096).describe("Its private key, env:NAME or file:/PATH"),
       })
       .describe("A GitHub App that is installed there"),
-    api: z.string().min(1).max(500).optional().describe("Address of its interface, where it is not the usual one"),
+    api: z.string().min(1).max(500).optional().describe("URL of its API, if it is not the default one"),
   }),
   z.strictObject({ match: z.string().min(1).max(500), sshKey: z.string().min(1), knownHosts: z.string().min(1) }),
 ]);
@@ -160,6 +160,8 @@ export const configFile = z.strictObject({
             .max(20)
             .optional(),
           draft: z.boolean().optional(),
+          /** Address of the service's page, for a link to the evidence. */
+          page: z.url({ protocol: /^https?$/ }).optional(),
         })
         .optional(),
       events: z.array(repositoryEvents).max(100).optional(),

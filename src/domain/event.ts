@@ -38,6 +38,7 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "mission.aborted": true,
   "mission.finished": true,
   "mission.proposed": true,
+  "mission.verified": true,
   "mission.reminded": true,
   "mission.paused": true,
   "mission.stalled": true,

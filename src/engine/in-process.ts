@@ -23,6 +23,18 @@ export type LocalEngineOptions = {
   now?: () => Date;
   /** A number from 0 to 1, to spread the retries of streams that failed together. */
   random?: () => number;
+  /** Does the work of a run, once. Default: it is just done. */
+  carry?: (stream: StreamID, work: () => Promise<void>, signal: AbortSignal) => Promise<void>;
+  /** Called with what is due first and finds every place taken. */
+  overflow?: (rows: readonly DueStream[]) => void;
+};
+
+export type LocalEngine = Engine & {
+  /**
+   * Looks at what is due, among it maybe this stream. Resolves when its run has ended; soon, if none begins, because it is
+   * not due, held by another worker, or there is no place for it.
+   */
+  take(stream: StreamID): Promise<void>;
 };
 
 type Run = { seq: number; controller: AbortController; done: Promise<void>; before: Rest | undefined };
@@ -33,13 +45,19 @@ type Run = { seq: number; controller: AbortController; done: Promise<void>; befo
  */
 type Rest = { seq: number; threw: boolean; tries: number; until: number };
 
+/** How many streams are told for which there is no place, and how often. */
+const mostOverflow = 64;
+const overflowMs = 500;
+/** How long a stream that was to be taken waits for a place. */
+const placeMs = 2_000;
+
 const firstRestMs = 1_000;
 const longestRestMs = 60_000;
 
 const drained = () => new Error("The service begins nothing more");
 
-export const createLocalEngine = (options: LocalEngineOptions): Engine => {
-  const { store, maxRunning, log, reconcileMs = 5_000, shutdownMs = 10_000 } = options;
+export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
+  const { store, maxRunning, log, reconcileMs = 5_000, shutdownMs = 10_000, carry, overflow } = options;
   const { now = () => new Date(), random = Math.random } = options;
   const clock = () => now().getTime();
 
@@ -60,13 +78,20 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
    * past that many.
    */
   let inTheWay = 0;
+  /** Streams that `take` looks for: their work is carried already. */
+  const taken = new Map<StreamID, number>();
+  /** Called when a place becomes free. */
+  let freed = Promise.withResolvers<void>();
+  let spilling: NodeJS.Timeout | undefined;
+  let spiltAt = Number.NEGATIVE_INFINITY;
 
   const free = () => maxRunning - (running.size - aside.size);
   const ended = () => stopped || drains;
   const wanted = () => asked && !ended();
 
   const ask = () => {
-    if (ended() || handler === undefined || asked || free() <= 0) return;
+    if (ended() || handler === undefined || asked) return;
+    if (free() <= 0) return spill();
     asked = true;
     setImmediate(() => {
       if (looking !== undefined) return;
@@ -74,6 +99,23 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
         looking = undefined;
       });
     });
+  };
+
+  /** Tells soon what finds no place, not more often than `overflowMs`. */
+  const spill = () => {
+    if (overflow === undefined || spilling !== undefined) return;
+    const wait = Math.max(overflowMs / 10, spiltAt + overflowMs - performance.now());
+    spilling = setTimeout(() => {
+      spilling = undefined;
+      spiltAt = performance.now();
+      if (ended() || free() > 0) return;
+      askAt(Number.POSITIVE_INFINITY);
+      store.due(now(), mostOverflow + inTheWay).then(
+        (rows) => overflow(rows.filter((row) => !running.has(row.stream) && restUntil(row) <= clock())),
+        (error: unknown) => log.debug({ error: messageOf(error) }, "could not read what finds no place"),
+      );
+    }, wait);
+    spilling.unref();
   };
 
   const askAt = (time: number) => {
@@ -97,6 +139,7 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       asked = false;
       try {
         askAt(await look());
+        if (free() <= 0) spill();
       } catch (error) {
         // The store is unreachable for a moment, but the due times in it remain.
         log.error({ error: messageOf(error) }, "could not read what is due");
@@ -156,18 +199,21 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
 
   const move = async (stream: StreamID, run: Run): Promise<void> => {
     let threw = false;
+    const work = async () => handler?.(stream, run.controller.signal);
     try {
-      await handler?.(stream, run.controller.signal);
+      await (carry === undefined || taken.has(stream) ? work() : carry(stream, work, run.controller.signal));
     } catch (error) {
       // A handler that was asked to stop may do so by throwing.
       threw = !run.controller.signal.aborted;
       const data = { stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined };
-      if (threw) log.error(data, "a run failed; it is tried again");
+      if (threw) log.error(data, "a run failed; it will be retried");
       else log.debug(data, "a run was interrupted");
     } finally {
       running.delete(stream);
       aside.delete(run);
       rests.set(stream, restAfter(run, threw));
+      freed.resolve();
+      freed = Promise.withResolvers();
       ask();
     }
   };
@@ -196,6 +242,24 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       ask();
     },
 
+    async take(stream) {
+      taken.set(stream, (taken.get(stream) ?? 0) + 1);
+      try {
+        if (free() <= 0 && !running.has(stream)) await within(freed.promise, placeMs);
+        if (ended() || handler === undefined) return;
+        if (!running.has(stream)) {
+          ask();
+          await new Promise(setImmediate);
+          await looking;
+        }
+        await running.get(stream)?.done;
+      } finally {
+        const others = (taken.get(stream) ?? 1) - 1;
+        if (others === 0) taken.delete(stream);
+        else taken.set(stream, others);
+      }
+    },
+
     async interrupt(stream) {
       const run = running.get(stream);
       run?.controller.abort(new Error("The run was interrupted"));
@@ -206,6 +270,8 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
       const run = running.get(stream);
       if (run === undefined) return { [Symbol.dispose]() {} };
       aside.add(run);
+      freed.resolve();
+      freed = Promise.withResolvers();
       if (drains) run.controller.abort(drained());
       ask();
       return { [Symbol.dispose]: () => void aside.delete(run) };
@@ -257,4 +323,13 @@ export const createLocalEngine = (options: LocalEngineOptions): Engine => {
         log.warn({ streams: [...running.keys()] }, `runs did not end within ${shutdownMs} ms; they are left behind`);
     },
   };
+};
+
+const within = async (promise: Promise<void>, ms: number): Promise<void> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, late]);
+  clearTimeout(timer);
 };

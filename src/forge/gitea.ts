@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { nothing, type Read } from "./event.ts";
-import { closed, comment, endedOf, issue, issueOf, pull, remarkOf, repository, user } from "./shape.ts";
+import { closed, comment, endedOf, issue, issueOf, pull, remarkOf, repository, time, user, words } from "./shape.ts";
 
 /** Events of Gitea and Forgejo, by the name in `X-Gitea-Event`. */
 
@@ -27,6 +27,32 @@ const reviewed = z.object({
   repository,
 });
 
+/** A run of Gitea's Actions has ended. */
+const ran = z.object({
+  action: z.literal("completed"),
+  workflow_run: z.object({
+    head_branch: z.string().nullish(),
+    head_sha: z.string(),
+    conclusion: z.string().nullish(),
+    completed_at: time.nullish(),
+    html_url: z.string(),
+    display_title: words,
+    path: words,
+  }),
+  repository,
+});
+/** A run of Forgejo's Actions has failed. `prettyref`: a branch, or a pull request (`#7`). */
+const failed = z.object({
+  run: z.object({
+    prettyref: z.string(),
+    commit_sha: z.string(),
+    workflow_id: words,
+    html_url: z.string(),
+    stopped: time.nullish(),
+    repository,
+  }),
+});
+
 export const readGitea: Read = (name, body) => {
   switch (name) {
     case "issues": {
@@ -34,7 +60,8 @@ export const readGitea: Read = (name, body) => {
       if (data === undefined) break;
       // Versions that do not say which label came are not heard: somebody else may have set it before.
       const labels = data.changes?.added_labels?.map((each) => each.name);
-      if (labels === undefined) return "it does not say which label was set: this version knows comments alone";
+      if (labels === undefined)
+        return "it does not say which label was set: with this version, only comments create Tasks";
       return {
         kind: "labelled",
         repository: data.repository.clone_url,
@@ -66,6 +93,29 @@ export const readGitea: Read = (name, body) => {
       const { sender: by, review, pull_request: own } = data;
       const said = { review: true, at: own.updated_at, by: by.login, text: review.content };
       return remarkOf(data.repository, own, said);
+    }
+    case "workflow_run": {
+      const { data } = ran.safeParse(body);
+      if (data?.workflow_run.conclusion !== "failure" || data.workflow_run.head_branch == null) break;
+      const { head_branch: branch, head_sha: commit, path, display_title: title, html_url: url } = data.workflow_run;
+      const at = data.workflow_run.completed_at ?? 0;
+      // As in `test.yml@refs/heads/main`.
+      const workflow = path.replace(/@.*$/, "") || title;
+      return { kind: "failed", repository: data.repository.clone_url, at, name: workflow, branch, commit, url };
+    }
+    case "action_run_failure": {
+      const { data } = failed.safeParse(body);
+      if (data === undefined) break;
+      const { prettyref: branch, commit_sha: commit, workflow_id: workflow, html_url: url, stopped: at } = data.run;
+      return {
+        kind: "failed",
+        repository: data.run.repository.clone_url,
+        at: at ?? 0,
+        name: workflow,
+        branch,
+        commit,
+        url,
+      };
     }
   }
   return nothing(name);

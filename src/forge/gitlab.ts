@@ -97,7 +97,7 @@ export const readGitLab: Read = (name, body) => {
       const { data } = noted.safeParse(body);
       if (data === undefined || data.object_attributes.system === true) break;
       const { note, url, created_at: at, action = "create", type, position } = data.object_attributes;
-      if (action !== "create") return "a comment that was changed";
+      if (action !== "create") return "an edited comment";
       const said = { repository: data.project.git_http_url, at, by: data.user.username };
       if (data.issue !== undefined) {
         const { iid: number, title, description: text, author_id: by } = data.issue;

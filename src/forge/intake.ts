@@ -52,9 +52,9 @@ export const createIntake = (deps: IntakeDeps) => {
   ) => {
     const place = repositories.place(event.repository, undefined);
     // Counted and created one after the other, so that many at once are counted, too.
-    using _alone = await alone(place.mirror, new AbortController().signal);
+    using _alone = await alone(place.identity, new AbortController().signal);
     const since = new Date(now().getTime() - hourMs).toISOString();
-    const newest = await store.list({ project: place.mirror, archived: true, limit: 200 });
+    const newest = await store.list({ project: place.identity, archived: true, limit: 200 });
     const made = newest.filter((task) => task.source === source && task.createdAt >= since).length;
     if (made >= entry.tasksPerHour)
       throw new ServiceError(
@@ -93,7 +93,7 @@ export const createIntake = (deps: IntakeDeps) => {
 
   /** `kind` and `entry`: of the secret that the event was signed with. Rejects with a `ServiceError`. */
   return async (kind: ForgeKind, entry: EventEntry, event: ForgeEvent, body: Uint8Array): Promise<Taken> => {
-    if (Math.abs(now().getTime() - event.at) > oldestMs) return { ignored: "it is of another day" };
+    if (Math.abs(now().getTime() - event.at) > oldestMs) return { ignored: "it is more than twelve hours old" };
     const once = { scope: JSON.stringify(["FORGE", kind]), key: await hashOf(body), bodyHash: "" };
     const may = (who: string | null) => who !== null && entry.authors.includes(who);
     const stranger = (who: string | null) => ({
@@ -116,7 +116,7 @@ export const createIntake = (deps: IntakeDeps) => {
       }
       case "comment": {
         const { issue, by, text } = event;
-        if (!mentions(text, entry.mention)) return { ignored: "a comment of people's" };
+        if (!mentions(text, entry.mention)) return { ignored: "a comment that does not call the service" };
         if (!may(by)) return stranger(by);
         const asked = markForeign(`comment by ${by}`, text);
         // A stranger's issue is not read; who asks says what there is to do.
@@ -128,10 +128,11 @@ export const createIntake = (deps: IntakeDeps) => {
       }
       case "remark": {
         const { by, text, number, branch } = event;
-        if (!event.review && !mentions(text, entry.mention)) return { ignored: "a comment of people's" };
-        if (text.includes("<!-- sortie ")) return { ignored: "its own words" };
+        if (!event.review && !mentions(text, entry.mention))
+          return { ignored: "a comment that does not call the service" };
+        if (text.includes("<!-- sortie ")) return { ignored: "a comment by the service itself" };
         const state = await taskOf(event.repository, branch);
-        if (state === undefined) return { ignored: "no pull request of a Task" };
+        if (state === undefined) return { ignored: "not a Task's pull request" };
         if (!may(by)) return stranger(by);
         const said = markForeign(`review of pull request ${number} by ${by}`, text);
         return tell(state, { source, text: `A review of your pull request says what to change:\n\n${said}` }, once);
@@ -139,13 +140,13 @@ export const createIntake = (deps: IntakeDeps) => {
       case "ended": {
         // What became of it the forge is asked, with the token.
         const state = await taskOf(event.repository, event.branch);
-        if (state === undefined) return { ignored: "no pull request of a Task" };
+        if (state === undefined) return { ignored: "not a Task's pull request" };
         await tasks.see(state.taskID, AbortSignal.timeout(longestAskMs));
         return { taskID: state.taskID, repeated: false };
       }
       case "failed": {
         const state = await taskOf(event.repository, event.branch);
-        if (state?.pushed?.commit !== event.commit) return { ignored: "no commit that a Task pushed last" };
+        if (state?.pushed?.commit !== event.commit) return { ignored: "not the last commit that a Task pushed" };
         // Several suites of one commit may fail at once.
         using _alone = await alone(state.taskID, new AbortController().signal);
         const heard = await store.read(state.taskID, { types: ["message.received"], limit: 1000 });

@@ -71,8 +71,8 @@ export const listenForForges = async (
         .catch((error: unknown): Answer => {
           if (error instanceof ServiceError)
             return { status: statusOf[error.code], body: { message: error.message, code: error.code } };
-          log.error({ error: messageOf(error) }, "a forge's event could not be taken");
-          return refused(500, "It could not be taken. Deliver it again.");
+          log.error({ error: messageOf(error) }, "a forge's event could not be processed");
+          return refused(500, "The event could not be processed. Deliver it again.");
         })
         .then((said) => send(outgoing, said));
     },

@@ -43,7 +43,7 @@ export const parseEvents = (
     if (where.startsWith("env:") && secret().length < shortestSecret)
       return `events.${at}.secret: expected at least ${shortestSecret} characters in ${where}`;
     if ((given.network || given.web) && !entry.network)
-      return `events.${at}: its Tasks would have a network (sandbox.network, web.fetch), which texts of others may use: turn it off, or say "network": true here`;
+      return `events.${at}: its Tasks would have network access (sandbox.network, web.fetch), which other people's text could use: turn it off, or set "network": true here`;
     if (given.env.length > 0 && !entry.secrets)
       return `events.${at}: its Tasks would have ${given.env.join(", ")} (sandbox.env), which texts of others may ask for: take it out, or say "secrets": true here`;
     entries.push({ ...entry, pattern, secret });

@@ -33,7 +33,7 @@ import {
   openEntry,
   send,
   onSocket,
-  write,
+  writeLong,
 } from "./response/response.ts";
 import { tagged, tagOf, unchanged } from "./response/etag.ts";
 import { createRouter } from "./router.ts";
@@ -176,7 +176,7 @@ export const createApp = (deps: AppDeps): App => {
     ...(Object.entries(routes) as [OperationID, Route][]).map(([operationID, route]) => ({
       method: route.method,
       path: route.path,
-      value: createServe(route, deps.auth.username, bodies, deps.realPath, deps.repository, handlers[operationID]),
+      value: createServe(route, deps.auth, bodies, deps.realPath, deps.repository, handlers[operationID]),
     })),
     ...files.map((file) => ({ method: "GET", ...file })),
     { method: "POST", path: mcpPath, value: mcp.serve },
@@ -208,7 +208,7 @@ export const createApp = (deps: AppDeps): App => {
   ): Promise<void> => {
     try {
       const answered = await answering();
-      if (answered !== onSocket) write(outgoing, answered);
+      if (answered !== onSocket) await writeLong(outgoing, answered);
     } catch (error) {
       drain(incoming);
       // A caller that disconnected, for example while its archive was built, is no error.

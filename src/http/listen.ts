@@ -142,7 +142,7 @@ const bindSocket = async (server: Server, path: string): Promise<void> => {
       server.listen(path, resolve);
     });
   } catch (error) {
-    throw new StartError(69, `The socket ${path} cannot be made: ${(error as Error).message}.`);
+    throw new StartError(69, `The socket ${path} cannot be created: ${(error as Error).message}.`);
   } finally {
     process.umask(mask);
   }

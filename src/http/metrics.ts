@@ -79,7 +79,7 @@ export const createMetrics = (gauges: Gauges) => {
     ]);
     counter(
       "sortie_model_setbacks_total",
-      "Calls made again, models switched, Tasks put off for a quota",
+      "Calls made again, models switched, Tasks delayed by a quota",
       ["kind"],
       () => [
         [{ kind: "retried" }, model.retries],
@@ -94,12 +94,12 @@ export const createMetrics = (gauges: Gauges) => {
     counter("sortie_model_seconds_total", "Time spent waiting for models", [], () => [[{}, model.seconds]]);
     counter("sortie_model_cost_usd_total", "Known cost of model calls", [], () => [[{}, model.costUSD]]);
     gauge("sortie_tasks_running", "Tasks whose run is open", gauges.tasksRunning);
-    gauge("sortie_missions_running", "Missions whose agent is at work", gauges.missionsRunning);
-    gauge("sortie_tasks_waiting", "Tasks that wait to be taken up", gauges.waiting);
+    gauge("sortie_missions_running", "Missions whose agent is running", gauges.missionsRunning);
+    gauge("sortie_tasks_waiting", "Tasks waiting to start", gauges.waiting);
     registry.registerMetric(
       new Gauge({
         name: "sortie_provider_breaker",
-        help: "0 closed, 1 half-open, 2 open: whether the provider is asked",
+        help: "Calls to the provider: 0 made, 1 being tested, 2 paused",
         labelNames: ["provider"],
         registers: [],
         collect() {
@@ -124,11 +124,11 @@ export const createMetrics = (gauges: Gauges) => {
         },
       });
     states("sortie_webhooks", "Webhooks", ["enabled", "paused", "disabled"]);
-    states("sortie_webhook_deliveries", "What is still to be told, and what could not be", ["pending", "dead"]);
+    states("sortie_webhook_deliveries", "Pending and failed webhook deliveries", ["pending", "dead"]);
     registry.registerMetric(
       new Gauge({
         name: "sortie_nodes",
-        help: "Services that share the database, those of the last day",
+        help: "Services that share the database, seen within the last day",
         labelNames: ["state"],
         registers: [],
         async collect() {

@@ -22,7 +22,7 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
         version,
         description:
           "Tasks carried out by agents in Git projects. Every error has the body `Error`. " +
-          "Basic authentication is demanded on every route when the service has a password.",
+          "If the service has a password, every route requires Basic authentication.",
         license: { name: "MIT", identifier: "MIT" },
       },
       servers: [{ url: "/" }],
@@ -78,13 +78,17 @@ const directoryText = {
   optional:
     "The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.",
   filter: "Only this project's events: an absolute path; here or in the header x-service-directory.",
-  accepted: "Accepted and not needed here.",
+  accepted: "Accepted, but not needed.",
 };
 
 const operationOf = (operationID: string, route: Route): object => {
   const query = route.query instanceof z.ZodObject ? route.query : z.object({});
   const headers: Record<string, z.ZodType> = {
     "x-service-directory": z.string().optional().describe("The directory, for callers that prefer a header"),
+    "x-service-node": z
+      .string()
+      .optional()
+      .describe("Of several nodes, the one whose directory is meant, where more than one has it"),
   };
   if (route.method === "POST")
     headers["Idempotency-Key"] = z
@@ -94,7 +98,10 @@ const operationOf = (operationID: string, route: Route): object => {
       .optional()
       .describe("1-255 visible ASCII characters; the same key and body get the first answer again");
   if (route.answers.some(({ type }) => type === "text/event-stream"))
-    headers["Last-Event-ID"] = z.string().optional().describe("Resume after this event id; wins over `after`");
+    headers["Last-Event-ID"] = z
+      .string()
+      .optional()
+      .describe("Resume after this event id; takes precedence over `after`");
   return {
     operationId: operationID,
     summary: route.summary,
@@ -108,7 +115,7 @@ const operationOf = (operationID: string, route: Route): object => {
         directory: z.string().optional().describe(directoryText[route.directory]),
         ...(route.directory === "accepted"
           ? {}
-          : { repository: z.string().optional().describe("The project by its address, instead of a directory") }),
+          : { repository: z.string().optional().describe("The project's URL, instead of a directory") }),
       }),
       header: z.object(headers),
     },
@@ -139,18 +146,18 @@ const answersOf = (route: Route): Record<string, object> => {
 };
 
 const reasons: Record<number, string> = {
-  400: "A field, parameter, header or the directory is not as expected",
+  400: "A field, parameter, header or the directory is invalid",
   401: "Credentials missing or wrong",
   403: "Host, origin or directory not allowed",
-  404: "There is none of this id",
-  409: "Not in its present state, not in this project, or the Idempotency-Key clashes",
-  410: "Older than the log goes back",
+  404: "Nothing has this id",
+  409: "Not possible in the current state or project, or the Idempotency-Key was used for another request",
+  410: "The log does not go back that far",
   413: "Body or attachment too large",
   415: "Not JSON",
   422: "Cannot be done with this project or configuration",
   429: "Too many requests; Retry-After",
-  500: "A fault of the service",
-  503: "Stopping, or out of store or disk; Retry-After",
+  500: "An unexpected error of the service",
+  503: "The service is stopping, or its store or disk is unavailable; Retry-After",
 };
 
 /** By status, each with the codes that the operation answers with. */

@@ -13,11 +13,12 @@ import type {
 } from "../protocol/mission/status.ts";
 import type { MessagePage } from "../protocol/task/board.ts";
 import type { TaskAnswer } from "../protocol/task/request.ts";
+import type { Limits } from "../protocol/limit.ts";
 import type { Repositories } from "../repository/repository.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
-import type { Accepted, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
+import type { Accepted, Answerer, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /**
@@ -88,7 +89,8 @@ export interface Missions {
     missionID: string,
     askID: string,
     body: TaskAnswer,
-    once?: IdempotencyKey,
+    once: IdempotencyKey | undefined,
+    from: Answerer,
   ): Promise<Accepted<MissionAnswered>>;
   /**
    * Builds the Mission's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree` and
@@ -109,6 +111,7 @@ export type MissionsDeps = {
   resolveModel: (ref: string | undefined) => ModelRef;
   disk: Pick<Disk, "admit" | "shortage">;
   archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
+  limits: Limits;
   /** Whether the operator allows squad production; undefined: a Mission's caller decides. */
   production: boolean | undefined;
   log: Log;

@@ -83,7 +83,13 @@ export const proposeWhole = async (run: MissionRun): Promise<void> => {
     const commit = await run.repositories.ask(base, ref, run.signal);
     if (commit === null) throw new ForgeRefused(0, `the branch ${repository.branch} is gone`);
     const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;
-    const proposal = { ref, commit, ended, fresh: pullRequest?.state !== "open", ...pullRequestOf(run.state()) };
+    const proposal = {
+      ref,
+      commit,
+      ended,
+      fresh: pullRequest?.state !== "open",
+      ...pullRequestOf(run.state(), run.repositories.page),
+    };
     const opened = await waitThrough(run, base.url, () => run.repositories.propose(base, proposal, run.signal));
     return { commit, pullRequest: opened };
   })().catch((error: unknown) => ({ commit: null, pullRequest: null, reason: saidOf(run, error).slice(0, 1000) }));

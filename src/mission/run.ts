@@ -1,3 +1,4 @@
+import type { Browser } from "../check/check.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
 import type { Recorded, StreamID } from "../domain/event.ts";
@@ -15,6 +16,7 @@ import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
 import type { Fence, Store } from "../store/store.ts";
+import type { Setup } from "../task/run.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Head, Workspaces } from "../workspace/workspace.ts";
 
@@ -34,12 +36,16 @@ export type MissionDeps = {
   };
   slots: Slots;
   engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
-  disk: Pick<Disk, "shortage" | "plenty" | "onPause">;
+  disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause">;
   limits: Limits;
   /** The operator's rules. */
   permissions: RuleTexts;
   /** The sandbox tier of this service, recorded with each run. */
   sandbox: EventData["run.started"]["sandbox"];
+  /** The operator's preparation of new files, before the first check. */
+  setup: Setup | undefined;
+  /** The machine's browser, for checks that look at pages. */
+  browser: () => Browser;
   /** The general squad, for phases that no squad owns. */
   squad: string;
   /** Whether the operator allows squad production; undefined: the Mission's caller decides. */

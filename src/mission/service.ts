@@ -5,7 +5,9 @@ import { answer, asksClosedBy } from "../domain/session/ask.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { messageOf, ServiceError } from "../error.ts";
+import { newID } from "../id.ts";
 import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
+import type { TaskAnswer } from "../protocol/task/request.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { mustBeHere } from "../store/node.ts";
@@ -175,9 +177,9 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       }
     },
 
-    answer: (directory, missionID, askID, body, once) =>
+    answer: (directory, missionID, askID, body, once, from) =>
       change<MissionAnswered>(directory, missionID, once, (state) => {
-        const decision = answer(state, askID, { ...body, source: body.source ?? "api" }, now());
+        const decision = answer(state, askID, { ...body, source: body.source ?? "api", from }, now());
         switch (decision.kind) {
           case "closed":
             throw new ServiceError(
@@ -196,7 +198,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
             );
           case "events":
             return {
-              events: decision.events,
+              events: [...decision.events, ...approvalMessage(state, askID, body)],
               wakes: true,
               body: { missionID, askID, accepted: true, eventID: 0 },
             };
@@ -210,6 +212,25 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },
   };
+};
+
+/** What its agent is told of an approval: to go on, or what is to be different. */
+const approvalMessage = (
+  state: MissionState,
+  askID: string,
+  { decision, answer: words }: TaskAnswer,
+): DomainEvent[] => {
+  if (state.asks.find((ask) => ask.askID === askID)?.kind !== "approval") return [];
+  const said =
+    decision === "allow"
+      ? { source: "service", text: "The user approved the plan: carry it out." }
+      : words === undefined
+        ? undefined
+        : { source: "user", text: `The plan was not approved: ${words}` };
+  if (said === undefined) return [];
+  const { sessionID } = state;
+  const data = { messageID: newID("msg"), sessionID, ...said, attachments: [], disposition: "steered" as const };
+  return [{ type: "message.received", data }];
 };
 
 const statsOf = (tasks: readonly TaskSummary[]): Counts => {

@@ -5,8 +5,10 @@ import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
+import type { MissionWake } from "../protocol/mission/request.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
+import { wholeChecks } from "./whole-checks.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { keepAttachments } from "../task/operation/attachment.ts";
 import { titleOf } from "../domain/task/title.ts";
@@ -24,17 +26,21 @@ export const createWake =
     const kept = deps.repositories.at(place.directory);
     const missionID = body.missionID ?? randomBytes(8).toString("hex");
     const model = body.model === undefined ? undefined : deps.resolveModel(body.model);
-    await checkSquads(deps, body.squads ?? [], place.directory);
+    await checkSquads(deps, body.squads ?? [], place.elsewhere === undefined ? place.directory : undefined);
     const given = {
       text: body.text === undefined ? undefined : await keepText(store.blobs, body.text),
       attachments: await keepAttachments(store.blobs, body.attachments ?? []),
     };
+    const checks = body.checks === undefined ? undefined : await wholeChecks(deps, body, place);
     const settings = {
       by: "user" as const,
       ...(body.productPillar === undefined ? {} : { productPillar: body.productPillar }),
       ...(model === undefined ? {} : { model }),
+      ...(body.models === undefined ? {} : { models: resolved(deps, body.models) }),
       ...(body.squads === undefined ? {} : { squads: body.squads }),
       ...(body.allowSquadProduction === undefined ? {} : { allowSquadProduction: body.allowSquadProduction }),
+      ...(checks === undefined ? {} : { checks }),
+      ...(body.approve === undefined ? {} : { approve: [...new Set(body.approve)] }),
       ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget | null }),
     };
     const woken = (sessionID: string): DomainEvent[] => [
@@ -69,8 +75,9 @@ export const createWake =
           titleBy: body.title === undefined ? "service" : "caller",
           directory: place.directory,
           project: place.project,
+          ...(place.elsewhere === undefined ? {} : { node: place.elsewhere.node }),
           productPillar: body.productPillar ?? "code",
-          model: model ?? deps.resolveModel(undefined),
+          model: settings.models?.agent ?? model ?? deps.resolveModel(undefined),
           ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf(sessionID) } }),
         },
       };
@@ -107,6 +114,15 @@ export const createWake =
     }
   };
 
+const resolved = (
+  { resolveModel }: Pick<MissionsDeps, "resolveModel">,
+  { agent, tasks, review }: NonNullable<MissionWake["models"]>,
+): Extract<DomainEvent, { type: "mission.woken" }>["data"]["models"] & object => ({
+  ...(agent === undefined ? {} : { agent: resolveModel(agent) }),
+  ...(tasks === undefined ? {} : { tasks: resolveModel(tasks) }),
+  ...(review === undefined ? {} : { review: resolveModel(review) }),
+});
+
 const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
 
@@ -116,7 +132,11 @@ const gone = (error: unknown): undefined => {
   throw error;
 };
 
-const checkSquads = async (deps: MissionsDeps, squads: readonly string[], directory: string): Promise<void> => {
+const checkSquads = async (
+  deps: MissionsDeps,
+  squads: readonly string[],
+  directory: string | undefined,
+): Promise<void> => {
   for (const id of squads)
     if ((await deps.catalog.find(id, directory)) === undefined)
       throw new ServiceError(

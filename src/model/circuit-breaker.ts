@@ -138,7 +138,7 @@ const unlessAborted = async (news: Promise<void>, signal: AbortSignal): Promise<
 
 const held = ({ ref }: Model, { failures }: BreakerState, retryAfterMs: number): ModelFailure => {
   const provider = ref.slice(0, ref.indexOf("/"));
-  const message = `${provider} failed ${failures} times in a row and is left alone for ${Math.ceil(retryAfterMs / 1000)} s.`;
+  const message = `${provider} failed ${failures} times in a row; calls to it pause for ${Math.ceil(retryAfterMs / 1000)} s.`;
   return {
     ok: false,
     failure: { code: "provider_unavailable", message, retryable: true, remedy: null },

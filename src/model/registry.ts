@@ -134,7 +134,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     const provider = providers.get(id);
     if (provider === undefined)
       throw notFound(
-        `No ${id === "builtin" ? "model" : "provider"} "${id === "builtin" ? text : id}". ${usable} Others are added under providers in config.jsonc.`,
+        `No ${id === "builtin" ? "model" : "provider"} "${id === "builtin" ? text : id}". ${usable} Add others under providers in config.jsonc.`,
       );
     if (provider.missing !== undefined) throw notConfigured(`${text} cannot be called: ${provider.missing}`);
     return { ref: `${id}/${modelID}`, provider, modelID };

@@ -11,7 +11,8 @@ const sequences =
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
 
 /** Control characters that show nothing; tab, carriage return and backspace are no part of them. */
-const controls = /(?![\t\r\b])\p{Cc}/gu;
+// oxlint-disable-next-line no-control-regex -- to remove them is what it is for
+const controls = /[\u0000-\u0007\u000a-\u000c\u000e-\u001f\u007f-\u009f]/g;
 
 /** What moves within the line. */
 const moves = /[\r\b]/g;
@@ -34,21 +35,46 @@ export const plainLine = (line: string): string => {
   // Most lines have none of it.
   // oxlint-disable-next-line no-control-regex -- to find them is what it is for
   if (!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(line)) return line;
-  const text = line.replaceAll(sequences, "").replaceAll(controls, "").replace(/\r+$/, "");
-  return text.length <= widest && text.search(moves) >= 0 ? typed(text) : text.replaceAll(moves, "");
+  const text = line.replaceAll(sequences, "").replace(/\r+$/, "");
+  return text.length <= widest && text.search(moves) >= 0
+    ? typed(text)
+    : text.replaceAll(controls, "").replaceAll(moves, "");
 };
+
+/** The characters of a line, and its UTF-16: kept, since bytes that are no text have thousands of such lines. */
+let kept: { cells: Uint32Array; units: Uint16Array; bytes: Buffer } | undefined;
 
 /** As a terminal has it: a carriage return goes back to the beginning, a backspace by one, and what follows overwrites. */
 const typed = (text: string): string => {
-  const cells: string[] = [];
+  if (kept === undefined) {
+    const units = new Uint16Array(2 * widest);
+    kept = { cells: new Uint32Array(widest), units, bytes: Buffer.from(units.buffer) };
+  }
+  const { cells, units, bytes } = kept;
   let at = 0;
-  for (const character of text) {
-    if (character === "\r") at = 0;
-    else if (character === "\b") at = Math.max(0, at - 1);
-    else {
-      cells[at] = character;
+  let end = 0;
+  for (let from = 0; from < text.length; from += 1) {
+    const code = text.codePointAt(from) ?? 0;
+    if (code > 0xffff) from += 1;
+    if (code === 0x0d) at = 0;
+    else if (code === 0x08) at = Math.max(0, at - 1);
+    else if (!isControl(code)) {
+      cells[at] = code;
       at += 1;
+      end = Math.max(end, at);
     }
   }
-  return cells.join("");
+  let length = 0;
+  for (let cell = 0; cell < end; cell += 1) {
+    const code = cells[cell] ?? 0;
+    if (code > 0xffff) {
+      units[length] = 0xd800 + ((code - 0x1_0000) >> 10);
+      length += 1;
+    }
+    units[length] = code > 0xffff ? 0xdc00 + ((code - 0x1_0000) & 0x3ff) : code;
+    length += 1;
+  }
+  return bytes.toString("utf16le", 0, 2 * length);
 };
+
+const isControl = (code: number): boolean => (code < 0x20 && code !== 0x09) || (code >= 0x7f && code < 0xa0);

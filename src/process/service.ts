@@ -288,7 +288,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
       programs.end(() => true, false);
       // What writes the user's repository is let to its end, and takes milliseconds.
-      for (const until = Date.now() + 5000; programs.count() > 0 && Date.now() < until; ) await wait(5);
+      for (const until = performance.now() + 5000; programs.count() > 0 && performance.now() < until; ) await wait(5);
       programs.end(() => true, true);
       await boxes.shutAll();
       spawner.close();

@@ -112,6 +112,25 @@ export const now = z
 
 export type Now = z.infer<typeof now>;
 
+/** What may wait for a person's approval before it happens. */
+export const approvable = z.enum(["plan", "squad", "landing"]);
+
+export type Approvable = z.infer<typeof approvable>;
+
+/** What an approval is about. Once it would be something else, the approval is void. */
+export const would = z
+  .object({
+    subject: z.string().describe("SHA-256 of what would happen"),
+    commit: z.string().nullable().describe("Of `landing`: what would land"),
+    tree: z.string().nullable(),
+    branch: z.string().nullable().describe("Of `landing`: where"),
+    artifactID: z.string().exactOptional().describe("Of `squad`: the package with all its handbooks, as one text"),
+  })
+  .meta({ id: "Would" });
+
+/** Many clients send `{}` with every POST. */
+export const nothing = z.strictObject({}).meta({ id: "Nothing" });
+
 /** A project by its address, instead of a directory. */
 export const repositoryRequest = z.strictObject({
   url: z.string().min(1).max(2000).describe("Without credentials"),

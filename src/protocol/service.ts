@@ -12,7 +12,7 @@ export const health = z
     model: z.object({ ref: z.string(), source: z.string() }),
     store: z.object({
       kind: z.enum(["sqlite", "postgres"]),
-      ok: z.boolean().describe("A write could be made now"),
+      ok: z.boolean().describe("Whether the store can be written"),
       reason: z.string().nullable().describe("Why not; null where it is ok"),
     }),
     providers: z
@@ -24,11 +24,8 @@ export const health = z
           retryAt: z.iso.datetime().nullable(),
         }),
       )
-      .describe("Those that failed several times in a row and are left alone: since when, and until when"),
-    faults: z
-      .number()
-      .int()
-      .describe("Errors since the start that nobody expected where they came; the log has each with its stack"),
+      .describe("Providers that failed several times in a row and are paused: since when, and until when"),
+    faults: z.number().int().describe("Unexpected errors since the start; the log has each with its stack trace"),
   })
   .meta({ id: "Health" });
 
@@ -41,7 +38,7 @@ export const models = z
         id: z.string(),
         kind: z.string(),
         name: z.string(),
-        configured: z.boolean().describe("Has what it needs to be called"),
+        configured: z.boolean().describe("Whether it can be called"),
         keySource: z.string().nullable().describe("The variable's name or the file; never the key"),
         baseURL: z.string().nullable(),
         models: z.array(z.string()).describe("Names known here; others may work"),
@@ -49,10 +46,10 @@ export const models = z
           .object({
             state: z.enum(["closed", "open", "half-open"]),
             failures: z.number().int().describe("In a row, over all Tasks"),
-            since: z.iso.datetime().nullable().describe("Since when it is left alone"),
+            since: z.iso.datetime().nullable().describe("Since when calls to it are paused"),
             retryAt: z.iso.datetime().nullable(),
           })
-          .describe("open: after failures in a row the provider is left alone for a while"),
+          .describe("open: calls are paused after failures in a row"),
       }),
     ),
   })
@@ -69,7 +66,7 @@ export const modelKey = z
       .enum(["anthropic", "openai", "google", "openrouter"], {
         error: "Expected one of anthropic, openai, google, openrouter; got another provider",
       })
-      .describe("One whose address is fixed; others are set up in config.jsonc"),
+      .describe("A provider with a fixed address; set up others in config.jsonc"),
     key: z.string().regex(/^[\x21-\x7e]{8,500}$/, {
       error: "Expected a key of 8 to 500 characters without spaces, got another text",
     }),
@@ -102,7 +99,7 @@ export const modelTrial = z
     usage: modelUsage,
     tools: z
       .enum(["worked", "not called", "called wrongly", "unknown"])
-      .describe("Agents cannot work without; unknown: there was no answer"),
+      .describe("Agents need tools; unknown: there was no answer"),
     text: z.string().describe("What it said; may be cut"),
     failure: turnFailure.nullable(),
   })
@@ -117,9 +114,9 @@ export const node = z
     host: z.string(),
     state: z
       .enum(["up", "draining", "stopped", "lost"])
-      .describe("`draining`: it takes up nothing more; `lost`: not heard of for ten seconds"),
+      .describe("`draining`: it starts nothing new; `lost`: no report for ten seconds"),
     running: z.number().int().describe("Runs of Tasks and Missions"),
-    room: z.number().int().describe("How many more it would begin"),
+    room: z.number().int().describe("How many more it would start"),
     diskFree: z.number().describe("On the disk of its data folder, bytes"),
     tier: z.number().int().describe("Of its sandbox; 1 is the strongest, 0 not yet known"),
     startedAt: z.iso.datetime(),
@@ -129,7 +126,7 @@ export const node = z
 
 export const nodes = z
   .object({
-    self: z.string().nullable().describe("The node that answers; null where the service has its database alone"),
+    self: z.string().nullable().describe("The node that answers; null if the service does not share its database"),
     nodes: z.array(node),
   })
   .meta({ id: "Nodes" });

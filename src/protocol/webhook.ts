@@ -8,10 +8,12 @@ import { activity, lifecycleStatus, time } from "./field.ts";
 export const messageTypes = [
   "task.started",
   "task.asked",
+  "task.reminded",
   "task.completed",
   "task.failed",
   "task.cancelled",
   "mission.asked",
+  "mission.reminded",
   "mission.finished",
   "mission.paused",
   "mission.stalled",
@@ -22,7 +24,13 @@ export const messageTypes = [
 export const messageType = z.enum(messageTypes);
 
 /** The types sent to a Task's own `callbackURL`: its ends, and its asks. */
-export const callbackTypes: readonly MessageType[] = ["task.asked", "task.completed", "task.failed", "task.cancelled"];
+export const callbackTypes: readonly MessageType[] = [
+  "task.asked",
+  "task.reminded",
+  "task.completed",
+  "task.failed",
+  "task.cancelled",
+];
 
 /** The most webhooks that a service keeps. */
 export const mostWebhooks = 50;
@@ -53,9 +61,6 @@ export const webhookPatch = z
 
 /** The most hours that a replaced secret may still sign. */
 export const longestKeep = 168;
-
-/** Many clients send `{}` with every POST. */
-export const nothing = z.strictObject({}).meta({ id: "Nothing" });
 
 export const webhookRotate = z
   .strictObject({
@@ -168,7 +173,7 @@ const taskData = z.object({
   summary: z.string().optional().describe("The Task's last words, at most 1,000 characters"),
   error: z.string().optional(),
   errorInfo: errorInfo.optional(),
-  ask: pendingAsk.optional().describe("Of task.asked"),
+  ask: pendingAsk.optional().describe("Of task.asked; of task.reminded the one that has waited longest"),
   landedCommit: z.string().nullable(),
   branch: z.string().nullable(),
   costUSD: z.number().nullable(),
@@ -183,10 +188,11 @@ const missionData = z.object({
   directory: z.string(),
   title: z.string(),
   outcome: z.enum(["done", "blocked", "waiting"]).optional().describe("Of mission.finished"),
+  verified: z.boolean().optional().describe("Of the outcome done: its checks passed on the project's head"),
   summary: z.string().optional(),
   wakeAt: time.nullable().optional(),
   reason: z.string().optional().describe("Of mission.aborted, mission.paused, mission.stalled and mission.waiting"),
-  ask: pendingAsk.optional().describe("Of mission.asked"),
+  ask: pendingAsk.optional().describe("Of mission.asked and mission.reminded"),
   costUSD: z.number().nullable(),
   eventID: z.number().int(),
   links: z.object({ status: z.string(), messages: z.string() }),
@@ -195,13 +201,21 @@ const missionData = z.object({
 /** The body of a message. */
 export const webhookMessage = z.union([
   z.object({
-    type: messageType.extract(["task.started", "task.asked", "task.completed", "task.failed", "task.cancelled"]),
+    type: messageType.extract([
+      "task.started",
+      "task.asked",
+      "task.reminded",
+      "task.completed",
+      "task.failed",
+      "task.cancelled",
+    ]),
     timestamp: time,
     data: taskData,
   }),
   z.object({
     type: messageType.extract([
       "mission.asked",
+      "mission.reminded",
       "mission.finished",
       "mission.paused",
       "mission.stalled",

@@ -26,10 +26,13 @@ const isTelling = (text: string): boolean => {
 /** The parts of a text that have escapes, each with what stands up to `reach` before and after them. */
 export const escapedParts = (text: string, reach: number): { start: number; text: string }[] => {
   const parts: { start: number; end: number }[] = [];
-  for (const { index } of text.matchAll(telling)) {
-    const last = parts.at(-1);
-    if (last !== undefined && index - reach <= last.end) last.end = index + longestEscape + reach;
-    else parts.push({ start: Math.max(0, index - reach), end: index + longestEscape + reach });
+  let last: { start: number; end: number } | undefined;
+  for (telling.lastIndex = 0; telling.test(text); ) {
+    // `test` makes no object of what it finds: it tells its end, and its beginning is near.
+    const start = telling.lastIndex - longestEscape - reach;
+    const end = telling.lastIndex + longestEscape + reach;
+    if (last !== undefined && start <= last.end) last.end = end;
+    else parts.push((last = { start: Math.max(0, start), end }));
   }
   return parts.map(({ start, end }) => ({ start, text: text.slice(start, end) }));
 };
@@ -87,7 +90,7 @@ const unescapeOnce = (text: string): Unescaped => {
       from += 1;
       continue;
     }
-    const { code, end } = escape.code < 0xc2 || escape.byte !== true ? escape : characterOf(text, escape);
+    const { code, end } = escape.code < 0xc2 || !escape.isByte ? escape : characterOf(text, escape);
     if (code > 0xffff) {
       put(0xd800 + ((code - 0x1_0000) >> 10), from);
       put(0xdc00 + ((code - 0x1_0000) & 0x3ff), from);
@@ -101,8 +104,8 @@ const unescapeOnce = (text: string): Unescaped => {
 
 const [backslash, percent, ampersand] = ["\\", "%", "&"].map((sign) => sign.charCodeAt(0));
 
-/** `byte`: of UTF-8, if others follow. */
-type Escape = { code: number; end: number; byte?: true };
+/** `isByte`: of UTF-8, if others follow. */
+type Escape = { code: number; end: number; isByte: boolean };
 
 /** The escape at this place; undefined: none. */
 const escapeAt = (text: string, from: number): Escape | undefined => {
@@ -125,11 +128,11 @@ const characterOf = (text: string, first: Escape): Escape => {
   let { end } = first;
   for (let count = 0; count < more; count += 1) {
     const next = escapeAt(text, end);
-    if (next?.byte !== true || (next.code & 0xc0) !== 0x80) return first;
+    if (next?.isByte !== true || (next.code & 0xc0) !== 0x80) return first;
     code = (code << 6) | (next.code & 0x3f);
     end = next.end;
   }
-  return code > 0x10_ffff ? first : { code, end };
+  return code > 0x10_ffff ? first : { code, end, isByte: false };
 };
 
 const short: Readonly<Record<string, number>> = {
@@ -152,22 +155,22 @@ const slash = (text: string, from: number): Escape | undefined => {
     case "U":
       return text[from + 2] === "{" ? number(text, from + 3, 16, 1, 6, "}") : number(text, from + 2, 16, 4, 4);
     case "x":
-      return asByte(number(text, from + 2, 16, 2, 2));
+      return byte(text, from + 2, 16, 2);
     case "0":
     case "1":
     case "2":
     case "3":
-      return asByte(number(text, from + 1, 8, 3, 3));
+      return byte(text, from + 1, 8, 3);
     default: {
       const code = short[sign];
-      return code === undefined ? undefined : { code, end: from + 2 };
+      return code === undefined ? undefined : { code, end: from + 2, isByte: false };
     }
   }
 };
 
 /** `%u0061` is what JavaScript's old `escape` makes. */
 const url = (text: string, from: number): Escape | undefined =>
-  text[from + 1] === "u" ? number(text, from + 2, 16, 4, 4) : asByte(number(text, from + 1, 16, 2, 2));
+  text[from + 1] === "u" ? number(text, from + 2, 16, 4, 4) : byte(text, from + 1, 16, 2);
 
 const names: readonly (readonly [name: string, code: number])[] = [
   ["&amp;", 38],
@@ -181,13 +184,18 @@ const entity = (text: string, from: number): Escape | undefined => {
   if (text[from + 1] === "#") {
     const hex = text[from + 2] === "x" || text[from + 2] === "X";
     const found = hex ? number(text, from + 3, 16, 1, 6) : number(text, from + 2, 10, 1, 7);
-    return found && { code: found.code, end: text[found.end] === ";" ? found.end + 1 : found.end };
+    return found && { ...found, end: text[found.end] === ";" ? found.end + 1 : found.end };
   }
   const named = names.find(([name]) => text.startsWith(name, from));
-  return named && { code: named[1], end: from + named[0].length };
+  return named && { code: named[1], end: from + named[0].length, isByte: false };
 };
 
-const asByte = (escape: Escape | undefined): Escape | undefined => escape && { ...escape, byte: true };
+/** A byte of so many digits. */
+const byte = (text: string, from: number, base: number, digits: number): Escape | undefined => {
+  const escape = number(text, from, base, digits, digits);
+  if (escape !== undefined) escape.isByte = true;
+  return escape;
+};
 
 /** undefined: fewer digits than `least`, not closed by `close`, or no character of Unicode. */
 const number = (
@@ -206,7 +214,7 @@ const number = (
     code = code * base + digit;
   }
   if (end - from < least || code > 0x10_ffff || !text.startsWith(close, end)) return undefined;
-  return { code, end: end + close.length };
+  return { code, end: end + close.length, isByte: false };
 };
 
 /** 16 and above: no digit. */

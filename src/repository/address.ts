@@ -1,3 +1,4 @@
+import { repositoryIdentity } from "../domain/state/project.ts";
 import { ServiceError } from "../error.ts";
 
 /** Addresses of repositories: their normal form, and which of them the operator allows. */
@@ -56,7 +57,7 @@ const authorityOf = ({ user, host, port }: Address): string =>
 export const urlOf = (address: Address): string => `${address.scheme}://${authorityOf(address)}${address.path}`;
 
 /** Equal for all spellings of one repository. */
-export const identityOf = (address: Address): string => urlOf({ ...address, path: address.path.replace(/\.git$/, "") });
+export const identityOf = (address: Address): string => repositoryIdentity(urlOf(address));
 
 /** An entry of `repositories.allow` or a `match` of credentials. */
 export type Pattern = {

@@ -6,7 +6,8 @@ import type { Git } from "../workspace/git/git.ts";
  * file of either is read or changed.
  */
 
-const timeoutMs = 10 * 60_000;
+export const packMs = 10 * 60_000;
+const timeoutMs = packMs;
 
 /** Whether a commit is there. */
 export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
@@ -15,6 +16,33 @@ export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
 /** Whether `commit` is `tip` or one that it grew from; false also where it is not there. */
 export const isWithin = async (git: Git, commit: string, tip: string): Promise<boolean> =>
   (await git.run(["merge-base", "--is-ancestor", commit, tip], { ok: [0, 1, 128], timeoutMs })).exitCode === 0;
+
+/** What commits add to `base`; undefined: more than `mostBytes`. */
+export const packed = async (
+  git: Git,
+  { commits, base, mostBytes }: { commits: readonly string[]; base: string; mostBytes: number },
+  signal: AbortSignal,
+): Promise<Buffer | undefined> => {
+  const stop = new AbortController();
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    await git.run(["pack-objects", "-q", "--stdout", "--revs"], {
+      input: `${commits.join("\n")}\n^${base}\n`,
+      onOutput(part: Buffer) {
+        bytes += part.length;
+        if (bytes > mostBytes) stop.abort();
+        else parts.push(part);
+      },
+      signal: AbortSignal.any([signal, stop.signal]),
+      timeoutMs,
+    });
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    return undefined;
+  }
+  return Buffer.concat(parts);
+};
 
 /**
  * `without`: a commit that both have. `file`: a path for what is underway, removed in the end. Rejects where it takes more

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions, type Git } from "../workspace/git/git.ts";
@@ -18,6 +19,9 @@ export type MirrorLimits = {
 };
 
 const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
+
+/** Above as many packs they are put together: each fetch that brings something leaves one, and every git looks into all. */
+const mostPacks = 20;
 
 /** How often a running fetch is measured, in milliseconds. */
 const lookMs = 2000;
@@ -77,6 +81,17 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     }
   };
 
+  /**
+   * Rolls small packs into one, and leaves large ones alone. All objects stay, also those that no ref leads to: a Task may be
+   * about to name them. A git at work finds what it reads in the new pack.
+   */
+  const gather = async (place: RepositoryPlace, signal: AbortSignal): Promise<void> => {
+    const names = await readdir(join(place.mirror, "objects", "pack"));
+    if (names.filter((name) => name.endsWith(".pack")).length <= mostPacks) return;
+    const args = ["repack", "-d", "-q", "-n", "--geometric=2"];
+    await objectsOf(place).run(args, { signal, timeoutMs: 10 * 60_000 });
+  };
+
   /** Brings all branches and tags of the remote into the mirror. Refs of the service's own stay. */
   const update = async (place: RepositoryPlace, remote: Remote, signal: AbortSignal): Promise<void> => {
     ensure(place);
@@ -86,6 +101,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
       [place.url, "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"],
       signal,
     );
+    // What was fetched is there all the same; the next fetch tries again.
+    await gather(place, signal).catch(() => undefined);
   };
 
   /** One ref of the remote as it is now: its commit, and the ref that it stands for. */

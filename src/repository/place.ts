@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { repositoryIdentity } from "../domain/state/project.ts";
 import { type Address, identityOf, urlOf } from "./address.ts";
 import type { RepositoryPlace } from "./repository.ts";
 
@@ -27,7 +28,7 @@ export const createPlaces = (folder: string) => {
     const name = slugOf(identity.slice(identity.lastIndexOf("/") + 1));
     const home = join(root, `${name}-${hashOf(identity).slice(0, 12)}`);
     const files = ref === null ? "head" : `${slugOf(ref)}-${hashOf(ref).slice(0, 8)}`;
-    return { url: urlOf(address), ref, mirror: join(home, "mirror.git"), directory: join(home, files) };
+    return { url: urlOf(address), ref, identity, mirror: join(home, "mirror.git"), directory: join(home, files) };
   };
 
   return {
@@ -49,7 +50,8 @@ export const createPlaces = (folder: string) => {
       if (before !== undefined) return before;
       try {
         const { url, ref } = JSON.parse(readFileSync(`${path}.json`, "utf8")) as Pick<RepositoryPlace, "url" | "ref">;
-        const place = { url, ref, mirror: join(dirname(path), "mirror.git"), directory: path };
+        const identity = repositoryIdentity(url);
+        const place = { url, ref, identity, mirror: join(dirname(path), "mirror.git"), directory: path };
         known.set(path, place);
         return place;
       } catch {

@@ -132,7 +132,7 @@ const judged = async (
   const open = vouched ? found : found.filter(isPublic);
   if (open.length === 0 || open.length < found.length)
     throw new RepositoryAway(
-      `${bare} is an address inside, which only an entry of repositories.allow that names the host opens`,
+      `${bare} is an internal address, which requires an entry of repositories.allow that names the host`,
       { lasting: true },
     );
   return open.slice(0, 4);
@@ -190,17 +190,17 @@ const isRefused = (error: unknown): boolean =>
 const lasting: readonly { pattern: RegExp; words?: string }[] = [
   {
     pattern: refused,
-    words: "it wants other credentials than repositories.credentials has for it",
+    words: "it refused the credentials in repositories.credentials",
   },
   {
     pattern: /unable to update url base from redirection|returned error: 30\d/i,
     words: "it answers with a redirect, which is not followed: use the address that it names",
   },
   { pattern: /Permission denied \(|Host key verification failed/i },
-  { pattern: /fsck error in packed object/i, words: "it sends objects that git holds to be unsound" },
+  { pattern: /fsck error in packed object/i, words: "it sends objects that Git considers invalid" },
   {
     pattern: /not found|does not appear to be a git repository|repository not exported|returned error: 404/i,
-    words: "there is no such repository, or the credentials do not show it",
+    words: "there is no such repository, or the credentials do not give access to it",
   },
 ];
 

@@ -8,12 +8,16 @@ export interface Repositories {
    * `repository_not_allowed` what is no address, carries credentials, or is not among `repositories.allow`.
    */
   place(url: string, ref: string | undefined): RepositoryPlace;
+  /** Where this service keeps a repository that something on record names, whether callers may still name it or not. */
+  local(repository: { url: string; ref: string | null }): RepositoryPlace;
   /** The place of a directory of this room; undefined: the directory is somebody else's. */
   at(directory: string): RepositoryPlace | undefined;
   /** Takes a mirror away, as if it had never been fetched; false: it is being fetched. */
   forget(mirror: string): boolean;
   /** How long a Task waits for a remote that cannot be asked. */
   readonly patienceSeconds: number;
+  /** Address of the service's page, without a slash at its end, for links in pull requests; undefined: there are none. */
+  readonly page: string | undefined;
   /**
    * What callers may ask for, and what they get who do not ask. `proposes`: why no pull request can be opened for this
    * repository; undefined: one can.
@@ -39,6 +43,16 @@ export interface Repositories {
    * remote's. Rejects with `RepositoryAway`.
    */
   take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
+  /** Whether a commit is in the mirror. */
+  has(place: RepositoryPlace, commit: string): Promise<boolean>;
+  /** What commits of the mirror add to `base`, as a pack of its own; undefined: more than `mostBytes`. */
+  packed(
+    place: RepositoryPlace,
+    range: { commits: readonly string[]; base: string; mostBytes: number },
+    signal: AbortSignal,
+  ): Promise<Buffer | undefined>;
+  /** Brings such a pack into the mirror. */
+  unpack(place: RepositoryPlace, pack: Buffer, signal: AbortSignal): Promise<void>;
   /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */
   filledFrom(place: RepositoryPlace, base: string): string | null;
   /**
@@ -102,11 +116,25 @@ export type RepositoryPlace = {
   url: string;
   /** A branch, tag or commit; null: the remote's default branch. */
   ref: string | null;
-  /** Real path of the bare mirror: the identity of the project. */
+  /** The identity of the project: the address, whoever spelt it how. */
+  identity: string;
+  /** Real path of the bare mirror. */
   mirror: string;
   /** Real path of the folder with the files of the ref. */
   directory: string;
 };
+
+type OfProject = { directory: string; project: string; repository: { url: string; ref: string | null } | null };
+
+/** A fold with the directory that this service keeps for its repository, wherever it was begun; any other as it is. */
+export const here = <State extends OfProject>(repositories: Pick<Repositories, "local">, state: State): State =>
+  state.repository === null ? state : { ...state, directory: repositories.local(state.repository).directory };
+
+/** Where the commits of a stream's project are. */
+export const commonDirOf = (
+  repositories: Pick<Repositories, "local">,
+  { project, repository }: Pick<OfProject, "project" | "repository">,
+): string => (repository === null ? project : repositories.local(repository).mirror);
 
 /** `commonDir`: real path of its Git directory. */
 export type Clone = { commonDir: string };

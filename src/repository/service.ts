@@ -10,7 +10,7 @@ import { defaultAuthor, defaultPath, type Author } from "../workspace/git/harden
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
 import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
-import { hasCommit, isWithin, takeCommit } from "./exchange.ts";
+import { hasCommit, isWithin, packed, packMs, takeCommit } from "./exchange.ts";
 import { filledFrom, fillIn } from "./fill/fill.ts";
 import { namesAgain } from "./fill/names.ts";
 import { openForge } from "./forge/open.ts";
@@ -39,8 +39,8 @@ export type RepositorySettings = {
   /** With `{task}`, `{slug}`, `{date}`. */
   branch: string;
   credentials: readonly CredentialSettings[];
-  /** What new pull requests are opened with. */
-  pullRequest: { labels: readonly string[]; draft: boolean };
+  /** What new pull requests are opened with; `page`: where they link to. */
+  pullRequest: { labels: readonly string[]; draft: boolean; page: string | undefined };
   fetchSeconds: number;
   mirrorBytes: number;
   /** Whether files in large file storage and submodules are fetched, too; else they are refused. */
@@ -110,7 +110,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       throw new ServiceError(
         "repository_not_allowed",
         settings.allow.length === 0
-          ? "This service works in directories of its machine alone: its operator lists no repositories (`repositories.allow` in config.jsonc)."
+          ? 'This service accepts only directories on its own machine. `"repositories": { "allow": ["https://*"] }` in config.jsonc allows every public https host.'
           : `Expected a repository that the operator allows (repositories.allow), got ${url}.`,
       );
     return {
@@ -210,6 +210,11 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       places.keep(place);
       return place;
     },
+    local({ url, ref }) {
+      const place = places.placeOf(parseAddress(url), ref);
+      places.keep(place);
+      return place;
+    },
     at: (directory) => places.at(directory),
     forget(mirror) {
       if (running.has(mirror) || next.has(mirror)) return false;
@@ -217,6 +222,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       return true;
     },
     patienceSeconds: settings.fetchSeconds,
+    page: settings.pullRequest.page,
     landing(place) {
       const { address, credential } = remoteOf(place);
       const forge = forgeOf(address, credential);
@@ -281,6 +287,11 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       }
       const parts = { commit, without: base, file: join(given, randomUUID()), mostBytes: settings.mirrorBytes };
       await takeCommit({ from: cloneOf(commonDir), to }, parts, signal);
+    },
+    has: (place, commit) => hasCommit(mirror.objectsOf(place), commit).catch(() => false),
+    packed: (place, range, signal) => packed(mirror.objectsOf(place), range, signal),
+    async unpack(place, pack, signal) {
+      await mirror.objectsOf(place).run(["index-pack", "--stdin"], { input: pack, signal, timeoutMs: packMs });
     },
     filledFrom: (place, base) => filledFrom(place.mirror, base),
     async unfilled(place, { commit, base }, signal) {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { hourly } from "../async/hourly.ts";
+import { repositoryIdentity } from "../domain/state/project.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
@@ -36,14 +37,17 @@ export const createMirrorSweep = ({
 }) => {
   const sweep = async (signal: AbortSignal): Promise<void> => {
     await clearRemoved(join(dataDir, "repositories"));
-    for (const { url, mirror: project, squads } of unusedMirrors(dataDir, days, now(), true)) {
+    for (const { url, mirror, squads } of unusedMirrors(dataDir, days, now(), true)) {
       signal.throwIfAborted();
+      // Without a record beside it, nobody knows whose it is.
+      if (!url.includes("://")) continue;
+      const project = repositoryIdentity(url);
       const [tasks, missions] = await Promise.all([
         store.list({ project, archived: true, limit: 1 }, signal),
         store.missions({ project, archived: true, limit: 1 }, signal),
       ]);
-      if (squads || tasks.length + missions.length > 0 || !repositories.forget(project)) continue;
-      log.info({ repository: url, days }, "removed the mirror of a repository that nobody used for long");
+      if (squads || tasks.length + missions.length > 0 || !repositories.forget(mirror)) continue;
+      log.info({ repository: url, days }, "removed the mirror of a repository that was not used for a long time");
     }
     await clearRemoved(join(dataDir, "repositories"));
   };

@@ -38,7 +38,7 @@ export const createHealth = ({ store, registry, sandbox, secrets, log }: HealthD
     unhandled(error) {
       faults += 1;
       const stack = error instanceof Error ? error.stack : undefined;
-      log.error({ error: messageOf(error), stack, faults }, "an error that nobody handled; the service goes on");
+      log.error({ error: messageOf(error), stack, faults }, "an unhandled error; the service continues");
     },
   };
 };

@@ -2,14 +2,66 @@ import { loadOnce } from "../async/load-once.ts";
 import type { Engine } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
-import { lastSeen, type Node } from "../store/node.ts";
+import type { Repositories } from "../repository/repository.ts";
+import { lastSeen, type Node, type Nodes } from "../store/node.ts";
 import type { Data } from "../store/open.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /**
  * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to, and
- * removes files of what others deleted.
+ * removes files of what others deleted or took over.
  */
+
+type Inspect = Workspaces["inspect"];
+
+/**
+ * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine is
+ * looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ */
+export const inspectAmong =
+  (
+    nodes: Nodes | undefined,
+    {
+      inspect,
+      repositories,
+      chosen,
+    }: { inspect: Inspect; repositories: Pick<Repositories, "at" | "local">; chosen: () => string | undefined },
+  ): Inspect =>
+  async (directory) => {
+    if (nodes === undefined || repositories.at(directory) !== undefined) return inspect(directory);
+    const path = directory.replace(/(?<!\/)\/+$/, "") || "/";
+    const known = await nodes.directories(path);
+    const repository = known.find((one) => one.repository !== null)?.repository;
+    if (repository != null) return inspect(repositories.local(repository).directory);
+    const named = chosen();
+    const found = known.filter(({ node }) => named === undefined || node === named);
+    if (found.length > 1)
+      throw new ServiceError(
+        "directory_ambiguous",
+        `Expected the header x-service-node beside ${path}, which several nodes have: ${found.map(({ node }) => node).join(", ")}.`,
+        { details: { nodes: found.map(({ node }) => node) } },
+      );
+    const [one] = found;
+    if (one === undefined && named !== undefined && named !== nodes.name)
+      throw new ServiceError(
+        "directory_invalid",
+        `Expected a directory in which ${named} has begun something, got ${path}.`,
+      );
+    if (one?.node == null || one.node === nodes.name) return inspect(directory);
+    return { directory: path, project: one.project, git: undefined, elsewhere: { node: one.node, git: one.git } };
+  };
+
+/** For what needs the files: rejects with `node_away` if another node has them. */
+export const mustBeOwn =
+  (inspect: Inspect): Inspect =>
+  async (directory) => {
+    const project = await inspect(directory);
+    if (project.elsewhere === undefined) return project;
+    const { node } = project.elsewhere;
+    throw new ServiceError("node_away", `Expected the node ${node}, which has ${project.directory}: ask it for that.`, {
+      details: { node },
+    });
+  };
 
 export type NodeWork = AsyncDisposable & {
   /** The nodes, as `GET /nodes` has them. */
@@ -42,7 +94,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
   });
 
   const drain = loadOnce(async (): Promise<void> => {
-    log.info({ running: engine.running() }, "this node drains: it takes up nothing more");
+    log.info({ running: engine.running() }, "this node is draining: it starts nothing new");
     await engine.drain(AbortSignal.timeout(drainSeconds * 1000));
     log.info({}, "this node is drained");
   });
@@ -52,19 +104,24 @@ export const workAsNode = (deps: Deps): NodeWork => {
 
   const { nodes } = store;
   const sweep = async (): Promise<void> => {
-    for (const stream of (await nodes?.erased()) ?? [])
+    for (const stream of (await nodes?.unneeded()) ?? [])
       try {
+        // Taken up here again, or not quite ended yet.
+        if (engine.running((one) => one === stream) > 0) continue;
         workspaces.markForRemoval(stream);
         await workspaces.remove(stream);
         await nodes?.removed(stream);
       } catch (error) {
-        log.warn({ stream, error: messageOf(error) }, "the files of what another node deleted could not be removed");
+        log.warn(
+          { stream, error: messageOf(error) },
+          "the files of what another node deleted or took over could not be removed",
+        );
       }
   };
   let sweeping = Promise.resolve();
   const begin = (): void => {
     sweeping = sweeping.then(sweep).catch((error: unknown) => {
-      log.debug({ error: messageOf(error) }, "what other nodes deleted is not known");
+      log.debug({ error: messageOf(error) }, "what other nodes deleted or took over is not known");
     });
   };
   const timer = nodes === undefined ? undefined : setInterval(begin, everyMs);
@@ -78,7 +135,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
         throw new ServiceError(
           "node_not_found",
           self === undefined
-            ? "This service has its database alone: it has no SERVICE_NODE."
+            ? "This service does not share its database: SERVICE_NODE is not set."
             : `Expected the name of a node of this database, got "${name}".`,
         );
       if (known.state === "stopped" || known.state === "lost")

@@ -2,8 +2,10 @@ import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { detectProject } from "../check/project/detect.ts";
 import { ownChecks } from "../check/project/own-check.ts";
+import { ServiceError } from "../error.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
 import type { Repositories } from "../repository/repository.ts";
+import { cloneRemote } from "../task/clone-remote.ts";
 import { hasProgram, type Machine } from "../task/session/project-facts.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
@@ -11,7 +13,9 @@ import type { Project, Workspaces } from "../workspace/workspace.ts";
 /** What requests are told of the directories and repositories that they name. */
 
 export type PlaceDeps = {
-  workspaces: Workspaces;
+  inspect: Workspaces["inspect"];
+  /** As `inspect`, for what needs the files; rejects with `node_away`. */
+  own: Workspaces["inspect"];
   repositories: Repositories;
   startedIn: string | undefined;
   landing: "commit" | "branch";
@@ -23,22 +27,29 @@ export type PlaceDeps = {
 };
 
 export const createPlaces = (deps: PlaceDeps) => {
-  const { workspaces, repositories, startedIn } = deps;
+  const { inspect, own, repositories, startedIn } = deps;
   return {
     async startedIn(): Promise<string | undefined> {
       if (startedIn === undefined) return undefined;
       // A start folder that is no project is not an error.
-      const found = await workspaces.inspect(startedIn).catch(() => undefined);
+      const found = await inspect(startedIn).catch(() => undefined);
       return found?.git === undefined ? undefined : found.directory;
     },
-    project: async (directory: string): Promise<string> => (await workspaces.inspect(directory)).project,
-    place: async (directory: string): Promise<ProjectPlace> => placeOf(await workspaces.inspect(directory), deps),
+    project: async (directory: string): Promise<string> => (await inspect(directory)).project,
+    async place(directory: string): Promise<ProjectPlace> {
+      const project = await own(directory);
+      return { ...(await placeOf(project, deps)), landings: landingsOf(project, repositories) };
+    },
     repositoryOf(directory: string): { url: string; ref: string | null } | null {
       const found = repositories.at(directory);
       return found === undefined ? null : { url: found.url, ref: found.ref };
     },
     repository: (url: string, ref: string | undefined): string => repositories.place(url, ref).directory,
-    realPath: (directory: string): Promise<string> => realpath(directory).catch(() => resolve(directory)),
+    async realPath(directory: string): Promise<{ name: string; earlier?: string }> {
+      const kept = repositories.at(directory);
+      if (kept !== undefined) return { name: `${kept.identity} ${kept.ref ?? ""}`, earlier: kept.directory };
+      return { name: await realpath(directory).catch(() => resolve(directory)) };
+    },
   };
 };
 
@@ -46,7 +57,7 @@ export const createPlaces = (deps: PlaceDeps) => {
 const placeOf = async (
   { directory, git }: Project,
   { landing, squad, machine, checkSeconds }: PlaceDeps,
-): Promise<ProjectPlace> => {
+): Promise<Omit<ProjectPlace, "landings">> => {
   const because: ProjectPlace["because"] = git === undefined ? "no_git" : git.head === null ? "no_commit" : null;
   const branch = git?.branch?.replace(/^refs\/heads\//, "") ?? null;
   const place = { directory, because, branch, squad };
@@ -56,4 +67,16 @@ const placeOf = async (
   const { detected } = await detectProject(files, top, hasProgram(machine, files, top));
   const checks = ownChecks([], detected, checkSeconds).map(({ name }) => name);
   return { ...place, isolation: "worktree", landing, checks };
+};
+
+/** What a request may ask for. */
+const landingsOf = (project: Project, repositories: Repositories): ProjectPlace["landings"] => {
+  if (project.git?.head == null) return [];
+  try {
+    cloneRemote(project, repositories);
+    return ["commit", "branch", "pull-request"];
+  } catch (error) {
+    if (error instanceof ServiceError) return ["commit", "branch"];
+    throw error;
+  }
 };

@@ -9,6 +9,7 @@ export type Settings = {
   env: Readonly<Record<string, string | undefined>>;
   password: string | undefined;
   databaseURL: string | undefined;
+  databaseDirectURL: string | undefined;
   /** Environment variables that the operator named as secrets. */
   secrets: readonly string[];
 };
@@ -18,13 +19,20 @@ const openHeaders = new Set(["accept", "content-type", "http-referer", "referer"
 
 const secretName = /(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
-export const secretsOf = ({ providers, env, password, databaseURL, secrets }: Settings): Secret[] => {
+export const secretsOf = ({
+  providers,
+  env,
+  password,
+  databaseURL,
+  databaseDirectURL,
+  secrets,
+}: Settings): Secret[] => {
   const found: Secret[] = [];
   const add = (kind: string, value: string | undefined) => {
     if (value !== undefined && value.trim() !== "") found.push({ kind, value: value.trim() });
   };
   add("password", password);
-  add("database-password", passwordIn(databaseURL));
+  for (const url of [databaseURL, databaseDirectURL]) add("database-password", passwordIn(url));
   for (const { keys } of Object.values(knownKinds)) for (const name of keys) add(name, env[name]);
   for (const [id, { apiKey, headers = {} }] of Object.entries(providers)) {
     if (apiKey?.startsWith("env:") === true) add(apiKey.slice("env:".length), env[apiKey.slice("env:".length)]);

@@ -7,10 +7,10 @@ import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
 import { protectedBy } from "../domain/permission/rule.ts";
 import { dueNow } from "../engine/due.ts";
-import { createLocalEngine } from "../engine/in-process.ts";
 import { createSlots } from "../engine/slot.ts";
 import type { StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
+import { chosenNode } from "../http/request/chosen-node.ts";
 import { createMetrics } from "../http/metrics.ts";
 import { listen } from "../http/listen.ts";
 import { guardLog, type Log } from "../log.ts";
@@ -41,11 +41,13 @@ import type { Tasks } from "../task/tasks.ts";
 import { createReplies } from "../forge/reply.ts";
 import { callbackTo, createWebhooks, onCommit, type Webhooks } from "../webhook/service.ts";
 import { version } from "../package-root.ts";
+import { removeTree } from "../workspace/file/remove-tree.ts";
 import { createWorkspaces } from "../workspace/service.ts";
 import { checkConfig } from "./config-check.ts";
+import { engineOf } from "./engine.ts";
 import { eventsOf, hearForges, pageOf } from "./forge.ts";
 import { createHealth } from "./health.ts";
-import { workAsNode } from "./nodes.ts";
+import { inspectAmong, mustBeOwn, workAsNode } from "./nodes.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
 import { createPlaces } from "./place.ts";
@@ -98,7 +100,7 @@ export const createService = async (
     // Most of what a sandbox is tried with are other processes, beside which the data is opened.
     let trying: Promise<Sandbox> | undefined;
     const data = scope.use(
-      await openData({ ...config, version }, log, clock, () => {
+      await openData({ ...config, version, removeTree }, log, clock, () => {
         trying = sandboxOf(config);
         trying.catch(() => {});
       }),
@@ -151,14 +153,21 @@ export const createService = async (
       log,
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
     });
+    // For requests; a run works with what is here.
+    const inspect = inspectAmong(store.nodes, {
+      inspect: (directory) => workspaces.inspect(directory),
+      repositories,
+      chosen: () => chosenNode.getStore(),
+    });
+    const own = mustBeOwn(inspect);
     webhooks = scope.use(
       await createWebhooks({
         store,
         allowed,
-        project: (directory) => workspaces.inspect(directory),
+        project: inspect,
         learn: (values) => secrets.learn("webhook-secret", values),
         redact: secrets.all,
-        own: createReplies({ repositories, page: (url) => pageOf(events, url) }),
+        own: createReplies({ repositories, page: (url) => pageOf(events, url) ?? repositories.page }),
         instance: `${data.instance}/`,
         worker,
         log,
@@ -191,17 +200,10 @@ export const createService = async (
     const slots = createSlots(Math.max(4, 2 * availableParallelism()));
     const besides = createSlots(Math.max(1, Math.floor(availableParallelism() / 2)));
     const checkResults = createCheckResults(join(dataDir, "checks"), now, log);
-    const engine = scope.use(
-      createLocalEngine({
-        store,
-        maxRunning: config.maxRunning,
-        log,
-        now,
-        // What another node commits is heard of by looking.
-        ...(config.node === undefined ? {} : { reconcileMs: 1_000 }),
-      }),
-    );
+    const engine = scope.use(await engineOf(config, { ...data, store }, log));
     scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
+    const heardOf = store.nodes?.onDue((stream, due) => engine.nudge(stream, due));
+    if (heardOf !== undefined) scope.use(heardOf);
     const metrics = createMetrics({
       tasksRunning: () => engine.running((stream) => !isMission(stream)),
       missionsRunning: () => engine.running(isMission),
@@ -213,7 +215,7 @@ export const createService = async (
       nodes: async () => (await data.member?.nodes()) ?? [],
       webhooks: () => store.webhooks.counts(),
     });
-    const archiver = createArchiver({ store, workspaces, limits, dataDir, secrets });
+    const archiver = createArchiver({ store, workspaces, repositories, limits, dataDir, secrets });
     const browser = () => ({
       program: browserOf(config),
       bare: sandbox.tier === 1 || process.getuid?.() === 0,
@@ -222,6 +224,7 @@ export const createService = async (
       store,
       engine,
       workspaces,
+      inspect,
       repositories,
       squads,
       resolveModel: (ref) => registry.resolve(ref),
@@ -239,12 +242,13 @@ export const createService = async (
       store,
       engine,
       tasks,
-      workspaces,
+      workspaces: { inspect },
       repositories,
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
       disk: data.disk,
       archive: archiver.ofMission,
+      limits,
       production: config.production,
       log,
       now,
@@ -294,6 +298,8 @@ export const createService = async (
       ...run,
       tasks,
       catalog,
+      setup: config.setup,
+      browser,
       squad: config.squad,
       production: config.production,
     });
@@ -316,7 +322,7 @@ export const createService = async (
       tasks,
       missions,
       webhooks,
-      squads: { catalog, manager, admit: async (directory) => (await workspaces.inspect(directory)).directory },
+      squads: { catalog, manager, admit: async (directory) => (await own(directory)).directory },
       store,
       limits,
       routes: createRoutes(limits),
@@ -331,7 +337,8 @@ export const createService = async (
       setKey: createKeys({ config, registry, secrets, log }),
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
       ...createPlaces({
-        workspaces,
+        inspect,
+        own,
         repositories,
         startedIn: config.startedIn,
         landing: config.landing,
@@ -356,7 +363,7 @@ export const createService = async (
       using _pass = await suspects.pass(stream, signal);
       await (isMission(stream) ? runMission : runTask)(stream, signal);
     });
-    scope.use(createRequestSweep({ tasks, store, repositories, workspaces, log, now }));
+    scope.use(createRequestSweep({ tasks, store, workspaces, log, now }));
     const { mirrorDays: days } = config.repositories;
     scope.use(createMirrorSweep({ dataDir, repositories, store, days, log, now }));
     scope.use(createExpirySweep({ tasks, store, keepDays: limits.keepDays, log, now }));

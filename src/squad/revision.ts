@@ -54,7 +54,11 @@ const plainSquad = (bytes: Buffer): Squad => {
   return { notFor: "", owns: { domains: [], phases: [] }, skills: [], ...squad };
 };
 
-const notAvailable = async (catalog: Pick<Catalog, "scan">, id: string, directory: string): Promise<ServiceError> => {
+const notAvailable = async (
+  catalog: Pick<Catalog, "scan">,
+  id: string,
+  directory: string | undefined,
+): Promise<ServiceError> => {
   const { squads, issues } = await catalog.scan(directory);
   const broken = issues.find(({ squad }) => squad === id);
   const why = broken === undefined ? "" : `, whose package is broken (${placeOf(broken)}: ${broken.message})`;

@@ -34,7 +34,7 @@ export interface Squads {
    * Pins a new Task to the revision of the squad that a project at `directory` uses now. Its snapshot is stored for as
    * long as the data folder exists, before this resolves. Throws `ServiceError(squad_not_available)`.
    */
-  pin(id: string, directory: string): Promise<SquadRef>;
+  pin(id: string, directory: string | undefined): Promise<SquadRef>;
   /**
    * The pinned revision, by its digest, whatever became of the package since. Throws when its snapshot is missing, was
    * changed, or cannot be read by this version.

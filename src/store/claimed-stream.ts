@@ -38,11 +38,12 @@ export const withClaim = async (
 /**
  * Commits events through the claim and folds them in. `decidedAt`: the version that the decision was based on. Resolves
  * to false if others committed since then: nothing was written, their events are folded in, and the caller decides
- * again. Throws `ClaimLost`. `once`: a write that fails is not tried again, whatever `Fold.retry` says.
+ * again. Throws `ClaimLost`. `once`: a write that fails is not tried again, whatever `Fold.retry` says. `lazy`: see
+ * `Write.lazy`.
  */
 export type CommitEvents = (
   events: readonly DomainEvent[],
-  options?: { decidedAt?: number; due?: Due | null; once?: boolean },
+  options?: { decidedAt?: number; due?: Due | null; once?: boolean; lazy?: boolean },
 ) => Promise<boolean>;
 
 export type Fold = {
@@ -84,12 +85,13 @@ export const commitThroughClaim = (store: Store, { stream, fence }: Claim, fold:
     }
   };
 
-  return async (events, { decidedAt, due, once = false } = {}) => {
+  return async (events, { decidedAt, due, once = false, lazy = false } = {}) => {
     const data: Write = {
       appends: [{ stream, expected: decidedAt ?? "any", events }],
       fence,
       due: [...(due === undefined ? [] : [{ stream, due }]), ...(fold.wakes?.(events) ?? [])],
       urgent: fold.urgent?.() ?? false,
+      lazy,
     };
     const done = await write(data, once);
     if (done.ok) {

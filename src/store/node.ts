@@ -19,17 +19,34 @@ export type Node = Omit<NodeReport, "draining"> & {
   seenAt: string;
 };
 
-/** Where a stream's files are, if not here. */
-export type Placed = { node: string; seenAt: string | null; isUp: boolean };
+/** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
+export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
+
+/**
+ * A directory in which something was begun. `node`: whose it is; null: each keeps such files for this repository by itself.
+ * `git`: it has commits.
+ */
+export type KnownDirectory = {
+  node: string | null;
+  project: string;
+  git: boolean;
+  repository: { url: string; ref: string | null } | null;
+};
 
 export interface Nodes {
   /** This one's name. */
   readonly name: string;
+  /** Calls the listener when another node has made a stream due. May be lost, and may be of a stream that is not run here. */
+  onDue(listener: (stream: StreamID, due: { at: Date; rank: number }) => void): Disposable;
+  /** What is known of the directories of this path, on any node. */
+  directories(path: string): Promise<KnownDirectory[]>;
   /** Those of the streams whose files are another node's, which alone runs them. */
   elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>>;
-  /** Erased streams whose files are still here; another node erased them. */
-  erased(): Promise<StreamID[]>;
-  /** The files of an erased stream are removed. */
+  /** Those of the streams that belong to no node: whichever takes them up has them. */
+  unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>>;
+  /** Streams whose files are still here though nobody needs them: another node erased the stream, or took it over. */
+  unneeded(): Promise<StreamID[]>;
+  /** The files of such a stream are removed. */
   removed(stream: StreamID): Promise<void>;
 }
 

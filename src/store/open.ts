@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { messageOf, StartError } from "../error.ts";
@@ -35,11 +35,17 @@ export type Data = AsyncDisposable & {
 
 type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
   databaseURL: string | undefined;
+  /** Past a pooler, for what needs a connection of its own; undefined: `databaseURL`. */
+  databaseDirectURL: string | undefined;
   /** undefined: in the database, if it is a server's and the folder has none. */
   blobs: "folder" | "database" | undefined;
   /** The name of this service among several of the database; undefined: it has its database alone. */
   node: string | undefined;
   version: string;
+  /** "local": no other service may have the database. */
+  engine: "dbos" | "local";
+  /** Removes a folder whatever programs made of it; rejects when something had to stay. */
+  removeTree: (path: string) => Promise<void>;
 };
 
 /**
@@ -54,6 +60,7 @@ export const openData = async (
   locked: () => void = () => {},
 ): Promise<Data> => {
   const { dataDir, limits, databaseURL, node } = wanted;
+  const directURL = wanted.databaseDirectURL ?? databaseURL;
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
       78,
@@ -63,7 +70,10 @@ export const openData = async (
   await using scope = new AsyncDisposableStack();
   scope.use(await lockFolder(dataDir));
   locked();
-  await rm(join(dataDir, "tmp"), { recursive: true, force: true });
+  await wanted.removeTree(join(dataDir, "tmp")).catch((error: unknown) =>
+    // The next start tries it again.
+    log.warn({ error: messageOf(error) }, "temporary files of an earlier service could not be removed"),
+  );
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
   const blobs = await placeForBlobs(wanted);
@@ -72,25 +82,27 @@ export const openData = async (
       ? undefined
       : scope.use(
           await joinNodes({
-            url: databaseURL ?? "",
+            url: directURL ?? "",
             name: node,
             dataDir,
             instance,
             version: wanted.version,
+            alone: wanted.engine === "local",
             clock,
             log,
           }),
         );
   const owner =
-    databaseURL === undefined || member !== undefined
+    directURL === undefined || member !== undefined
       ? undefined
-      : scope.use(await own({ url: databaseURL, dataDir, instance, log }));
+      : scope.use(await own({ url: directURL, dataDir, instance, log }));
   const now = member?.now ?? clock;
   const store = scope.use(
     databaseURL === undefined
       ? await createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, space: disk, log, now })
       : await openPostgres({
           url: databaseURL,
+          directURL,
           dataDir,
           blobs,
           space: disk,

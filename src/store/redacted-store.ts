@@ -39,6 +39,8 @@ export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
 const exact: ReadonlySet<DomainEvent["type"]> = new Set([
   "run.started",
   "workspace.prepared",
+  "checkpoint.kept",
+  "workspace.moved",
   "workspace.rebased",
   "landing.started",
   "landing.finished",

@@ -15,7 +15,7 @@ import type { Webhooks } from "./webhook-queue.ts";
  * idempotency answers), and the blobs. Two implementations, `sqlite/sqlite.ts` and `postgres/postgres.ts`, pass one
  * contract suite, `test/store/store.test.ts`.
  *
- * Every write is one transaction: when its promise resolves the write is on disk, when it rejects with a
+ * Every write is one transaction: when its promise resolves the write is on disk (unless it is `lazy`), when it rejects with a
  * `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database was lost
  * during the commit, and could not be asked for a minute. The exceptions are `Blobs.put`, which writes a file, and
  * `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
@@ -116,14 +116,14 @@ export interface Store extends AsyncDisposable {
    */
   aged(query: AgedQuery, signal?: AbortSignal): Promise<{ tasks: TaskSummary[]; next: AgedQuery["after"] }>;
 
-  /** Projects that have Tasks, last update first. `directory` is that of the project's newest Task. */
-  projects(limit: number, signal?: AbortSignal): Promise<Omit<Project, "repository">[]>;
+  /** Projects that have Tasks, last update first. `directory` and `repository` are those of the project's newest Task. */
+  projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
 
   /**
    * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it is now.
    * By index: what has ended does not count.
    */
-  overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Counted>;
+  overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Overview>;
 
   /**
    * One page of Missions, last update first, then by descending session id, each with the counts of its Tasks. Two
@@ -186,6 +186,12 @@ export type Write = {
    * (`disk/reserve.ts`). Default: false.
    */
   urgent?: boolean;
+  /**
+   * The promise may resolve before the write is on disk: a crash of the machine may lose it, with all that came later;
+   * one of the service does not. For what can be found out or done again, so that nobody is told of it. Readers are shown
+   * it, and later writes resolve, when it is on disk. Default: false. Makes no difference on PostgreSQL.
+   */
+  lazy?: boolean;
 };
 
 /** The outcome of a write. A refused one left nothing behind; the caller decides again on the current state. */
@@ -242,9 +248,6 @@ export type Filter = {
   mission?: StreamID;
   types?: readonly DomainEvent["type"][];
 };
-
-/** An overview of what is in the store: which of its projects are repositories by address is none of its business. */
-export type Counted = Omit<Overview, "projects"> & { projects: Omit<Overview["projects"][number], "repository">[] };
 
 /** Which Tasks to list; an absent field matches all, except `archived`. */
 export type ListQuery = {

@@ -5,6 +5,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
+import type { Approvable } from "../protocol/field.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionBudget, TaskMission } from "../protocol/mission/status.ts";
 import type {
@@ -35,6 +36,9 @@ import type { Squads } from "../squad/squad.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
+
+/** Whose credentials an answer came with (null: the service has no password), and from where. */
+export type Answerer = { user: string | null; address: string };
 
 /**
  * Operations and queries on Tasks; the HTTP handlers, MCP and Missions call these.
@@ -133,14 +137,15 @@ export interface Tasks {
   cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
   /**
    * Answers an open ask. When two answers race, the first one counts and the other is refused with `ask_closed`; the
-   * wrong kind of answer is `invalid_request`.
+   * wrong kind of answer is `invalid_request`. `from`: who it is, for an approval.
    */
   answer(
     directory: string,
     taskID: string,
     askID: string,
     body: TaskAnswer,
-    once?: IdempotencyKey,
+    once: IdempotencyKey | undefined,
+    from: Answerer,
   ): Promise<Accepted<AnswerAccepted>>;
   /**
    * Stops one delegated session and those that work for it; the Task continues. Refuses with `session_not_found`, with
@@ -195,9 +200,9 @@ export type Accepted<T> = { status: 200 | 202; body: T; replayed: boolean };
 
 /**
  * A request's idempotency key. The answer is stored in the commit of the effect. `bodyHash`: hash of the request's
- * body.
+ * body. `earlier`: the scope that an earlier version stored the same key under.
  */
-export type IdempotencyKey = { scope: string; key: string; bodyHash: string };
+export type IdempotencyKey = { scope: string; earlier?: string; key: string; bodyHash: string };
 
 /** The answer to `create`. `task_id` repeats `taskID`. */
 export type TaskCreated = {
@@ -219,10 +224,14 @@ export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filen
 export type MissionDispatch = {
   mission: TaskMission;
   production: z.infer<typeof production> | undefined;
+  /** What a person is asked before this Task does it. */
+  approve: readonly Approvable[];
   /** The squad revision that the catalog must still have; `squad_changed` otherwise. undefined: any. */
   expected: Pick<SquadRef, "version" | "digest"> | undefined;
   /** The model that the Mission's caller named, for a squad that names none. */
   model: ModelRef | undefined;
+  /** The same for its reviewer. */
+  reviewModel?: ModelRef | undefined;
   /** Files that were sent to the Mission and are passed on to this Task. */
   attachments: readonly AttachmentRef[];
   /** A message from the Mission to the squad, in addition to the request. */
@@ -249,6 +258,8 @@ export type TasksDeps = {
   store: Store;
   engine: Engine;
   workspaces: Workspaces;
+  /** What kind of project a caller's directory is: it may be another node's. */
+  inspect: Workspaces["inspect"];
   repositories: Repositories;
   squads: Squads;
   /** The model of a new Task: the one named, or the default. Throws when it cannot be called. */

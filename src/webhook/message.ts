@@ -12,6 +12,7 @@ import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage }
 export const notifiedTypes = [
   "run.started",
   "ask.opened",
+  "ask.reminded",
   "task.settled",
   "mission.finished",
   "mission.paused",
@@ -35,6 +36,8 @@ export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
       return mission ? undefined : "task.started";
     case "ask.opened":
       return mission ? "mission.asked" : "task.asked";
+    case "ask.reminded":
+      return mission ? "mission.reminded" : "task.reminded";
     case "task.settled":
       return `task.${event.data.lifecycleStatus}`;
     case "mission.finished":
@@ -105,10 +108,17 @@ type TaskType = Extract<MessageType, `task.${string}`>;
 
 const isOfTask = (type: MessageType): type is TaskType => type.startsWith("task.");
 
-const wordsOf = (event: NotifiedEvent): Pick<MissionMessageData, "outcome" | "summary" | "wakeAt" | "reason"> => {
+const wordsOf = (
+  event: NotifiedEvent,
+): Pick<MissionMessageData, "outcome" | "summary" | "wakeAt" | "reason" | "verified"> => {
   switch (event.type) {
     case "mission.finished":
-      return { outcome: event.data.outcome, summary: beginningOf(event.data.summary), wakeAt: event.data.wakeAt };
+      return {
+        outcome: event.data.outcome,
+        summary: beginningOf(event.data.summary),
+        wakeAt: event.data.wakeAt,
+        ...(event.data.verified === undefined ? {} : { verified: event.data.verified }),
+      };
     case "mission.paused":
       return { reason: `${event.data.name} is reached: ${event.data.used} of ${event.data.cap}` };
     case "mission.waiting":
@@ -118,13 +128,16 @@ const wordsOf = (event: NotifiedEvent): Pick<MissionMessageData, "outcome" | "su
       return { reason: event.data.reason };
     case "run.started":
     case "ask.opened":
+    case "ask.reminded":
     case "task.settled":
       return {};
   }
 };
 
 const askOf = (event: NotifiedEvent, state: TaskState | MissionState): Pick<TaskMessageData, "ask"> => {
-  const ask = event.type === "ask.opened" ? pendingOf(state).find(({ id }) => id === event.data.askID) : undefined;
+  const askID =
+    event.type === "ask.opened" ? event.data.askID : event.type === "ask.reminded" ? event.data.askIDs[0] : undefined;
+  const ask = pendingOf(state).find(({ id }) => id === askID);
   return ask === undefined ? {} : { ask };
 };
 

@@ -114,6 +114,12 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   const timers = [setInterval(follower.ask, lookMs), setInterval(() => void purge(), hour)];
   for (const timer of timers) timer.unref();
   await rows.free(deps.instance, now());
+  for (const { id, project: before, directory } of await read()) {
+    // Of an earlier version, which knew a repository by the path of its mirror.
+    if (before === null || directory === null || !before.endsWith("/mirror.git")) continue;
+    const place = await project(directory).catch(() => undefined);
+    if (place !== undefined && place.project !== before) await rows.change(id, { project: place.project });
+  }
   await read();
   await readCallbackSecrets();
   follower.ask();

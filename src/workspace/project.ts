@@ -122,7 +122,7 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
     );
   }
   if (real === undefined || stats === undefined)
-    throw invalid(`Expected directory to exist, got "${directory}", where there is nothing.`);
+    throw invalid(`Expected directory to be an existing folder, got "${directory}".`);
   if (!real.isWellFormed()) throw invalid(`Expected directory to have a UTF-8 path, got "${real.toWellFormed()}".`);
   if (!stats.isDirectory()) throw invalid(`Expected directory to be a directory, got the file "${directory}".`);
 

@@ -18,6 +18,7 @@ import { inspectProject } from "./project.ts";
 import { rebaseOnto } from "./object/rebase.ts";
 import { commitOf } from "./object/commit.ts";
 import { revertOnto } from "./object/revert.ts";
+import { changeHash } from "./object/tree-change.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
 import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
@@ -52,8 +53,8 @@ export type WorkspacesOptions = {
   onStep?: OnStep;
   /** Called for every git process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
-  /** The mirror of a directory that the service keeps for a repository; undefined: it is somebody else's. */
-  repositoryAt?: (directory: string) => { directory: string; mirror: string } | undefined;
+  /** What the service keeps in a directory for a repository; undefined: the directory is somebody else's. */
+  repositoryAt?: (directory: string) => { directory: string; identity: string; mirror: string } | undefined;
 };
 
 /** Whether a Task's result goes to a mirrored repository's remote: nobody edits there beside it. */
@@ -76,7 +77,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const inspect = async (directory: string): Promise<Project> => {
     const kept = repositoryAt(directory);
     // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the mirror.
-    if (kept !== undefined) return { directory: kept.directory, project: kept.mirror, mirrored: true, git: undefined };
+    if (kept !== undefined)
+      return { directory: kept.directory, project: kept.identity, mirror: kept.mirror, git: undefined };
     return inspectProject(directory, inspectOptions);
   };
   const turns = createKeyedMutex();
@@ -137,7 +139,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     processes,
     folder,
   });
-  const heads = createHeads({ home, folder, checkouts, processes, inspect, inPlace: open });
+  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open });
 
   return {
     inspect,
@@ -201,7 +203,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       if (marked.ok) await recordBase(taskID, marked.baseCommit);
       return marked;
     },
-    revertible: (project, onto, commits) => revertOnto(objectsOf("revert", { commonDir: project }), onto, commits),
+    revertible: (commonDir, onto, commits) => revertOnto(objectsOf("revert", { commonDir }), onto, commits),
     async revert(workspace, commits) {
       const { git, objects } = placeOf(workspace);
       const { baseCommit } = workspace.prepared;
@@ -213,6 +215,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       }
       return reverted;
     },
+    changeHash: (workspace, base, commit) => changeHash(placeOf(workspace).objects, base, commit),
     unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     holdDirectory,
     landingTurn: turns,
@@ -253,8 +256,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
     },
-    async unlockRefs(taskID, project) {
-      await removeRefLocks(project, [...forksOf(home, taskID), taskID].flatMap(refsOf));
+    async unlockRefs(taskID, commonDir) {
+      await removeRefLocks(commonDir, [...forksOf(home, taskID), taskID].flatMap(refsOf));
     },
     async makeWay(taskID, attempt) {
       using _alone = await alone(taskID, whole);

@@ -14,10 +14,15 @@ import type { Usage } from "./usage/measure.ts";
 export type Project = {
   /** Real path of the directory that the caller named. */
   directory: string;
-  /** Real path of the Git common directory, else of the directory. All worktrees of one repository have the same. */
+  /**
+   * Its identity: real path of the Git common directory, else of the directory. All worktrees of one repository have the
+   * same. Of a repository that is named by its address: the address.
+   */
   project: string;
-  /** The directory is the service's own, with the files of a repository that is named by its address. */
-  mirrored?: true;
+  /** Real path of the mirror of such a repository; then the directory is the service's own. */
+  mirror?: string;
+  /** Another node has the directory, and nobody looked at it; `git`: it has commits, as far as is known. */
+  elsewhere?: { node: string; git: boolean };
   /** undefined: the directory is in no Git worktree. */
   git:
     | undefined
@@ -41,9 +46,10 @@ export type PrepareRequest = {
   landing: "commit" | "branch" | "none";
   /**
    * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has the
-   * branch to land on; of a clone, whose objects have the commit. null: the Task keeps its own branch.
+   * branch to land on; of a clone, whose objects have the commit. null: the Task keeps its own branch. `tip`: the commit on
+   * it that the files are of; by default the base itself.
    */
-  base?: { commit: string; targetRef: string | null };
+  base?: { commit: string; targetRef: string | null; tip?: string };
   /** From the branch's commit alone, whatever stands beside it in the directory. */
   committedOnly?: boolean;
 };
@@ -89,8 +95,8 @@ export interface Workspace {
    */
   commit(message: string, idleMs?: number): Promise<Commit | undefined>;
   /**
-   * The id of the tree that a commit of the files on disk would have now; null: not known, as where a Task works in
-   * place. It costs a few processes of git: for what follows a command that took longer anyway.
+   * The id of the tree that a commit of the files on disk would have now; null: not known, as in place without Git, or
+   * where too much would have to be read. It costs a few processes of git: for what follows a command that took longer anyway.
    */
   tree(): Promise<string | null>;
   /** Restores the files of a commit: untracked files are removed, ignored files stay. Worktrees only. */
@@ -161,7 +167,8 @@ export type HeadRequest = { key: string; directory: string; commit?: string };
 export type Head = {
   commit: string | null;
   files: Readable & Pick<Workspace, "prepared" | "dependencies">;
-  checkout: Checkout | undefined;
+  /** The same files for checks, with the project's dependency folders; undefined where nothing is committed. */
+  checkout: (() => Promise<Checkout>) | undefined;
 };
 
 /** Why a result cannot enter the project. */
@@ -308,12 +315,14 @@ export interface Workspaces {
     dirty: readonly string[],
   ): Promise<MarkedRebase>;
   /**
-   * The tree that the commit `onto` has once these commits are taken back, in this order; nothing is moved. `project`: the
-   * repository's Git directory.
+   * The tree that the commit `onto` has once these commits are taken back, in this order; nothing is moved.
+   * `commonDir`: the repository's Git directory.
    */
-  revertible(project: string, onto: string, commits: readonly string[]): Promise<Reverted>;
+  revertible(commonDir: string, onto: string, commits: readonly string[]): Promise<Reverted>;
   /** The same on the base of a Task: its files become that tree. Nothing is committed; the call can be repeated. */
   revert(workspace: Workspace, commits: readonly string[]): Promise<Reverted>;
+  /** Names the change that a commit makes to its base, path by path: SHA-256. */
+  changeHash(workspace: Workspace, base: string, commit: string): Promise<string>;
   /** Those of the paths that still contain conflict markers. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
 
@@ -344,9 +353,9 @@ export interface Workspaces {
   kept(taskID: string): { reason: string; since: string }[];
   /**
    * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing of the
-   * Task's may be running. `project`: the repository's Git directory.
+   * Task's may be running. `commonDir`: the repository's Git directory.
    */
-  unlockRefs(taskID: string, project: string): Promise<void>;
+  unlockRefs(taskID: string, commonDir: string): Promise<void>;
   /** Call before a Task is deleted: a restarted service that finds the mark and no Task calls `remove`. */
   markForRemoval(taskID: string): void;
   isMarkedForRemoval(taskID: string): boolean;

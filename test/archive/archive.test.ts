@@ -33,6 +33,7 @@ import type { Workspace, Workspaces } from "../../src/workspace/workspace.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { created, settled } from "../harness/events.ts";
 import { gitEnv } from "../harness/project.ts";
+import { noRepositories } from "../harness/repositories.ts";
 
 let base: string;
 let project: string;
@@ -101,7 +102,8 @@ const make = async (isolation: "worktree" | "directory" = "worktree", directory 
 };
 
 const archiver = (limits: Partial<Limits> = {}) =>
-  createArchiver({ store, workspaces, limits: { ...defaultLimits, ...limits }, dataDir }).ofTask;
+  createArchiver({ store, workspaces, repositories: noRepositories, limits: { ...defaultLimits, ...limits }, dataDir })
+    .ofTask;
 
 type Unzipped = { bytes: Buffer; mode: number; flags: number; method: number };
 

@@ -48,6 +48,8 @@ const shortLived = new Set([
   "task/workspace/check-files.ts",
   "store/batch/held-claim.ts",
   "store/postgres/pump.ts",
+  // Of the close of an engine, which never rejects.
+  "engine/dbos/engine.ts",
 ]);
 const keptForEver = (path: string, text: string): string[] =>
   [...text.matchAll(/\blet (\w+): Promise<[^;]*\| undefined;/g)].flatMap(([, name = ""]) => {

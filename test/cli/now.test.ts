@@ -37,3 +37,18 @@ test("the frames of a stream tell it; a late one of what is complete does not", 
   doing.take(frame("task.settled", {}));
   expect(words()).toBe("");
 });
+
+test("how many are ahead of it in the queue, as a status record tells; elsewhere no place is told", () => {
+  const now = { kind: "queue" as const, text: "Waiting in the queue", since };
+  expect(nowWords(now, later, 100, { position: 6 })).toBe("Waiting in the queue · 14.0 s · 5 ahead");
+  expect(nowWords(now, later, 100, { position: 1 })).toBe("Waiting in the queue · 14.0 s · next in line");
+  expect(nowWords({ ...now, kind: "tool" }, later, 100, { position: 6 })).toBe("Waiting in the queue · 14.0 s");
+  const doing = createDoing();
+  expect(doing.isQueued()).toBe(false);
+  doing.take(frame("task.snapshot", { now, queue: { position: 3 } }));
+  expect([doing.isQueued(), doing.words(later)]).toEqual([true, "Waiting in the queue · 14.0 s · 2 ahead"]);
+  doing.told({ now, queue: { position: 2, notBefore: null, reason: "waits for a slot" } });
+  expect(doing.words(later)).toBe("Waiting in the queue · 14.0 s · 1 ahead");
+  doing.take(frame("run.started", {}));
+  expect([doing.isQueued(), doing.words(later)]).toEqual([false, "Working · 14.0 s"]);
+});

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporary, until } from "../harness/project.ts";
 
-/** What runs under npm, and what a fault that nobody handled does to the process. */
+/** What runs under npm, and what a fault that is not handled does to the process. */
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -57,9 +57,10 @@ test.each(["SIGTERM", "SIGINT", "SIGKILL"] as const)("npm start: %s for npm ends
   );
 });
 
-const stray = "data:text/javascript,process.on('SIGUSR2',()=>{Promise.reject(new Error('stray'))})";
+const stray =
+  "data:text/javascript,process.on('SIGUSR2',()=>{Promise.reject(new Error('stray'))}).on('SIGALRM',()=>{throw new Error('thrown')})";
 
-test("a rejection that nobody handled is logged with its stack and counted, and the service goes on, unhealthy", async () => {
+test("a rejection that nobody handled is logged with its stack and counted, and the service goes on, unhealthy; an exception ends it with 1", async () => {
   using folder = temporary();
   const service = await begin(folder.path, process.execPath, ["--import", stray, "bin/sortie.js", "serve"]);
   const health = async () =>
@@ -67,11 +68,12 @@ test("a rejection that nobody handled is logged with its stack and counted, and 
   expect(await health()).toMatchObject({ healthy: true, faults: 0 });
   process.kill(service.pid, "SIGUSR2");
   expect(await until(health, ({ faults }) => faults > 0)).toMatchObject({ healthy: false, faults: 1 });
-  expect(service.said()).toMatch(/stray.*nobody handled/s);
-  process.kill(service.pid, "SIGTERM");
+  expect(service.said()).toMatch(/stray.*unhandled error/s);
+  // The control: what was thrown and nobody caught ends it.
+  process.kill(service.pid, "SIGALRM");
   await until(
     () => Promise.resolve(service.exited()),
-    (code) => code === 0,
+    (code) => code === 1,
   );
 });
 

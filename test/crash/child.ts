@@ -13,7 +13,12 @@ import { watchPoints } from "./whole/points.ts";
  * SIGALRM an hour passes by its clock.
  */
 // Before the service takes hold of the functions that are watched.
-const atPoints = await watchPoints(process.env["TEST_KILL_POINT"], process.env["TEST_POINTS"]);
+const atPoints = await watchPoints({
+  kill: process.env["TEST_KILL_POINT"],
+  quiet: process.env["TEST_QUIET"],
+  list: process.env["TEST_POINTS"],
+  root: process.env["TEST_ROOT"],
+});
 const built = new URL("../../dist/index.js", import.meta.url).href;
 const { createLog, createService, loadConfig, silent } = (await import(built)) as typeof import("../../src/index.ts");
 const killAt = Number(process.env["TEST_KILL_AT"] ?? 0);

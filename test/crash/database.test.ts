@@ -65,6 +65,7 @@ test.skipIf(postgresURL === undefined)(
     };
     expect((await ask("/webhook", { url: receiver.url, events: ["task.completed"] })).status).toBe(200);
 
+    const health = async () => (await (await fetch(`${service.url}/health`)).json()) as Record<string, unknown>;
     let left = cuts;
     const cutOn = () => {
       let at = 1 + random.below(300);
@@ -82,6 +83,10 @@ test.skipIf(postgresURL === undefined)(
       if (status === 202) made.push(String(body["taskID"]));
       if (index !== tasks - 1) continue;
       proxy.down();
+      expect(await health()).toMatchObject({
+        healthy: false,
+        store: { ok: false, reason: expect.any(String) as string },
+      });
       await pause(night ? 4_000 : 700);
       proxy.open();
     }
@@ -112,8 +117,7 @@ test.skipIf(postgresURL === undefined)(
     expect(once.toSorted()).toEqual(made.toSorted());
     expect(statuses.filter((status) => status >= 500 && status !== 503)).toEqual([]);
     expect(ended).toBe(false);
-    const health = (await (await fetch(`${service.url}/health`)).json()) as { faults: number; healthy: boolean };
-    expect(health).toMatchObject({ healthy: true, faults: 0 });
+    expect(await health()).toMatchObject({ healthy: true, faults: 0 });
     expect(proxy.cuts()).toBe(cuts);
     await provider.close();
   },

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import { answer, askIDOf, asksClosedBy, pendingOf, timeouts } from "../../src/domain/session/ask.ts";
+import { answer, askIDOf, asksClosedBy, pendingOf, remind, timeouts } from "../../src/domain/session/ask.ts";
 import { stopReason } from "../../src/domain/session/budget.ts";
 import { cancel } from "../../src/domain/task/cancel.ts";
 import type { DomainEvent } from "../../src/domain/event.ts";
+import type { EventData } from "../../src/protocol/event/event.ts";
 import { next } from "../../src/domain/task/next/next.ts";
 import type { StepPolicy } from "../../src/domain/task/next/step.ts";
 import { summarise } from "../../src/domain/view/summary.ts";
@@ -16,6 +17,7 @@ import { created } from "../harness/events.ts";
 const rules: StepPolicy = {
   checkRounds: 3,
   retries: true,
+  plans: true,
   reviews: false,
   own: [],
   doubted: [],
@@ -172,6 +174,26 @@ test("the defaults of what is over, and only of that", () => {
   expect(timeouts(undecided, time(2)).map(({ data }) => data)).toEqual([
     { askID: "ask_a", by: "timeout", source: "service" },
   ]);
+});
+
+test("somebody is reminded after an hour, after four, and then once a day; not of what is over before", () => {
+  const forever = {
+    ...question,
+    data: { ...(question.data as EventData["ask.opened"]), expiresAt: null },
+  } as DomainEvent;
+  const hours = (count: number) => new Date(time(6).getTime() + count * 3_600_000);
+  let events = [...begun, forever];
+  const told = [];
+  for (let hour = 0; hour <= 100; hour += 1) {
+    const due = remind(fold(events), hours(hour));
+    if (due.length > 0) told.push(hour);
+    events = [...events, ...due];
+  }
+  expect(told).toEqual([1, 4, 24, 48, 72, 96]);
+  expect(remind(fold(both), hours(100))).toEqual([]);
+  // It is due at the reminder, and waits on.
+  const waiting = fold([created(), run, reply(["call_a"]), started("call_a"), forever]);
+  expect(next(waiting, rules)).toEqual({ kind: "ask", until: new Date(time(5).getTime() + 3_600_000).toISOString() });
 });
 
 test("what a message and a cancel close", () => {

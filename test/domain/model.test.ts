@@ -13,6 +13,7 @@ import { created } from "../harness/events.ts";
 const rules: StepPolicy = {
   checkRounds: 3,
   retries: true,
+  plans: true,
   reviews: false,
   own: [],
   doubted: [],

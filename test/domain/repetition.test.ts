@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { recordTurn, callHash, findRepetition } from "../../src/domain/session/repetition.ts";
+import { callHash, findRepetition, recordTurn, repetitionNote } from "../../src/domain/session/repetition.ts";
 import { noRepetition } from "../../src/domain/state/stream.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
 
 /** Which calls count as the same. */
 
@@ -15,6 +16,17 @@ const turns = (given: readonly { tool?: string; input: object; output: string }[
   );
 const cut = (id: string, text: string) =>
   `Exit code 0 after ${id.length}.1 s.\n${text}\n… 900 characters left out; all of it: \`read\` or \`search\` path output:call_${id} …\n${text}`;
+
+test("an agent is told at the third same result, and ended at the twelfth", () => {
+  const call = callHash("shell", { command: "make" }, "call_1");
+  let circle = noRepetition;
+  const seen = Array.from({ length: 12 }, (_, at) => {
+    const note = repetitionNote(circle, call, { outcome: "ok", output: "red" }, true);
+    circle = recordTurn(circle, call, { outcome: "ok", output: `red${note}` }, true);
+    return [at + 1, note !== "", findRepetition(circle, defaultLimits.loopRepeats) !== undefined];
+  });
+  expect(seen).toEqual(Array.from({ length: 12 }, (_, at) => [at + 1, at >= 2, at >= 11]));
+});
 
 describe("results that were cut", () => {
   test("name themselves by their call, and are the same for all that", () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createTally } from "../../src/domain/evidence/tally.ts";
+import { pacedMs } from "../harness/pace.ts";
 
 /** How many tests a runner's output names, as each of them writes it; pieces of it end anywhere. */
 
@@ -40,4 +41,15 @@ test("a line without an end is kept to a bound, and counted once it has one", ()
   expect([tally.lines(), tally.tests()]).toEqual([0, 0]);
   tally.take("\n✓ adds\n");
   expect([tally.lines(), tally.tests()]).toEqual([2, 1]);
+});
+
+test("a hundred megabytes of lines of no runner take less than a second", () => {
+  const piece = "needle\n".repeat(9000);
+  const tally = createTally();
+  const took = pacedMs(() => {
+    for (let index = 0; index < 160; index += 1) tally.take(piece);
+  }, 100);
+  // A tenth of it.
+  expect(tally.lines() % (160 * 9000)).toBe(0);
+  expect(took).toBeLessThan(100);
 });

@@ -14,6 +14,7 @@ import { created } from "../harness/events.ts";
 const rules: StepPolicy = {
   checkRounds: 3,
   retries: true,
+  plans: true,
   reviews: false,
   own: [],
   doubted: [],
@@ -528,7 +529,7 @@ describe("what the Task does now", () => {
     const model = { kind: "model", text: "Waiting for builtin/rules-1" };
     const tool = { kind: "tool", text: "Running `npm test`" };
     expect(told).toEqual([
-      { kind: "queue", text: "Waiting for a place", since: later(0) },
+      { kind: "queue", text: "Waiting in the queue", since: later(0) },
       { ...model, since: later(1) },
       { ...model, since: later(1) },
       { ...model, since: later(1) },

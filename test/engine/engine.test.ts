@@ -2,32 +2,94 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { Client } from "pg";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { StreamID } from "../../src/domain/event.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { dueNow, dueToEnd } from "../../src/engine/due.ts";
+import { createDbosEngine } from "../../src/engine/dbos/engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../../src/engine/in-process.ts";
 import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
+import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Due, Store } from "../../src/store/store.ts";
 import { created, settled } from "../harness/events.ts";
+import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
 
 /** What every engine must do, whatever happens to the nudges. A further backend joins by a line in `backends`. */
 
 type Settings = Partial<Omit<LocalEngineOptions, "store">>;
 type World = { store: Store; engine: Engine };
 
-const backends: { name: string; open(folder: string, settings: Settings): Promise<World> }[] = [
+/** `patience`: how much longer what has to come soon may take there. */
+const backends: { name: string; patience: number; open(folder: string, settings: Settings): Promise<World> }[] = [
   {
     name: "local over SQLite",
+    patience: 1,
     async open(folder, settings) {
       const file = folder === "" ? ":memory:" : join(folder, "sortie.db");
       const store = await createSqliteStore({ file, dataDir: folder === "" ? temp() : folder, log: silent });
       return { store, engine: createLocalEngine({ store, maxRunning: 4, log: silent, ...settings }) };
     },
   },
+  ...(postgresURL === undefined
+    ? []
+    : [
+        {
+          name: "DBOS over PostgreSQL",
+          patience: 6,
+          async open(folder: string, settings: Settings): Promise<World> {
+            const url = postgresURL ?? "";
+            if (folder === "" || !known.has(folder)) await emptied();
+            known.add(folder);
+            const store = await createPostgresStore({
+              url,
+              dataDir: folder === "" ? temp() : folder,
+              schema: schema.name,
+              alone: true,
+              log: silent,
+              ...(settings.now === undefined ? {} : { now: settings.now }),
+            });
+            const living = async () => ["test"];
+            const own = new URL(url);
+            own.searchParams.set("options", `-c search_path=${schema.name}`);
+            const more = { store, url: own.href, node: "test", living };
+            return { store, engine: await createDbosEngine({ maxRunning: 4, log: silent, ...settings, ...more }) };
+          },
+        },
+      ]),
 ];
+
+/** All tests of a server's database have one, since DBOS's own tables take long to make. */
+const schema = freshSchema(postgresURL ?? "");
+let isMade = false;
+/** Folders whose service comes again. */
+const known = new Set<string>();
+const emptied = async (): Promise<void> => {
+  if (!isMade) await schema.create();
+  else {
+    const client = new Client({ connectionString: postgresURL });
+    await client.connect();
+    const tables = `"${schema.name}".events, "${schema.name}".streams, "${schema.name}".tasks, "${schema.name}".snapshots`;
+    try {
+      // The engine of the test before may still be ending: then one of the two gives way.
+      for (let isEmpty = false; !isEmpty; )
+        isEmpty = await client.query(`truncate ${tables}`).then(
+          () => true,
+          (error: unknown) => {
+            if ((error as { code?: string }).code !== "40P01") throw error;
+            return false;
+          },
+        );
+    } finally {
+      await client.end();
+    }
+  }
+  isMade = true;
+};
+afterAll(() => schema[Symbol.asyncDispose]());
+if (postgresURL === undefined) countSkipped(25);
 
 const folders: string[] = [];
 const temp = (): string => {
@@ -82,7 +144,7 @@ const runOf =
     });
   };
 
-const until = async (condition: () => boolean | Promise<boolean>, ms = 5_000): Promise<void> => {
+const until = async (condition: () => boolean | Promise<boolean>, ms = 30_000): Promise<void> => {
   const end = Date.now() + ms;
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`Expected within ${ms} ms: ${condition.toString()}`);
@@ -96,7 +158,7 @@ const in_ = (ms: number): Due => ({ at: new Date(Date.now() + ms), rank: Date.no
 const ended = (signal: AbortSignal) =>
   new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 
-describe.each(backends)("engine: $name", (backend) => {
+describe.each(backends)("engine: $name", { timeout: 60_000 }, (backend) => {
   const open = async (settings: Settings = {}, folder = ""): Promise<World> => {
     const world = await backend.open(folder, settings);
     worlds.push(world);
@@ -253,7 +315,7 @@ describe.each(backends)("engine: $name", (backend) => {
       });
       await sleep(50);
       for (const due of [in_(300), in_(100)]) world.engine.nudge(await make(world, due), due);
-      await until(() => ran === 2, 900);
+      await until(() => ran === 2, 900 * backend.patience);
     });
   });
 
@@ -313,7 +375,7 @@ describe.each(backends)("engine: $name", (backend) => {
       expect(runs).toBe(1);
       await mark(world, stream, now());
       world.engine.nudge(stream, now());
-      await until(() => runs === 2, 500);
+      await until(() => runs === 2, 500 * backend.patience);
       await sleep(300);
       expect(runs).toBe(2);
     });
@@ -336,9 +398,10 @@ describe.each(backends)("engine: $name", (backend) => {
           ran.push(stream);
         })(stream, signal);
       });
-      await until(() => ran.length === good.length, 900);
+      await until(() => ran.length === good.length, 900 * backend.patience);
       expect(ran.toSorted()).toEqual(good.toSorted());
-      expect(errors.length).toBe(3);
+      // Where a run takes long to begin, one of them may have thrown twice by then.
+      expect(new Set(errors.map(({ data }) => (data as { stream: StreamID }).stream))).toEqual(broken);
       expect(errors.map(({ data }) => data)).toEqual(
         expect.arrayContaining([...broken].map((stream) => expect.objectContaining({ stream, error: "no bearing" }))),
       );
@@ -362,7 +425,7 @@ describe.each(backends)("engine: $name", (backend) => {
         await sleep(40);
         expect(runs).toBe(index + 1);
         clock += 1;
-        await until(() => runs === index + 2, 500);
+        await until(() => runs === index + 2, 500 * backend.patience);
       }
     });
 
@@ -383,7 +446,7 @@ describe.each(backends)("engine: $name", (backend) => {
       await until(() => runs === 4);
       await sleep(20);
       clock += 1000;
-      await until(() => runs === 5, 500);
+      await until(() => runs === 5, 500 * backend.patience);
     });
 
     test("a store that fails for a moment is asked again", async () => {
@@ -418,7 +481,7 @@ describe.each(backends)("engine: $name", (backend) => {
       await until(() => seen.length === 1);
       expect(seen).toEqual([ending]);
       world.engine.pause(false);
-      await until(() => seen.length === 3, 500);
+      await until(() => seen.length === 3, 500 * backend.patience);
       expect(seen).toEqual([ending, ...others]);
     });
 
@@ -435,7 +498,7 @@ describe.each(backends)("engine: $name", (backend) => {
       await sleep(100);
       expect(runs).toBe(1);
       world.engine.pause(false);
-      await until(() => runs === 2, 500);
+      await until(() => runs === 2, 500 * backend.patience);
     });
   });
 
@@ -525,19 +588,21 @@ describe.each(backends)("engine: $name", (backend) => {
       await mark(world, stream, now("critical"));
       await world.engine.interrupt(stream);
       expect(steps).toEqual(["in", "out"]);
-      await until(() => steps.length === 3, 500);
+      await until(() => steps.length === 3, 500 * backend.patience);
       expect(steps).toEqual(["in", "out", "in"]);
     });
 
     test("leaves others alone, and is nothing for a stream that does not run", async () => {
       const world = await open({ reconcileMs: 60_000 });
       const [one, two] = [await make(world, now()), await make(world, now())];
+      const begun: StreamID[] = [];
       const aborted: StreamID[] = [];
       world.engine.start(async (stream, signal) => {
+        begun.push(stream);
         await ended(signal);
         aborted.push(stream);
       });
-      await until(() => world.engine.running() === 2);
+      await until(() => begun.length === 2);
       await world.engine.interrupt(one);
       await world.engine.interrupt("task_unknown");
       expect(aborted).toEqual([one]);
@@ -597,8 +662,12 @@ describe.each(backends)("engine: $name", (backend) => {
       const log: Log = { ...silent, warn: (data) => void warnings.push(data) };
       const world = await open({ shutdownMs: 100, log });
       const stream = await make(world, now());
-      world.engine.start(() => new Promise(() => undefined));
-      await until(() => world.engine.running() === 1);
+      let begun = false;
+      world.engine.start(() => {
+        begun = true;
+        return new Promise(() => undefined);
+      });
+      await until(() => begun);
       const begin = Date.now();
       await world.engine[Symbol.asyncDispose]();
       expect(Date.now() - begin).toBeGreaterThanOrEqual(95);
@@ -612,62 +681,69 @@ describe.each(backends)("engine: $name", (backend) => {
       expect(() => engine.start(async () => undefined)).toThrow("Expected an engine that was not started yet");
     });
   });
+});
 
-  describe("cost", () => {
-    const counting = (store: Store) => {
-      const queries = { due: 0, nextDue: 0, rows: 0 };
-      const counted: Pick<Store, "due" | "nextDue"> = {
-        async due(date, limit) {
-          queries.due += 1;
-          const rows = await store.due(date, limit);
-          queries.rows += rows.length;
-          return rows;
-        },
-        nextDue() {
-          queries.nextDue += 1;
-          return store.nextDue();
-        },
-      };
-      return { queries, counted };
+describe("cost of the local engine", () => {
+  const open = async (): Promise<World> => {
+    const [local] = backends;
+    if (local === undefined) throw new Error("Expected a backend");
+    const world = await local.open("", {});
+    worlds.push(world);
+    return world;
+  };
+  const counting = (store: Store) => {
+    const queries = { due: 0, nextDue: 0, rows: 0 };
+    const counted: Pick<Store, "due" | "nextDue"> = {
+      async due(date, limit) {
+        queries.due += 1;
+        const rows = await store.due(date, limit);
+        queries.rows += rows.length;
+        return rows;
+      },
+      nextDue() {
+        queries.nextDue += 1;
+        return store.nextDue();
+      },
     };
+    return { queries, counted };
+  };
 
-    test("idle, it asks once and then only by its timer", async () => {
-      const { store } = await open();
-      const { queries, counted } = counting(store);
-      await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 200 });
-      engine.start(async () => undefined);
-      await sleep(700);
-      expect(queries.due).toBeGreaterThanOrEqual(3);
-      expect(queries.due).toBeLessThanOrEqual(4);
+  test("idle, it asks once and then only by its timer", async () => {
+    const { store } = await open();
+    const { queries, counted } = counting(store);
+    await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 200 });
+    engine.start(async () => undefined);
+    await sleep(700);
+    expect(queries.due).toBeGreaterThanOrEqual(3);
+    expect(queries.due).toBeLessThanOrEqual(4);
+  });
+
+  test("nudges of one tick are one query, and with every place taken none", async () => {
+    const world = await open();
+    const { queries, counted } = counting(world.store);
+    await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 60_000 });
+    const due = now();
+    const streams: StreamID[] = [];
+    for (let batch = 0; batch < 100; batch++)
+      streams.push(...(await Promise.all(Array.from({ length: 100 }, () => make(world, due)))));
+    let ran = 0;
+    const gate = Promise.withResolvers<void>();
+    engine.start(async (stream, signal) => {
+      await gate.promise;
+      await runOf(world, () => void ran++)(stream, signal);
+      if (ran === 1_000) await ended(signal);
     });
+    for (const stream of streams) engine.nudge(stream, due);
+    await until(() => engine.running() === 64);
+    expect(queries).toEqual({ due: 1, nextDue: 0, rows: 64 });
+    for (const stream of streams) engine.nudge(stream, due);
+    await sleep(50);
+    expect(queries.due).toBe(1);
 
-    test("nudges of one tick are one query, and with every place taken none", async () => {
-      const world = await open();
-      const { queries, counted } = counting(world.store);
-      await using engine = createLocalEngine({ store: counted, maxRunning: 64, log: silent, reconcileMs: 60_000 });
-      const due = now();
-      const streams: StreamID[] = [];
-      for (let batch = 0; batch < 100; batch++)
-        streams.push(...(await Promise.all(Array.from({ length: 100 }, () => make(world, due)))));
-      let ran = 0;
-      const gate = Promise.withResolvers<void>();
-      engine.start(async (stream, signal) => {
-        await gate.promise;
-        await runOf(world, () => void ran++)(stream, signal);
-        if (ran === 1_000) await ended(signal);
-      });
-      for (const stream of streams) engine.nudge(stream, due);
-      await until(() => engine.running() === 64);
-      expect(queries).toEqual({ due: 1, nextDue: 0, rows: 64 });
-      for (const stream of streams) engine.nudge(stream, due);
-      await sleep(50);
-      expect(queries.due).toBe(1);
-
-      // Ten thousand wait: a run's return reads the few rows it may start, not the line.
-      gate.resolve();
-      await until(() => ran >= 1_000, 15_000);
-      expect(queries.due).toBeLessThanOrEqual(1_001);
-      expect(queries.rows).toBeLessThanOrEqual(ran + 200);
-    });
+    // Ten thousand wait: a run's return reads the few rows it may start, not the line.
+    gate.resolve();
+    await until(() => ran >= 1_000, 15_000);
+    expect(queries.due).toBeLessThanOrEqual(1_001);
+    expect(queries.rows).toBeLessThanOrEqual(ran + 200);
   });
 });

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import type { Step } from "../../src/domain/task/next/step.ts";
@@ -38,6 +39,7 @@ const runOf = (facts: (turn: number) => number) => {
 
 /** Every step of a Task but those that end its run; the compiler names a new one. */
 const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
+  approve: true,
   renew: true,
   recover: true,
   baseline: true,
@@ -95,5 +97,33 @@ describe("a run whose step records nothing", () => {
     });
     for (const step of ["check", "review", "check", "review"]) await guard(step);
     expect(slept).toEqual([]);
+  });
+});
+
+describe("who takes steps", () => {
+  const root = new URL("../../src/", import.meta.url);
+  const textOf = (path: string) => readFileSync(new URL(path, root), "utf8");
+  /** Loops without an end that decide what comes next, or ask a model, and have not asked the guard. */
+  const unguarded = (text: string): number =>
+    text
+      .split("for (;;) {")
+      .slice(1)
+      .filter((loop) => {
+        const decided = loop.search(/\bnextStep\(|\bmodel\.reply\(/);
+        const body = loop.slice(0, loop.search(/\n {2}\}\n/));
+        return decided >= 0 && decided < body.length && !body.includes("await notStuck(");
+      }).length;
+  const files = ["task/worker", "mission/worker", "agent/loop"].flatMap((room) =>
+    readdirSync(new URL(`${room}/`, root)).map((name) => `${room}/${name}`),
+  );
+  const loops = files.filter((path) => /for \(;;\)[^]*(?:\bnextStep\(|\bmodel\.reply\()/.test(textOf(path)));
+
+  test("asks the guard first: Tasks, Missions and agents; control: without that it is found", () => {
+    expect(loops).toEqual(
+      expect.arrayContaining(["task/worker/run.ts", "mission/worker/run.ts", "agent/loop/loop.ts"]),
+    );
+    expect(loops.filter((path) => unguarded(textOf(path)) > 0)).toEqual([]);
+    for (const path of ["task/worker/run.ts", "mission/worker/run.ts", "agent/loop/loop.ts"])
+      expect(unguarded(textOf(path).replaceAll("await notStuck(", "void (")), path).toBe(1);
   });
 });

@@ -6,7 +6,7 @@ import { readGitHub } from "../../src/forge/github.ts";
 import { readGitLab } from "../../src/forge/gitlab.ts";
 import type { Kind } from "../harness/double/forge/double.ts";
 import { checksFailed, closed, commented, labelled, reviewed } from "../harness/double/forge/event.ts";
-import { talked } from "../harness/double/forge/event/gitea.ts";
+import { forgejoFailed, talked } from "../harness/double/forge/event/gitea.ts";
 import { publishedEvent } from "../harness/double/forge/event/github.ts";
 
 /** What is read of forges' events: of those that are published, and of those that the other tests send. */
@@ -118,7 +118,7 @@ describe.each(kinds)("%s", (kind) => {
   });
 });
 
-test.each(["github", "gitlab"] as const)("%s: failed checks", (kind) => {
+test.each(kinds)("%s: failed checks", (kind) => {
   const commit = "3".repeat(40);
   const repository = "https://forge.example/acme/app.git";
   const { name, body } = checksFailed(kind, repository, "sortie/x", commit);
@@ -156,6 +156,20 @@ describe("Gitea", () => {
     });
     const { pull_request: _, ...older } = body as { pull_request: unknown };
     expect(readGitea(name, older)).toBe("a comment below a pull request: write it as a review");
+  });
+
+  test("a run of Actions that failed is read, of Gitea and of Forgejo; one that passed, or has no branch, is not", () => {
+    const commit = "3".repeat(40);
+    const wanted = { kind: "failed", repository: url, at: expect.closeTo(Date.now(), -5), name: "ci.yml", commit };
+    const ran = checksFailed("gitea", url, "sortie/x", commit);
+    expect(readGitea(ran.name, ran.body)).toMatchObject({ ...wanted, branch: "sortie/x" });
+    const own = forgejoFailed(url, "sortie/x", commit);
+    expect(readGitea(own.name, own.body)).toMatchObject({ ...wanted, branch: "sortie/x" });
+    const { workflow_run: run } = ran.body as { workflow_run: object };
+    for (const more of [{ conclusion: "success" }, { conclusion: null }, { head_branch: null }])
+      expect(readGitea(ran.name, { ...ran.body, workflow_run: { ...run, ...more } })).toMatch(/^nothing follows/);
+    expect(readGitea(ran.name, { ...ran.body, action: "requested" })).toMatch(/^nothing follows/);
+    expect(readGitea("action_run_success", own.body)).toMatch(/^nothing follows/);
   });
 
   test("a version that does not say which label came is not heard", () => {
@@ -200,6 +214,7 @@ describe("Gitea", () => {
       reviewed("gitea", url, "sortie/x", "x"),
       closed("gitea", url, "sortie/x"),
       talked(url, "sortie/x", "x"),
+      checksFailed("gitea", url, "sortie/x", "3".repeat(40)),
     ];
     expect(all.flatMap(({ body }) => wrong(body))).toEqual([]);
     // Control.

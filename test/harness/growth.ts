@@ -3,14 +3,26 @@
 /** What was in use when so many Tasks had ended. */
 export type Point<Name extends string = string> = { tasks: number } & Record<Name, number>;
 
+type Points = readonly (readonly [x: number, y: number])[];
+
 /** The median of the slopes between all pairs of points (Theil and Sen): a few that are off do not move it. */
-export const slopeOf = (points: readonly (readonly [x: number, y: number])[]): number => {
-  const slopes = points
-    .flatMap(([x, y], index) => points.slice(index + 1).map(([x2, y2]) => (y2 - y) / (x2 - x)))
-    .toSorted((one, other) => one - other);
-  const middle = (slopes.length - 1) / 2;
-  const [low, high] = [slopes[Math.floor(middle)], slopes[Math.ceil(middle)]];
-  if (low === undefined || high === undefined) throw new Error(`Expected two points or more, got ${points.length}.`);
+export const slopeOf = (points: Points): number =>
+  medianOf(points.flatMap(([x, y], index) => points.slice(index + 1).map(([x2, y2]) => (y2 - y) / (x2 - x))));
+
+/**
+ * The median of the slopes between neighbours: what is given up at once, as a cache is, hides nothing that is kept before
+ * and after it. For points with little noise.
+ */
+export const stepSlopeOf = (points: Points): number =>
+  medianOf(
+    points.slice(1).map(([x2, y2], index) => (y2 - (points[index]?.[1] ?? 0)) / (x2 - (points[index]?.[0] ?? 0))),
+  );
+
+const medianOf = (slopes: readonly number[]): number => {
+  const sorted = slopes.toSorted((one, other) => one - other);
+  const middle = (sorted.length - 1) / 2;
+  const [low, high] = [sorted[Math.floor(middle)], sorted[Math.ceil(middle)]];
+  if (low === undefined || high === undefined) throw new Error("Expected two points or more.");
   return (low + high) / 2;
 };
 

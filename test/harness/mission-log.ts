@@ -1,5 +1,6 @@
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { evolveMission } from "../../src/domain/mission/evolve.ts";
+import { endAsks } from "../../src/domain/session/ask.ts";
 import { nextStep } from "../../src/domain/mission/next.ts";
 import { isRunning, type MissionState } from "../../src/domain/state/mission.ts";
 import { noUsage, openAsks } from "../../src/domain/state/stream.ts";
@@ -56,8 +57,19 @@ const messageOf = (text: string): DomainEvent => ({
   data: { messageID: "msg_1", sessionID, source: "user", text, attachments: [], disposition: "steered" },
 });
 
-export const woken = (budget?: EventData["mission.woken"]["budget"]): DomainEvent[] => [
-  { type: "mission.woken", data: { sessionID, by: "user", ...(budget === undefined ? {} : { budget }) } },
+export const woken = (
+  budget?: EventData["mission.woken"]["budget"],
+  approve?: EventData["mission.woken"]["approve"],
+): DomainEvent[] => [
+  {
+    type: "mission.woken",
+    data: {
+      sessionID,
+      by: "user",
+      ...(budget === undefined ? {} : { budget }),
+      ...(approve === undefined ? {} : { approve }),
+    },
+  },
   messageOf("Go on."),
 ];
 
@@ -195,6 +207,25 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
           ? { type: "mission.stalled", data: { sessionID, reason: step.reason } }
           : { type: "mission.waiting", data: { sessionID, reason: step.reason, until: step.until } },
       ];
+    case "approve":
+      return [
+        ...endAsks(openAsks(state), "void"),
+        {
+          type: "ask.opened",
+          data: {
+            askID: `ask_${state.version}`,
+            sessionID,
+            callID: null,
+            kind: "approval",
+            of: "plan",
+            would: { subject: "0", commit: null, tree: null, branch: null },
+            prompt: "Carry out this plan?",
+            options: ["allow", "deny"],
+            default: null,
+            expiresAt: null,
+          },
+        },
+      ];
     case "pause":
       return [{ type: "mission.paused", data: { sessionID, ...step.reached } }];
     case "remind":
@@ -219,6 +250,16 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
   }
 };
 
+/** With a message, but for a denial without words. */
+const approved = (askID: string, random: Random): DomainEvent[] => {
+  const answer = { askID, by: "caller" as const, source: "api" };
+  return random.pick<() => DomainEvent[]>([
+    () => [{ type: "ask.answered", data: { ...answer, decision: "allow" } }, messageOf("Go on.")],
+    () => [{ type: "ask.answered", data: { ...answer, decision: "deny", answer: "No." } }, messageOf("No.")],
+    () => [{ type: "ask.answered", data: { ...answer, decision: "deny" } }],
+  ])();
+};
+
 /** What comes from outside. */
 const came = (state: MissionState, random: Random): DomainEvent[] => {
   const [ask] = openAsks(state);
@@ -228,10 +269,12 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
     () =>
       ask === undefined
         ? []
-        : [
-            { type: "ask.answered", data: { askID: ask.askID, answer: "red", by: "caller", source: "api" } },
-            ended(ask.callID, "ask"),
-          ],
+        : ask.callID === null
+          ? approved(ask.askID, random)
+          : [
+              { type: "ask.answered", data: { askID: ask.askID, answer: "red", by: "caller", source: "api" } },
+              ended(ask.callID, "ask"),
+            ],
     () =>
       task !== undefined && isRunning(task) ? [taskEnded(task, random.pick(["completed", "failed", "cancelled"]))] : [],
     () =>

@@ -25,7 +25,7 @@ export const openRepositories = (
       landing: ["branch", "commit"],
       branch: "sortie/{task}",
       credentials: [],
-      pullRequest: { labels: [], draft: false },
+      pullRequest: { labels: [], draft: false, page: undefined },
       fetchSeconds: 20,
       mirrorBytes: 1e9,
       mirrorDays: 90,

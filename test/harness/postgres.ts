@@ -58,7 +58,8 @@ export const freshSchema = (url: string) => {
   return {
     name,
     create: () => ask(url, `create schema "${name}"`),
-    [Symbol.asyncDispose]: () => ask(url, `drop schema if exists "${name}" cascade`),
+    // The engine's tables have one beside it.
+    [Symbol.asyncDispose]: () => ask(url, `drop schema if exists "${name}", "${name}_dbos" cascade`),
   };
 };
 

@@ -125,13 +125,18 @@ const refreshIndex = (root: string): void => {
 
 export const readText = (...parts: string[]): string => readFileSync(join(...parts), "utf8");
 
-/** Asks until the answer pleases; fails with the last answer. */
-export const until = async <T>(ask: () => Promise<T>, pleases: (answer: T) => boolean, ms = 20_000): Promise<T> => {
+/** Asks until the answer pleases, with `pauseMs` in between; fails with the last answer. */
+export const until = async <T>(
+  ask: () => Promise<T>,
+  pleases: (answer: T) => boolean,
+  ms = 20_000,
+  pauseMs = 25,
+): Promise<T> => {
   const end = performance.now() + ms;
   for (;;) {
     const answer = await ask();
     if (pleases(answer)) return answer;
     if (performance.now() > end) throw new Error(`Not within ${ms} ms; last: ${JSON.stringify(answer)}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 };

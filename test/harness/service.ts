@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/clock.ts";
 import { loadConfig } from "../../src/config/config.ts";
-import { createLog, silent } from "../../src/log.ts";
+import { createLog, type Log, silent } from "../../src/log.ts";
 import { createService, type Service } from "../../src/service/service.ts";
 
 /** A real service on a real port over a data folder of the test's. */
@@ -12,9 +12,9 @@ export const startService = async (
   dataDir: string,
   env: Record<string, string> = {},
   clock?: Clock,
+  log: Log = process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),
 ): Promise<TestService> => {
   const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
-  const log = process.env["TEST_LOG"] === undefined ? silent : createLog("debug");
   const service = await createService(config, log, undefined, clock);
   return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };
 };

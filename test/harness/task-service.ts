@@ -9,6 +9,7 @@ import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createSquads } from "../../src/squad/revision.ts";
 import { createCheckResults } from "../../src/store/check-result.ts";
 import type { Disk } from "../../src/store/disk/disk.ts";
+import { createDiskSync, type DiskSync } from "../../src/store/sqlite/disk-sync.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createTasks } from "../../src/task/service.ts";
@@ -30,6 +31,8 @@ export type TaskServiceOptions = {
   folder: string;
   model: Model;
   disk?: Disk;
+  /** How the database waits for its disk. */
+  sync?: (file: string) => DiskSync;
   maxRunning?: number;
   /** Puts something of the test's before the real ones. */
   before?: { store?: (store: Store) => Store; workspaces?: (workspaces: Workspaces) => Workspaces };
@@ -37,9 +40,10 @@ export type TaskServiceOptions = {
 
 /** Everything of a service but HTTP, over a folder. */
 export const openTaskService = async (options: TaskServiceOptions): Promise<TaskService> => {
-  const { folder, model, disk = endlessDisk, maxRunning = 100, before = {} } = options;
+  const { folder, model, disk = endlessDisk, sync = createDiskSync, maxRunning = 100, before = {} } = options;
   const same = <T>(value: T): T => value;
-  const database: Store = await createSqliteStore({ file: join(folder, "sortie.db"), dataDir: folder, log: silent });
+  const file = join(folder, "sortie.db");
+  const database: Store = await createSqliteStore({ file, dataDir: folder, log: silent, disk: sync(file) });
   const store = (before.store ?? same)(database);
   const engine = createLocalEngine({ store, maxRunning, log: silent });
   disk.onPause((pauses) => engine.pause(pauses));
@@ -62,6 +66,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
     now,
   };
   const tasks: Tasks = createTasks({
+    inspect: (directory) => workspaces.inspect(directory),
     ...shared,
     engine,
     resolveModel: () => model.ref,

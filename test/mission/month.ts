@@ -141,6 +141,7 @@ export const playMonth = async (
     });
     const catalog = createCatalog({ dataDir: folder.path, external: [] });
     const tasks = createTasks({
+      inspect: (directory) => (workspaces as unknown as Workspaces).inspect(directory),
       store,
       engine,
       workspaces: workspaces as unknown as Workspaces,
@@ -164,6 +165,7 @@ export const playMonth = async (
       catalog,
       engine,
       disk: endlessDisk,
+      limits: defaultLimits,
       log: silent,
       now,
     };
@@ -177,9 +179,10 @@ export const playMonth = async (
       ...shared,
       models: { load: async () => agent, fallbackModel: async () => undefined },
       slots: createSlots(4),
-      limits: defaultLimits,
       permissions: { deny: [], ask: [], allow: [] },
       sandbox: { tier: 3, name: "process-group", network: true },
+      setup: undefined,
+      browser: () => ({ program: undefined, bare: false }),
       squad: "base",
       production: false,
       worker: "month",

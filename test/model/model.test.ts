@@ -126,7 +126,7 @@ for (const wire of wires) {
       [403, "provider_refused", false, "refused the key from TEST_KEY (403)"],
       [404, "provider_refused", false, `does not know the model ${wire.model} (404)`],
       [400, "provider_refused", false, "did not accept the request"],
-      [429, "provider_limited", true, "asks to slow down (429)"],
+      [429, "provider_limited", true, "limits the rate of requests (429)"],
       [500, "provider_unavailable", true, "is in trouble (500)"],
       [503, "provider_unavailable", true, "is in trouble (503)"],
       [529, "provider_unavailable", true, "is in trouble (529)"],

@@ -252,13 +252,76 @@ test.each([
   expect(arrived()).not.toMatch(chosen);
 });
 
-test("schemas of tools stay as they are: OpenAI's Responses API would make optional parameters required", async () => {
-  for (const wire of wires) {
-    await open(wire).reply(requestOf([user("say hello")]));
-    const told = arrived().includes('"strict":false');
-    expect([wire.name, told]).toEqual([wire.name, wire.name === "OpenAI Responses"]);
-    expect(arrived()).not.toContain('"strict":true');
-  }
+describe("schemas of tools", () => {
+  const parameters = (required: string[]) => ({
+    type: "object",
+    properties: {
+      parts: { type: "array", items: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] } },
+      note: { type: "string" },
+    },
+    required,
+  });
+  const tools = [
+    { name: "whole", description: "All of it.", parameters: parameters(["parts", "note"]) },
+    { name: "partly", description: "The note may be left out.", parameters: parameters(["parts"]) },
+  ];
+  /** What the tools of a body say of strictness, whether every object of theirs is closed, and what is required. */
+  const told = (body: Record<string, unknown>) =>
+    ((body["tools"] as { name?: string; strict?: boolean; function?: object }[]) ?? []).map((tool) => {
+      const { name, strict, function: _, ...schema } = { ...tool, ...tool.function };
+      return [name, strict, JSON.stringify(schema).split('"additionalProperties":false').length - 1];
+    });
+
+  test("are strict where the wire has that and nothing in them is optional; others stay as they are", async () => {
+    for (const wire of wires) {
+      await open(wire).reply(requestOf([user("say hello")], { tools }));
+      const strict = wire.kind === "openai" || wire.kind === "anthropic";
+      const loose = wire.name === "OpenAI Responses" ? false : undefined;
+      const body = front.seen.at(-1)?.body ?? {};
+      if (wire.kind === "google") expect(JSON.stringify(body)).not.toMatch(/VALIDATED|strict/);
+      else
+        expect([wire.name, told(body)]).toEqual([
+          wire.name,
+          [
+            ["whole", strict ? true : undefined, strict ? 2 : 0],
+            ["partly", loose, 0],
+          ],
+        ]);
+    }
+  });
+
+  test.each(wires.filter(({ kind }) => kind === "openai"))(
+    "$name: a model that refuses strict ones is asked without, once and from then on",
+    async (wire) => {
+      const model = open(wire);
+      front.fault = {
+        kind: "status",
+        status: 400,
+        body: JSON.stringify({
+          error: { message: "Invalid schema for function 'whole': strict is not supported", code: null },
+        }),
+      };
+      const refused = await model.reply(requestOf([user("say hello")], { tools }));
+      // The fault is still there: the second request is the last.
+      expect(refused).toMatchObject({ ok: false, failure: { code: "provider_refused" } });
+      expect(front.seen.map(({ body }) => told(body)[0]?.[1] === true)).toEqual([true, false]);
+      front.fault = undefined;
+      const reply = await replyOf(model, requestOf([user("say hello")], { tools }));
+      expect(reply.text).toContain("Hello");
+      expect(told(front.seen.at(-1)?.body ?? {})[0]?.[1]).not.toBe(true);
+    },
+  );
+
+  test("control: what is refused for another reason is asked once", async () => {
+    const wire = wires.find(({ name }) => name === "OpenAI chat") as Wire;
+    front.fault = {
+      kind: "status",
+      status: 400,
+      body: JSON.stringify({ error: { message: "The image is too large" } }),
+    };
+    await open(wire).reply(requestOf([user("say hello")], { tools }));
+    expect(front.seen).toHaveLength(1);
+  });
 });
 
 describe("reasoning effort", () => {

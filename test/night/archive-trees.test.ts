@@ -13,6 +13,7 @@ import { createWorkspaces } from "../../src/workspace/service.ts";
 import { created } from "../harness/events.ts";
 import { gitEnv, temporary } from "../harness/project.ts";
 import { seededRandom } from "../harness/random.ts";
+import { noRepositories } from "../harness/repositories.ts";
 
 /**
  * T9: archives of 60 hostile and 300 random trees, made by plumbing so that every name can be there, read back by two
@@ -148,7 +149,14 @@ describe("T9 archives of hostile and random trees", () => {
       log: silent,
     });
     const secrets = createSecrets([{ kind: "canary", value: canary }]);
-    const archiver = createArchiver({ store, workspaces, limits: defaultLimits, dataDir, secrets }).ofTask;
+    const archiver = createArchiver({
+      store,
+      workspaces,
+      repositories: noRepositories,
+      limits: defaultLimits,
+      dataDir,
+      secrets,
+    }).ofTask;
     let refused = 0;
     let entriesSeen = 0;
     for (let number = 0; number < 360; number += 1) {

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type ServiceProcess, startProcess } from "../crash/process.ts";
 import { createTask, statusOf } from "../harness/double/hostile-text.ts";
-import { slopeOf } from "../harness/growth.ts";
+import { stepSlopeOf } from "../harness/growth.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
 import { atRest } from "./soak/measure.ts";
 
@@ -64,7 +64,7 @@ test("memory does not grow with the Tasks that have ended; control: one that kee
       await play(size);
       points.push([begun, await restingKB(service)]);
     }
-    const kept = slopeOf(points);
+    const kept = stepSlopeOf(points);
     const all = points.map(([tasks, kB]) => `${tasks}: ${(kB / 1000).toFixed(2)}`).join(", ");
     console.log(`memory, ${what}: ${kept.toFixed(2)} KB kept for each Task (MB after so many: ${all})`);
     return kept;

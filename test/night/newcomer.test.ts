@@ -5,11 +5,11 @@ import { chromium } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { browserHere } from "../harness/browser.ts";
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
-import { registryAnswers, shellIn } from "./packed.ts";
+import { registryAnswers, type Shell, shellIn } from "./packed.ts";
 
 /**
- * Somebody's first minutes, with a clock: from `git clone` to a change that landed, on the page in a real browser, and with
- * curl alone; with what npm has in its cache here, and with nothing. Prints the seconds of each stage.
+ * Somebody's first minutes, with a clock: from `git clone` to a change that landed, on the page in a real browser, with the
+ * command line, and with curl alone; with what npm has in its cache here, and with nothing. Prints the seconds of each stage.
  */
 
 const home = join(import.meta.dirname, "../..");
@@ -22,7 +22,7 @@ const path = (process.env["PATH"] ?? "").split(":").filter((folder) => !folder.i
 const request = 'replace "hello" with "good day" in greet.txt';
 const files = { "greet.txt": "hello\n", "package.json": '{ "scripts": { "test": "grep -q good greet.txt" } }\n' };
 
-type Land = (url: string, project: string, stage: (name: string) => void) => Promise<void>;
+type Land = (url: string, project: string, stage: (name: string) => void, clone: Shell) => Promise<void>;
 
 /** Clone, `npm start`, and what `land` does on the service; every stage with its seconds. */
 const walk = async (name: string, cold: boolean, land: Land): Promise<void> => {
@@ -72,7 +72,7 @@ const walk = async (name: string, cold: boolean, land: Land): Promise<void> => {
     const url = /listening on (\S+)/.exec(all())?.[1] ?? "";
     // The line says how to go on, and that way exists in a clone.
     expect(all()).toContain(`Open ${url} in a browser, or: npm run -s sortie -- run`);
-    await land(url, project, stage);
+    await land(url, project, stage, shellIn(join(folder, "sortie"), path[0] ?? "", own));
     expect(readText(project, "greet.txt")).toBe("good day\n");
     expect(git(project, "log", "--format=%an", "-1")).not.toBe("Tester");
   } finally {
@@ -118,7 +118,20 @@ const byCurl: Land = async (url, project, stage) => {
   stage("landed");
 };
 
+/** The second terminal of somebody who follows the line that the service prints. */
+const byCommand: Land = async (_url, project, stage, own) => {
+  const { run } = own;
+  const help = await run("npm", ["run", "-s", "sortie", "--", "--help"]);
+  expect(help.code, help.out).toBe(0);
+  stage("help");
+  const { code, out } = await run("npm", ["run", "-s", "sortie", "--", "run", request, "-C", project]);
+  expect(code, out).toBe(0);
+  expect(out).toMatch(/Committed [0-9a-f]{10} to main/);
+  stage("landed");
+};
+
 test.skipIf(!registryAnswers || browserHere === undefined)("by the page, with a warm cache", () =>
   walk("page", false, byPage),
 );
+test.skipIf(!registryAnswers)("by the command line, with a warm cache", () => walk("command", false, byCommand));
 test.skipIf(!registryAnswers)("by curl, with an empty cache", () => walk("curl", true, byCurl));

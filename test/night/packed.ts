@@ -26,8 +26,8 @@ const plain = Object.fromEntries(
 export type Ended = { code: number | null; out: string };
 
 /** Commands in one folder; `bin` is where their Node lies. */
-export const shellIn = (cwd: string, bin: string) => {
-  const env = { ...plain, PATH: `${bin}:${process.env["PATH"] ?? ""}` };
+export const shellIn = (cwd: string, bin: string, more: NodeJS.ProcessEnv = {}) => {
+  const env = { ...plain, PATH: `${bin}:${process.env["PATH"] ?? ""}`, ...more };
   return {
     cwd,
     env,

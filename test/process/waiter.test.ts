@@ -69,6 +69,29 @@ describe.each(sandboxes.map((sandbox) => ({ sandbox, tier: sandbox.tier })))("in
     expect(await running[1]).toMatchObject({ ended: "aborted" });
   });
 
+  test("stopped before it has begun, again and again: cancel ends it, and it has not run", async () => {
+    await using at = scene();
+    // Control: that everything else is stopped, and stays so.
+    const other = Promise.withResolvers<void>();
+    const stopping = at.run("echo now; while :; do kill -STOP -1; done", 60_000, { onOutput: () => other.resolve() });
+    await other.promise;
+    // One that was quicker than the next stop has run, and counts for nothing.
+    for (let tries = 0; ; tries += 1) {
+      let output = "";
+      const begun = at.run("echo ran", 60_000, { onOutput: (text) => (output += text) });
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      if (output !== "" && tries < 20) continue;
+      expect(output).toBe("");
+      await at.processes.killAll("task_1");
+      expect(await Promise.all([stopping, begun])).toMatchObject([
+        { ended: "aborted" },
+        { ended: "aborted", stdout: "" },
+      ]);
+      break;
+    }
+    expect(await at.run("echo next", 20_000)).toMatchObject({ ended: "exit", exitCode: 0, stdout: "next\n" });
+  });
+
   test("killed: the command's output counts, its exit is not known", async () => {
     await using at = scene();
     expect(await at.run("kill -9 $PPID; echo out", 20_000)).toMatchObject({

@@ -87,7 +87,7 @@ describe.runIf(canServeDaemon)("git://", () => {
     const at = open({ allow: [`git://${name}:${daemon.port}/*`] }, "127.0.0.1");
     const place = at.repositories.place(`git://${name}:${daemon.port}/none.git`, "main");
     await expect(at.repositories.fetch(place, signal)).rejects.toMatchObject({
-      message: "there is no such repository, or the credentials do not show it",
+      message: "there is no such repository, or the credentials do not give access to it",
       lasting: true,
     });
   });

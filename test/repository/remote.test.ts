@@ -1,4 +1,6 @@
-import { readdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -7,7 +9,7 @@ import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { RepositorySettings } from "../../src/repository/service.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
-import { openRepositories } from "../harness/open-repositories.ts";
+import { ofHost, openRepositories } from "../harness/open-repositories.ts";
 import { readText, temporary } from "../harness/project.ts";
 
 /** Which addresses git dials for a repository, with which credentials, and how often it fetches. */
@@ -45,7 +47,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
 
     const asked = host.requests.length;
     const wide = open({ allow: [`http://*:${host.port}/*`], credentials });
-    await expect(wide.fetch(wide.place(url, undefined), signal)).rejects.toThrow(/an address inside/);
+    await expect(wide.fetch(wide.place(url, undefined), signal)).rejects.toThrow(/an internal address/);
     expect(host.requests.length).toBe(asked);
   });
 
@@ -63,7 +65,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
       "93.184.215.14",
       "169.254.169.254",
     ]);
-    await expect(wide.fetch(wide.place(url, "main"), signal)).rejects.toThrow(/an address inside/);
+    await expect(wide.fetch(wide.place(url, "main"), signal)).rejects.toThrow(/an internal address/);
   });
 
   test("a redirect is not followed, and no credentials go anywhere else", async () => {
@@ -97,7 +99,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
       { match, token: "env:HOST_TOKEN" },
     ];
     const named = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials });
-    await expect(named.fetch(named.place(other, undefined), signal)).rejects.toThrow(/other credentials/);
+    await expect(named.fetch(named.place(other, undefined), signal)).rejects.toThrow(/refused the credentials/);
     expect(learned).toEqual(["another-token-B1b2C3d4E5f6"]);
     await named.fetch(named.place(match, undefined), signal);
     expect(learned).toEqual(["another-token-B1b2C3d4E5f6", token]);
@@ -121,6 +123,34 @@ describe.runIf(canServe)("the remote profile of git", () => {
     expect(readdirSync(folder).includes("given") ? readdirSync(join(folder, "given")) : []).toEqual([]);
   });
 
+  test("packs of many fetches are put together, and nothing that was in them goes", async () => {
+    const repositories = open(ofHost(host));
+    const place = repositories.place(host.url("app"), "main");
+    await repositories.fetch(place, signal);
+    const git = (input: string, ...args: string[]) =>
+      execFileSync("git", ["-C", place.mirror, ...args], { input, encoding: "utf8" }).trim();
+    const packs = () => readdirSync(join(place.mirror, "objects", "pack")).filter((name) => name.endsWith(".pack"));
+    let made = 0;
+    /** As fetches leave them, by one process of git; no ref leads to what is in them. */
+    const pack = (count: number): string[] => {
+      const files = Array.from({ length: count }, () => join(root.path, `noise-${(made += 1)}`));
+      // Two do not fit into a pack of the smallest size that git takes.
+      for (const file of files) writeFileSync(file, randomBytes(600_000));
+      const ids = git(files.join("\n"), "-c", "core.compression=0", "hash-object", "-w", "--stdin-paths").split("\n");
+      git(ids.join("\n"), "pack-objects", "-q", "--max-pack-size=1m", "objects/pack/pack");
+      for (const id of ids) rmSync(join(place.mirror, "objects", id.slice(0, 2)), { recursive: true, force: true });
+      return ids;
+    };
+    const ids = pack(20 - packs().length);
+    await repositories.fetch(place, signal);
+    expect(packs()).toHaveLength(20);
+    ids.push(...pack(1));
+    await repositories.fetch(place, signal);
+    expect(packs().length).toBeLessThan(4);
+    const found = git(ids.join("\n"), "cat-file", "--batch-check=%(objecttype)").split("\n");
+    expect(found).toEqual(ids.map(() => "blob"));
+  });
+
   test("what is not carried out is refused: submodules, large file storage, more than it may take", async () => {
     const bare = host.make("odd", { "a.txt": "one\n", ".gitattributes": "*.bin filter=lfs diff=lfs\n" });
     expect(bare).toContain("odd");
@@ -139,7 +169,7 @@ describe.runIf(canServe)("the remote profile of git", () => {
     await named.fetch(named.place(host.url("said"), undefined), signal);
     host.make("unsound", { "a.txt": "one\n", ".gitattributes": `${"x".repeat(3000)} text\n` });
     await expect(named.fetch(named.place(host.url("unsound"), undefined), signal)).rejects.toMatchObject({
-      message: "it sends objects that git holds to be unsound",
+      message: "it sends objects that Git considers invalid",
       lasting: true,
     });
     const small = open({ allow: [`http://127.0.0.1:${host.port}/*`], credentials, mirrorBytes: 1000 });

@@ -38,7 +38,7 @@ describe.runIf(canServe)("mirrors that nobody uses", () => {
   const age = ({ mirror }: RepositoryPlace) => utimesSync(join(dirname(mirror), "used"), longAgo, longAgo);
   const sweepWith = (having: { tasks?: RepositoryPlace; missions?: RepositoryPlace } = {}, days = 90) => {
     const rows = (of: RepositoryPlace | undefined) => (query: { project?: string }) =>
-      Promise.resolve(of?.mirror === query.project && of !== undefined ? [{}] : []) as never;
+      Promise.resolve(of?.identity === query.project && of !== undefined ? [{}] : []) as never;
     const store = { list: rows(having.tasks), missions: rows(having.missions) };
     return createMirrorSweep({ dataDir, repositories, store, days, log: silent, now: () => new Date() });
   };

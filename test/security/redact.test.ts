@@ -242,6 +242,7 @@ describe("C5 which values are secrets", () => {
     const found = secretsOf({
       password: "server-password",
       databaseURL: "postgres://u:p%40ssword@h/d",
+      databaseDirectURL: "postgres://u:another-p4ssword@h/d",
       providers: {
         acme: {
           kind: "openai-compatible",
@@ -264,6 +265,7 @@ describe("C5 which values are secrets", () => {
     expect(found.map(({ kind, value }) => `${kind} ${value}`)).toEqual([
       "password server-password",
       "database-password p@ssword",
+      "database-password another-p4ssword",
       "OPENAI_API_KEY openai-value",
       "ACME acme-value",
       "acme-header header-value",
@@ -298,7 +300,7 @@ describe("C5 speed", () => {
     ["escapes of escapes", "%2525%5cu0061".repeat(1 << 17).slice(0, 1 << 20)],
     ["escapes that are none", "\\u00&#%\\\\x".repeat(1 << 18).slice(0, 1 << 20)],
   ])("a megabyte of %s takes less than 50 ms", (name, text) => {
-    const took = { known: pacedMs(() => secrets.known(text)), all: pacedMs(() => secrets.all(text)) };
+    const took = { known: pacedMs(() => secrets.known(text), 50), all: pacedMs(() => secrets.all(text), 50) };
     console.log(`${name}: known values ${took.known.toFixed(1)} ms, with forms ${took.all.toFixed(1)} ms`);
     expect(took.known).toBeLessThan(50);
     expect(took.all).toBeLessThan(50);

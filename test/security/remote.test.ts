@@ -103,7 +103,7 @@ describe.runIf(canServe)("hostile repositories by address", { timeout: 60_000 },
     commit(tree([["40000", path, tree([["40000", "hooks", hook]])]]));
     const settled = await run(name);
     expect(settled).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "repository_unavailable" } });
-    expect(settled.error).toContain("unsound");
+    expect(settled.error).toContain("considers invalid");
     untouched();
   });
 

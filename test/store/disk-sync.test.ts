@@ -2,41 +2,21 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { createDiskSync } from "../../src/store/sqlite/disk-sync.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { created } from "../harness/events.ts";
+import { createHeldDisk, type HeldDisk } from "../harness/held-disk.ts";
 import { temporary } from "../harness/project.ts";
 
 /** What SQLite has written counts once its disk has it. */
 
-type HeldStore = Store &
-  AsyncDisposable & {
-    /** The syncs that wait for the test's word, from `hold` on. */
-    waits: PromiseWithResolvers<void>[];
-    hold(): void;
-  };
+type HeldStore = Store & AsyncDisposable & Pick<HeldDisk, "waits" | "hold">;
 
 const open = async (folder: string): Promise<HeldStore> => {
   const file = join(folder, "log.db");
-  const disk = createDiskSync(file);
-  const waits: PromiseWithResolvers<void>[] = [];
-  let held = false;
-  const sync = async () => {
-    if (held) {
-      const wait = Promise.withResolvers<void>();
-      waits.push(wait);
-      await wait.promise;
-    }
-    await disk.sync();
-  };
-  const store = await createSqliteStore({ file, dataDir: folder, log: silent, disk: { ...disk, sync } });
-  return Object.assign(store, {
-    waits,
-    hold() {
-      held = true;
-    },
-  });
+  const disk = createHeldDisk(file);
+  const store = await createSqliteStore({ file, dataDir: folder, log: silent, disk });
+  return Object.assign(store, { waits: disk.waits, hold: () => disk.hold() });
 };
 
 const write = async (store: Store): Promise<string> => {
@@ -92,6 +72,39 @@ test("nobody is told of a commit before the disk has it; those that come meanwhi
   await Promise.all(writes);
   await expect.poll(() => reader.seen).toEqual([before, ...told]);
   expect(store.waits).toHaveLength(2);
+  await reader.stop();
+});
+
+test("a lazy write is told before the disk has it, to its writer alone; the next one waits. Control: others wait", async () => {
+  using folder = temporary();
+  await using store = await open(folder.path);
+  const stream = await write(store);
+  const reader = follow(store);
+  await expect.poll(() => reader.seen).toEqual([stream]);
+  store.hold();
+  const title = (text: string, lazy: boolean) =>
+    store.commit({
+      appends: [{ stream, expected: "any", events: [{ type: "task.updated", data: { title: text } }] }],
+      lazy,
+    });
+  expect(await title("one", true)).toMatchObject({ ok: true, recorded: [{ version: 2 }] });
+  expect(store.waits).toHaveLength(1);
+  const told: number[] = [];
+  const others = [true, false].map((lazy, at) => title(`two ${at}`, lazy).then(() => told.push(at)));
+  await pause(50);
+  expect(told).toEqual([]);
+  expect(reader.seen).toEqual([stream]);
+  expect((await store.state(stream))?.version).toBe(1);
+  // Rows are read as they were written (decision 109): whoever follows a stream through a claim misses nothing.
+  expect(await store.read(stream, { after: 1 })).toMatchObject([{ version: 2 }]);
+  store.waits[0]?.resolve();
+  await expect.poll(() => told).toEqual([0]);
+  await expect.poll(() => reader.seen).toEqual([stream, stream]);
+  expect(store.waits).toHaveLength(2);
+  store.waits[1]?.resolve();
+  await Promise.all(others);
+  expect(told).toEqual([0, 1]);
+  expect((await store.state(stream))?.version).toBe(4);
   await reader.stop();
 });
 

@@ -166,7 +166,8 @@ describe.each(kept)("$name", ({ open }) => {
       .map((directory) => {
         const own = tasksOf(`${directory}/.git`);
         const active = own.filter(({ lifecycle }) => lifecycle === "active").length;
-        return { directory, tasks: own.length, active, updated: Math.max(...own.map((s) => summarise(s).updated)) };
+        const updated = Math.max(...own.map((s) => summarise(s).updated));
+        return { directory, repository: null, tasks: own.length, active, updated };
       })
       .filter(({ tasks }) => tasks > 0)
       .toSorted((one, other) => other.updated - one.updated);

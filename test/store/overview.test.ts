@@ -66,7 +66,7 @@ const cases: Case[] = [
           for (const task of await store.list({ project, limit: 1000 })) counts[groupOf(task)] += 1;
           const { ended, ...rest } = counts;
           expect(ended).toBeGreaterThan(0);
-          return { directory: project, ...rest };
+          return { directory: project, repository: null, ...rest };
         }),
       );
       const found = await store.overview({ since, project: undefined });

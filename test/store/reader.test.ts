@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
@@ -28,18 +29,19 @@ const open = async (): Promise<Place & { fillLog: NonNullable<Place["fillLog"]> 
 };
 
 /** A database of its own with a reader; `slow` counts for so long that it takes a second or more. */
-const openReader = (options: { idle?: number } = {}) => {
+const openReader = (options: { idle?: number; broken?: (error: Error) => void } = {}) => {
   const folder = temporary("sortie-reader-");
   const file = `${folder.path}/s.db`;
   const database = new Database(file);
   database.pragma("journal_mode = WAL");
   database.exec("create table numbers (n integer)");
   const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
-  const reader = createReader({ file, log: silent, ...options });
+  const reader = createReader({ file, log: silent, broken: () => {}, ...options });
   const count = (to: number): CompiledQuery<{ n: number }> =>
     sql<{ n: number }>`with recursive up (n) as (select 1 union all select n + 1 from up where n < ${to})
       select count(*) as n from up`.compile(db);
   return {
+    file,
     database,
     db,
     reader,
@@ -65,6 +67,39 @@ const longestBlock = async (work: () => Promise<unknown>): Promise<number> => {
 };
 
 describe("SQLite", () => {
+  test("a checkpoint is made apart: the next write begins the log anew; control: without one it goes on", async () => {
+    await using own = openReader();
+    const { database, reader, file } = own;
+    database.pragma("wal_autocheckpoint = 0");
+    const write = () => database.prepare("insert into numbers values (1)").run();
+    /** How often the log beside the database was begun anew, as its header has it. */
+    const begun = () => readFileSync(`${file}-wal`).readUInt32BE(12);
+    for (let n = 0; n < 100; n += 1) write();
+    const before = begun();
+    await reader.rows(own.quick);
+    write();
+    expect(begun()).toBe(before);
+    // The second one waits while the first is made.
+    reader.checkpoint();
+    reader.checkpoint();
+    await reader.rows(own.quick);
+    write();
+    expect(begun()).toBe(before + 1);
+  });
+
+  test("a checkpoint of a file that is none of SQLite's is told to the store; control: of one that is", async () => {
+    const broken = vi.fn();
+    await using own = openReader({ broken });
+    own.reader.checkpoint();
+    await own.reader.rows(own.quick);
+    expect(broken).not.toHaveBeenCalled();
+    const file = `${own.file}-other`;
+    writeFileSync(file, "no database, and longer than a header of one ".repeat(40));
+    await using other = createReader({ file, log: silent, broken });
+    other.checkpoint();
+    await vi.waitFor(() => expect(broken).toHaveBeenCalledOnce(), 5000);
+  });
+
   test("a query of seconds holds up nothing; control: on the service's own connection it does, for all of its time", async () => {
     await using own = openReader();
     await own.reader.rows(own.quick);

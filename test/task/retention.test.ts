@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { TaskState } from "../../src/domain/state/task.ts";
 import { silent } from "../../src/log.ts";
 import { createRetention } from "../../src/task/workspace/retention.ts";
@@ -9,8 +9,8 @@ import { until } from "../harness/project.ts";
 
 const ids = Array.from({ length: 12 }, (_, at) => `task_${at}`);
 
-const open = (list: () => Promise<string[]>) => {
-  const world = { now: 0, together: 0, removed: [] as string[] };
+const open = (list: () => Promise<string[]>, retentionHours = 0) => {
+  const world = { now: 0, together: 0, removed: [] as string[], stuck: "task_3" };
   const retention = createRetention({
     store: { state: () => Promise.resolve(undefined) },
     workspaces: {
@@ -24,11 +24,11 @@ const open = (list: () => Promise<string[]>) => {
         world.together = Math.max(world.together, world.now);
         await sleep(20);
         world.now -= 1;
-        if (taskID === "task_3") throw new Error("EACCES");
+        if (taskID === world.stuck) throw new Error("EACCES");
         world.removed.push(taskID);
       },
     },
-    retentionHours: 0,
+    retentionHours,
     log: silent,
     now: () => new Date(),
   });
@@ -43,6 +43,26 @@ test("several worktrees go at a time, and one that cannot go holds up none", asy
     (count) => count === 11,
   );
   expect([world.together, world.removed.includes("task_3")]).toEqual([4, false]);
+});
+
+test("one that could not go is tried again by the hour; control: not before", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  let lists = 0;
+  const world = open(() => Promise.resolve((lists += 1) > 0 ? ids : []), 8);
+  await using _retention = world.retention;
+  const gone = (count: number) =>
+    until(
+      async () => world.removed.length,
+      (removed) => removed === count,
+    );
+  await gone(11);
+  world.stuck = "";
+  vi.advanceTimersByTime(3_599_999);
+  expect([lists, world.removed.includes("task_3")]).toEqual([1, false]);
+  vi.advanceTimersByTime(1);
+  await gone(23);
+  expect(world.removed).toContain("task_3");
 });
 
 test("worktrees that could not be listed keep none from going later", async () => {

@@ -29,10 +29,10 @@ test("what goes on, what was stopped, and what waits for somebody teaches nothin
   for (let index = 0; index < 3; index += 1) {
     learnUsual("three", tests, { ...tests, text: "Running `make` and 1 more" }, at(5));
     learnUsual("three", tests, doing("Stopping", "stop", at(5)), at(5));
-    learn("three", doing("Waiting for a place", "queue"), 5);
+    learn("three", doing("Waiting in the queue", "queue"), 5);
   }
   expect(usualOf("three", tests)).toBeUndefined();
-  expect(usualOf("three", doing("Waiting for a place", "queue"))).toBeUndefined();
+  expect(usualOf("three", doing("Waiting in the queue", "queue"))).toBeUndefined();
   learn("three", tests, 5, 5, 5);
   expect(usualOf("three", tests)).toBe(5000);
 });

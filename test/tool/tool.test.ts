@@ -473,6 +473,7 @@ describe("shell", () => {
   });
 
   test("a pipe fails with any part of it, and says so of one that was cut off", async () => {
+    expect(tools["shell"]?.description).toContain("(`pipefail`)");
     expect(await call("shell", { command: "false | cat" })).toMatchObject({ outcome: "error", exitCode: 1 });
     expect(await call("shell", { command: "true | cat" })).toMatchObject({ outcome: "ok", exitCode: 0 });
     const cut = await call("shell", { command: "yes | head -n 1" });

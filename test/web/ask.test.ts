@@ -19,6 +19,11 @@ const calls = {
   command: { tool: "shell", input: { command } },
   change: { tool: "edit", input: { path: "Dockerfile", edits: [{ old: "FROM node:20", new: "FROM node:24" }] } },
   whole: { tool: "write", input: { path: "Dockerfile", content: `FROM node:24\n${"RUN true\n".repeat(3000)}` } },
+  slices: {
+    tool: "slice",
+    input: { plan: [{ title: "A notice", objective: "NOTICE says **who**.", acceptance: ["NOTICE is there"] }] },
+  },
+  notice: { tool: "write", input: { path: "NOTICE", content: "us\n" } },
   question: {
     tool: "ask",
     input: { question: "Which **currency** should totals use?", options: ["EUR", "USD"], default: "EUR" },
@@ -35,13 +40,15 @@ const root = onStage({
   ready: (stage) => void ({ service, page, complaints } = stage),
 });
 
-const asked = async (name: keyof typeof calls) => {
+const asked = async (name: keyof typeof calls, body: { approve?: ("plan" | "landing")[] } = {}) => {
   const directory = makeProject(join(root, `project-${(count += 1)}`), {
     "a.txt": "one\n",
     Dockerfile: "FROM node:20\nCMD node\n",
   });
   const client = createServiceClient({ baseUrl: service.url, directory });
-  const { data } = await client.task.create({ body: { request: `Do it. [${name}]`, productPillar: "code" } });
+  const { data } = await client.task.create({
+    body: { request: `Do it. [${name}]`, productPillar: "code", ...body },
+  });
   const taskID = data?.taskID ?? "";
   await page.goto(`${service.url}/ui/task/${taskID}`);
   const card = page.getByRole("region", { name: "The Task is waiting for you" });
@@ -56,9 +63,18 @@ inBrowser("what a Task asks", () => {
     await card.getByRole("button", { name: "Deny default" }).waitFor();
     expect(await card.getByText("default", { exact: true }).count()).toBe(1);
     expect(await violations(page)).toEqual([]);
+    const timesAsked = async () => (await page.locator("main").innerText()).split("May the agent use").length - 1;
+    expect(await timesAsked()).toBe(1);
+    await page.goto(`${service.url}/?project=${directory}&view=board`);
+    await page.getByRole("region", { name: "Needs you" }).getByText("May the agent use").waitFor();
+    expect(await timesAsked()).toBe(1);
+    await page.goBack();
     await card.getByRole("button", { name: "Allow" }).click();
     await client.task.wait({ path: { taskID } });
     expect(readText(directory, "released.txt")).toBe("one\n");
+    // Once it is answered, the conversation tells it.
+    await page.getByRole("tab", { name: "Conversation" }).click();
+    await page.getByRole("log").getByText("Asks for permission: May the agent use").waitFor();
     expect(complaints).toEqual([]);
   });
 
@@ -99,6 +115,31 @@ inBrowser("what a Task asks", () => {
     await card.getByRole("button", { name: "Answer" }).click();
     const { data } = await client.task.wait({ path: { taskID } });
     expect(data?.lifecycleStatus).toBe("completed");
+    expect(complaints).toEqual([]);
+  });
+
+  test("an approval shows the plan, or the whole change; it is denied with words, or approved", async () => {
+    const planned = await asked("slices", { approve: ["plan"] });
+    await planned.card.getByText("Approval needed").waitFor();
+    const plan = planned.card.getByRole("list", { name: "The plan" });
+    await plan.getByText("A notice").waitFor();
+    expect(await plan.locator("strong").allTextContents()).toEqual(["who"]);
+    await plan.getByText("NOTICE is there").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await planned.card.getByLabel("What is to be different").fill("Say whose.");
+    expect(await planned.card.getByRole("button", { name: "Approve" }).isDisabled()).toBe(true);
+    await planned.card.getByRole("button", { name: "Deny" }).click();
+    await page.getByRole("log").getByText("The plan was not approved: Say whose.").waitFor();
+    await planned.client.task.cancel({ path: { taskID: planned.taskID } });
+
+    const { card, client, taskID, directory } = await asked("notice", { approve: ["landing"] });
+    await card.getByText("Waits until you answer").waitFor();
+    const change = card.getByRole("region", { name: /^Commit [0-9a-f]{12} would land on main$/ });
+    await change.getByText("+us").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await card.getByRole("button", { name: "Approve" }).click();
+    await client.task.wait({ path: { taskID } });
+    expect(readText(directory, "NOTICE")).toBe("us\n");
     expect(complaints).toEqual([]);
   });
 });

@@ -29,6 +29,11 @@ export const watch = (page: Page, origin: string): string[] => {
 
 type Violation = { id: string; impact: string | null; nodes: { html: string; failureSummary?: string }[] };
 
+/** Resolves when colours are what they end as: a theme that has just changed is still on its way there. */
+const still = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))
+  .then(() => document.getAnimations().filter(({ effect }) => effect.getComputedTiming().endTime !== Infinity))
+  .then((ending) => Promise.allSettled(ending.map(({ finished }) => finished)))`;
+
 /** Rules of accessibility that the page breaks as it is now. */
 export const violations = async (page: Page, rules: string[] = []): Promise<string[]> => {
   // Past the page's policy, as a browser's extension would be.
@@ -36,7 +41,7 @@ export const violations = async (page: Page, rules: string[] = []): Promise<stri
   await session.send("Runtime.evaluate", { expression: axe.source });
   const options = { resultTypes: ["violations"], ...(rules.length === 0 ? {} : { runOnly: rules }) };
   const { result } = await session.send("Runtime.evaluate", {
-    expression: `axe.run(document, ${JSON.stringify(options)}).then(({ violations }) => JSON.stringify(violations))`,
+    expression: `${still}.then(() => axe.run(document, ${JSON.stringify(options)})).then(({ violations }) => JSON.stringify(violations))`,
     awaitPromise: true,
   });
   await session.detach();

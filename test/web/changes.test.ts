@@ -59,10 +59,11 @@ inBrowser("the diff", () => {
     await code.locator(".hljs-keyword").first().waitFor();
     expect(await code.locator(".diff-code-edit").allTextContents()).toEqual(["+"]);
     // 88 characters of 7.2 px.
-    expect((await code.boundingBox())?.width).toBeGreaterThan(633);
+    const width = () => code.boundingBox().then((box) => box?.width);
+    await expect.poll(width).toBeGreaterThan(633);
     await page.getByRole("button", { name: "Show the column: Slices" }).click();
     await page.getByRole("heading", { name: /^Delivery/ }).waitFor();
-    expect((await code.boundingBox())?.width).toBeLessThan(500);
+    await expect.poll(width).toBeLessThan(500);
     await page.getByRole("button", { name: "Hide the column: Slices" }).click();
     await page.getByRole("button", { name: "Split" }).click();
     await table("src/sum.js").locator(".diff-split").waitFor();

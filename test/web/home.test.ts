@@ -129,8 +129,8 @@ inBrowser("where somebody is needed", () => {
     await form.getByLabel("Effort").selectOption("low");
     await form.getByLabel("Result").selectOption("branch");
     await form.getByLabel("Squad").selectOption("advanced");
-    await form.getByLabel("Most dollars").fill("2.5");
-    await form.getByLabel("Most minutes").fill("10");
+    await form.getByLabel("Cost limit").fill("2.5");
+    await form.getByLabel("Time limit").fill("10");
     await form.getByLabel("Checks").fill("true");
     expect(await violations(page)).toEqual([]);
     const chosen =
@@ -138,7 +138,7 @@ inBrowser("where somebody is needed", () => {
     expect(await facts()).toBe(chosen);
     await page.reload();
     await form.getByText("$2.5, 10 min").waitFor();
-    expect(await facts()).toBe(chosen);
+    await expect.poll(facts).toBe(chosen);
     expect(await form.getByLabel("What should be done").inputValue()).toBe("decide on the currency later");
     await form.getByLabel("What should be done").fill("dead links");
     await form.getByRole("button", { name: "Start Task" }).click();
@@ -162,6 +162,13 @@ inBrowser("where somebody is needed", () => {
     expect(await form.getByLabel("Project directory").inputValue()).toBe(other);
     expect(complaints).toEqual([]);
   }, 60_000);
+
+  test("a repository's address where none is allowed is told the setting that allows them", async () => {
+    await page.goto(service.url);
+    await page.getByLabel("Project directory or repository URL").fill("https://example.com/app.git");
+    await page.getByLabel("Project directory or repository URL").press("Enter");
+    await page.getByRole("alert").getByText('"allow": ["https://*"]').waitFor();
+  });
 
   test("a first question offers notifications; once allowed, one that comes unseen is told, and leads there", async () => {
     const directory = makeProject(join(root, "notified"), { "a.txt": "one\n" });

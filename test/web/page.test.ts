@@ -76,7 +76,7 @@ inBrowser("the page", () => {
     const directory = project({ "package.json": '{ "scripts": { "test": "node -e 0" } }' });
     await page.goto(service.url);
     await heading("Connect a model").waitFor();
-    await page.getByRole("heading", { name: "Works now, without a model" }).waitFor();
+    await page.getByRole("heading", { name: "Works without a model" }).waitFor();
     await page.getByRole("button", { name: /^run the tests and report/ }).click();
     expect(await page.getByLabel("What should be done").inputValue()).toBe("run the tests and report");
     await page.getByRole("button", { name: "Start Task" }).click();
@@ -183,7 +183,7 @@ inBrowser("the page", () => {
     const directory = project();
     const client = createServiceClient({ baseUrl: service.url, directory });
     await page.goto(`${service.url}/?project=${directory}`);
-    await page.getByText("Works now, without a model").waitFor();
+    await page.getByText("Works without a model").waitFor();
     await client.task.create({
       body: { request: "run the checks", title: "Made by curl", productPillar: "code", checks: ["true"] },
     });
@@ -207,6 +207,35 @@ inBrowser("the page", () => {
     await page.getByLabel("Project directory").fill("/nowhere/at/all");
     await page.getByLabel("Project directory").press("Enter");
     await page.getByRole("alert").getByText("/nowhere/at/all").waitFor();
+  });
+
+  test("an address without a screen, and a Task that does not exist, lead back to the Tasks", async () => {
+    for (const [path, words] of [
+      ["/ui/nowhere", "Page not found"],
+      ["/ui/task/task_01jzzzzzzzzzzzzzzzzzzzzzzz", "Task not found"],
+    ] as const) {
+      await page.goto(service.url + path);
+      await page.getByRole("heading", { name: words }).waitFor();
+      expect(await page.getByRole("button", { name: "Try again" }).count()).toBe(0);
+      await page.locator("main").getByRole("link", { name: "Back to Tasks" }).click();
+      await page.getByRole("form", { name: "New Task" }).waitFor();
+    }
+  });
+
+  test("a Task is duplicated: its request stands in the form, to be changed and sent again", async () => {
+    const directory = project();
+    const client = createServiceClient({ baseUrl: service.url, directory });
+    const { data } = await client.task.create({ body: { request: "dead links", productPillar: "code" } });
+    await page.goto(`${service.url}/?project=${project()}`);
+    await page.goto(`${service.url}/ui/task/${data?.taskID}`);
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Duplicate" }).click();
+    const form = page.getByRole("form", { name: "New Task" });
+    await form.waitFor();
+    await expect.poll(() => form.getByLabel("What should be done").inputValue()).toBe("dead links");
+    // In its own project, whichever was looked at last.
+    expect(await form.getByLabel("Project directory").inputValue()).toBe(directory);
+    await form.getByLabel("What should be done").fill("");
   });
 
   test("a folder without Git is worked in only after a yes, and the end says what is not known", async () => {

@@ -1,9 +1,11 @@
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
 import { browserHere } from "../harness/browser.ts";
 import { addForge } from "../harness/double/forge/double.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
+import { git, makeProject } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
 import { inBrowser, onStage } from "./stage.ts";
@@ -15,7 +17,7 @@ let host: GitHost;
 let service: TestService;
 let page: Page;
 let complaints: string[] = [];
-onStage({
+const root = onStage({
   name: "repository",
   able,
   config: async (root) => {
@@ -40,8 +42,8 @@ inBrowser(
       host.make("app", { "a.txt": "one\n" });
       const url = host.url("app");
       await page.goto(service.url);
-      await page.getByLabel("repository address").fill(`${url}#main`);
-      await page.getByLabel("repository address").press("Enter");
+      await page.getByLabel("repository URL").fill(`${url}#main`);
+      await page.getByLabel("repository URL").press("Enter");
       await page.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
       await page.getByRole("button", { name: "Start Task" }).click();
       await page.waitForURL(/\/ui\/task\/task_/);
@@ -60,6 +62,11 @@ inBrowser(
         .waitFor();
       expect(new URL(page.url()).searchParams.get("project")).toBe(url);
       expect(await page.title()).toBe("app · Sortie");
+      // It is among the projects to choose from by its address, not by where the service keeps it.
+      const known = page.getByRole("form", { name: "New Task" }).getByLabel("Known projects").locator("option");
+      const offered = await known.evaluateAll((options) => options.map((option) => option.getAttribute("value")));
+      expect(offered).toContain(url);
+      expect(offered.filter((each) => each?.includes("/repositories/"))).toEqual([]);
       expect(await violations(page)).toEqual([]);
       expect(complaints).toEqual([]);
     }, 60_000);
@@ -78,10 +85,39 @@ inBrowser(
       expect(await violations(page)).toEqual([]);
     }, 60_000);
 
+    test("a clone of one may have a pull request, too; a folder without a remote is not offered one", async () => {
+      host.make("acme/tool", { "a.txt": "one\n" });
+      const clone = join(root, "tool");
+      git(root, "clone", "-q", join(root, "host/acme/tool.git"), clone);
+      git(clone, "remote", "set-url", "origin", host.url("acme/tool"));
+      const form = page.getByRole("form", { name: "New Task" });
+      const offered = async (directory: string) => {
+        await page.goto(service.url);
+        await form.getByLabel("Project directory").fill(directory);
+        await form.getByLabel("Project directory").press("Enter");
+        await form.getByLabel("What decides").getByText("one commit on the branch").waitFor();
+        const options = form.getByRole("button", { name: "Options" });
+        if ((await options.getAttribute("aria-expanded")) !== "true") await options.click();
+        await form.getByLabel("Result").waitFor();
+        return form.getByLabel("Result").locator("option").allTextContents();
+      };
+      const plain = ["Default", "One commit on the branch", "On its own branch"];
+      expect(await offered(makeProject(join(root, "alone"), { "a.txt": "one\n" }))).toEqual(plain);
+      expect(await offered(clone)).toEqual([...plain, "A pull request"]);
+      await form.getByLabel("Result").selectOption("A pull request");
+      await form.getByLabel("What decides").getByText("a pull request").waitFor();
+      await form.getByLabel("What should be done").fill('replace "one" with "two" in a.txt');
+      await form.getByRole("button", { name: "Start Task" }).click();
+      await page.waitForURL(/\/ui\/task\/task_/);
+      const link = page.getByRole("region", { name: "Result" }).getByRole("link", { name: /^Pull request #\d+ open$/ });
+      expect(await link.getAttribute("href")).toMatch(`http://127.0.0.1:${host.port}/acme/tool/pulls/`);
+      expect(complaints).toEqual([]);
+    }, 60_000);
+
     test("an address that the operator did not allow is refused where it was given", async () => {
       await page.goto(service.url);
-      await page.getByLabel("repository address").fill("https://example.com/other.git");
-      await page.getByLabel("repository address").press("Enter");
+      await page.getByLabel("repository URL").fill("https://example.com/other.git");
+      await page.getByLabel("repository URL").press("Enter");
       await page.getByRole("alert").getByText("example.com").waitFor();
     });
   },

@@ -106,8 +106,15 @@ inBrowser("a Task on the page", () => {
       .getByText("for i in $(seq 600)")
       .waitFor();
     await page.goBack();
-    await client.task.cancel({ path: { taskID }, body: { surface: "web", reason: "seen enough" } });
-    await result().getByText("seen enough").waitFor();
+    await client.task.cancel({
+      path: { taskID },
+      body: { surface: "web", reason: `seen enough ${"W".repeat(1_500)} and that is all` },
+    });
+    // However long the reason is, the headline stays one, and the rest can be read below it.
+    await result().getByRole("heading", { name: "seen enough" }).waitFor();
+    expect((await result().getByRole("heading", { level: 2 }).first().boundingBox())?.height).toBeLessThan(160);
+    await result().getByText("and that is all").waitFor();
+    expect(await page.evaluate<boolean>("document.querySelector('main').scrollWidth <= innerWidth")).toBe(true);
     expect(await stated()).toContain("Work, cancelled here");
   });
 

@@ -25,7 +25,8 @@ const root = onStage({
   model: () => says,
   config: (_, { baseURL }) => {
     const mock = { kind: "openai-compatible", name: "Mock", baseURL, apiKey: "none", models: ["large"] };
-    return { providers: { mock }, model: "builtin/rules-1", webhooks: { allow: ["127.0.0.1"] } };
+    const limits = { breakerFailures: 2 };
+    return { providers: { mock }, model: "builtin/rules-1", webhooks: { allow: ["127.0.0.1"] }, limits };
   },
   async ready(stage) {
     ({ service, page, complaints } = stage);
@@ -56,6 +57,34 @@ inBrowser("the service, by the page", () => {
     await page.getByLabel("Name of a model").press("Enter");
     await page.getByText(/No provider "nobody"/).waitFor();
     expect(await violations(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test("a provider that fails again and again is shown as paused, since when and until when, and ready once it answers", async () => {
+    says = { text: "Done." };
+    await page.goto(`${service.url}/ui/models`);
+    const row = page.getByRole("listitem").filter({ has: page.getByRole("list", { name: "Models of Mock" }) });
+    // Control: it is not, before it has failed.
+    await row.getByText(/^Ready/).waitFor();
+    expect(await page.getByText("Paused after").count()).toBe(0);
+    says = { fail: { status: 503, message: "down" } };
+    const directory = makeProject(join(root, "paused"), { "a.txt": "one\n" });
+    const client = createServiceClient({ baseUrl: service.url, directory });
+    const { data } = await client.task.create({
+      body: { request: "do it", productPillar: "code", model: "mock/large", checks: [] },
+    });
+    const time = String.raw`\d{1,2}:\d\d:\d\d( [AP]M)?`;
+    const words = new RegExp(`^Paused after 2 failures in a row, since ${time}, next try (at ${time}|now)$`);
+    await row.getByText(words).waitFor({ timeout: 15_000 });
+    await row.getByText(/^Failing/).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.goto(`${service.url}/ui/doctor`);
+    await page.getByText(words).waitFor();
+    says = { text: "Done." };
+    await client.task.wait({ path: { taskID: data?.taskID ?? "" }, timeoutMs: 20_000 });
+    await page.goto(`${service.url}/ui/models`);
+    await row.getByText(/^Ready/).waitFor();
+    expect(await page.getByText("Paused after").count()).toBe(0);
     expect(complaints).toEqual([]);
   });
 

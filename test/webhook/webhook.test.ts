@@ -39,6 +39,12 @@ type Lab = AsyncDisposable & {
   restart(): Promise<void>;
 };
 
+/** Identities of directories that are not their own. */
+const projects = new Map([
+  ["/data/repositories/app/head", "https://git.example/app"],
+  ["/srv/worktree", "/srv/mirror.git"],
+]);
+
 const openLab = async (
   backend: Backend,
   { allow = ["127.0.0.1"], way = {} }: { allow?: string[]; way?: TargetOptions } = {},
@@ -64,7 +70,7 @@ const openLab = async (
       store,
       allowed,
       way,
-      project: (directory) => Promise.resolve({ directory, project: directory }),
+      project: (directory) => Promise.resolve({ directory, project: projects.get(directory) ?? directory }),
       learn: (secrets) => void known.splice(0, known.length, ...secrets),
       redact: (text) => text.replaceAll("canary", "[redacted]"),
       instance: "lab/",
@@ -556,4 +562,18 @@ test("many facts with a target that hangs: the other has them in order and as qu
   );
   expect(beside.took).toBeLessThan(alone.took * 3 + 3000);
   expect(beside.heapMB).toBeLessThan(100);
+});
+
+test("the webhook of a repository that an earlier version knew by its mirror has the address after a start", async () => {
+  await using lab = await openLab(file);
+  const url = "http://127.0.0.1:9/";
+  const { webhook: own } = await lab.webhooks.create({ url }, "/data/repositories/app/head");
+  const { webhook: other } = await lab.webhooks.create({ url }, "/srv/worktree");
+  expect([own.project, other.project]).toEqual(["https://git.example/app", "/srv/mirror.git"]);
+  await lab.store.webhooks.change(own.id, { project: "/data/repositories/app/mirror.git" });
+  // Control: it is read as it stands.
+  expect((await lab.webhooks.get(own.id)).project).toBe("/data/repositories/app/mirror.git");
+  await lab.restart();
+  expect((await lab.webhooks.get(own.id)).project).toBe("https://git.example/app");
+  expect((await lab.webhooks.get(other.id)).project).toBe("/srv/mirror.git");
 });

@@ -74,6 +74,28 @@ describe("snapshot", () => {
     expect(fsck(scene)).toBe("");
   });
 
+  test("what a death within an earlier snapshot left is not gone on with, and goes with the Task", async () => {
+    seed();
+    // The copy of an index that has not seen the newest commit, and the lock of a git that was killed over it.
+    const home = join(scene.dataDir, "worktrees");
+    scene.sh(
+      `mkdir -p '${home}'; cp -p .git/index '${home}/task_1.index'; touch '${home}/task_1.index.lock'; cp -a '${home}' '${home}.before'`,
+    );
+    scene.sh("echo committed > b.txt; git commit -qam second; echo edited > c.txt");
+    const { prepared } = await prepare(workspaces, scene.root);
+    expect(scene.sh(`git diff --name-only HEAD ${prepared.baseCommit}`)).toBe("c.txt\n");
+    expect(existsSync(join(home, "task_1.index.lock"))).toBe(false);
+    // Control: with that copy, the newest commit would have been taken back.
+    const stale = `GIT_INDEX_FILE='${home}.before/task_1.index' git`;
+    scene.sh(`rm '${home}.before/task_1.index.lock'`);
+    expect(
+      scene.sh(`echo c.txt | ${stale} update-index --stdin; git diff --name-only HEAD $(${stale} write-tree)`),
+    ).toBe("b.txt\nc.txt\n");
+    scene.sh(`touch '${home}/task_1.index'`);
+    await workspaces.remove("task_1");
+    expect(scene.sh(`ls '${home}'`)).not.toContain("task_1.index");
+  });
+
   test("untracked files that may hold secrets stay with the user, unless the operator allows to read them", async () => {
     seed();
     scene.sh(

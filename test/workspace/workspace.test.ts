@@ -87,9 +87,7 @@ describe("inspect", () => {
       /^400 directory_invalid: Expected directory to be an absolute path, got "project"/,
     );
     expect(await inspect("")).toMatch(/^400 directory_invalid: Expected directory to be an absolute path, got ""/);
-    expect(await inspect(join(base, "missing"))).toMatch(
-      /^400 directory_invalid: .*"~\/missing", where there is nothing/,
-    );
+    expect(await inspect(join(base, "missing"))).toMatch(/^400 directory_invalid: .*"~\/missing"\./);
     expect(await inspect(join(base, "file"))).toMatch(/^400 directory_invalid: .*got the file "~\/file"/);
     expect(await inspect(`${base}/a\0b`)).toMatch(/^400 directory_invalid/);
     expect(await inspect(join(base, "bare.git"))).toMatch(

@@ -4,7 +4,7 @@ import type { ErrorBody } from "../../src/protocol/error.ts";
 import type { Overview } from "../../src/protocol/overview.ts";
 import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import type { CheckState, TaskSummary } from "../../src/protocol/task/status.ts";
-import { isAddress, whereOf } from "./place.ts";
+import { whereOf } from "./place.ts";
 
 /** The typed client of the service. The browser adds the credentials that it asked the user for. */
 export const client = createServiceClient({ baseUrl: window.location.origin });
@@ -94,11 +94,13 @@ export const tasksEverywhere = (directories: readonly string[]) =>
 /** How often the rows of running Tasks are brought up to date where nothing is recorded meanwhile. */
 const lookMs = 2000;
 
-/** What the running Tasks of these projects do now, by id, with how much there is of it. */
+export type Doing = Pick<TaskSummary, "now" | "queue">;
+
+/** What the active Tasks of these projects do or wait for now, by id, with how far they are. */
 export const doingIn = (directories: readonly string[]) =>
   queryOptions({
     queryKey: ["doing", directories],
-    queryFn: async ({ signal }): Promise<ReadonlyMap<string, TaskSummary["now"]>> => {
+    queryFn: async ({ signal }): Promise<ReadonlyMap<string, Doing>> => {
       const lists = await Promise.all(
         directories.slice(0, mostProjects).map((directory) =>
           ask(
@@ -109,7 +111,7 @@ export const doingIn = (directories: readonly string[]) =>
           ),
         ),
       );
-      return new Map(lists.flat().map(({ taskID, now }) => [taskID, now]));
+      return new Map(lists.flat().map(({ taskID, now, queue }) => [taskID, { now, queue }]));
     },
     enabled: directories.length > 0,
     refetchInterval: lookMs,
@@ -133,6 +135,8 @@ export const boardOf = (taskID: string) =>
     queryFn: async ({ signal }): Promise<TaskBoard> =>
       (await ask(client.task.board({ path: { taskID }, signal }))) as TaskBoard,
     structuralSharing: true,
+    // No event of the Task tells how the queue before it moves.
+    refetchInterval: ({ state }) => (state.data?.task.now?.kind === "queue" ? lookMs : false),
   });
 
 export const detailOf = (taskID: string) =>
@@ -176,7 +180,7 @@ export const squadsOf = (directory: string | undefined) =>
     queryKey: ["squads", directory ?? ""],
     // A repository's own squads are known once it was fetched.
     queryFn: ({ signal }) =>
-      ask(client.squad.list({ query: directory === undefined || isAddress(directory) ? {} : { directory }, signal })),
+      ask(client.squad.list({ query: directory === undefined ? {} : whereOf(directory), signal })),
     staleTime: 60_000,
   });
 

@@ -49,7 +49,7 @@ export const createExternalPermissions = (turn: SessionContext, roots: readonly 
         await turn.sleep(pollMs, turn.signal);
         await turn.record([]);
         const over = timeouts(turn.state(), turn.now());
-        if (over.length > 0) await turn.record(over, turn.state().version);
+        if (over.length > 0) await turn.record(over, { decidedAt: turn.state().version });
       }
     },
     forbids(request) {

@@ -4,7 +4,7 @@ import { tellingLines } from "../../domain/evidence/output.ts";
 import { repetitionNote } from "../../domain/session/repetition.ts";
 import { repetitionOf } from "../../domain/session/session.ts";
 import { type AssistantMessage, messagesOf } from "../../domain/conversation/message.ts";
-import type { DomainEvent } from "../../domain/event.ts";
+import { type DomainEvent, isMission } from "../../domain/event.ts";
 import { editingTools, notRun } from "../../domain/conversation/edited.ts";
 import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
@@ -30,6 +30,9 @@ import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
  */
 type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
+/** Reads at once: the results of hundreds, recorded together, would hold up the service. */
+const readsAtOnce = 16;
+
 /**
  * Aborting `cut` means that the Task's time is used up: running calls end and are recorded as interrupted. Rejects
  * after all calls have ended.
@@ -42,7 +45,7 @@ export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut =
     const tool = turn.tools.get(call.tool);
     const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
     const edits = editingTools.has(call.tool);
-    const before = reads ? changed : Promise.all(ends);
+    const before = Promise.all(reads ? [changed, ends.at(-readsAtOnce) ?? changed] : ends);
     const end = before.then(async () => {
       if (failedEdit !== undefined && !reads && !edits) return turn.record([withheld(turn, call, failedEdit)]);
       const outcome = await runCall(turn, call, tool, cut);
@@ -87,19 +90,35 @@ const runCall = async (
   const clean = turn.store.redact(result.output);
   const news = turn.news?.(call.tool);
   const output = `${clean}${noted(turn, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}`;
-  await turn.record([
-    ...(result.facts ?? []),
-    finished(turn, call, {
-      outcome: result.outcome,
-      output: await keepText(turn.store.blobs, output, outputBytes),
-      ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
-      exitCode: result.exitCode ?? null,
-      durationMs: Math.round(performance.now() - started),
-      ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence, result.exitCode) }),
-      ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
-    }),
-  ]);
+  const facts = result.facts ?? [];
+  const durationMs = Math.round(performance.now() - started);
+  const tree = await treeAfter(turn, call, tool, result);
+  const end = finished(turn, call, {
+    outcome: result.outcome,
+    output: await keepText(turn.store.blobs, output, outputBytes),
+    ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
+    exitCode: result.exitCode ?? null,
+    durationMs,
+    ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence, result.exitCode) }),
+    ...(tree === null ? {} : { tree }),
+    ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
+  });
+  // The model may see a result before the disk has it: without it, the call's intent says what may have happened.
+  await turn.record([...facts, end], { lazy: facts.length === 0 });
   return result.outcome;
+};
+
+/** In place no commit says which files a call left: they are looked at, once there is evidence that may be of others. */
+const treeAfter = async (
+  turn: AgentSession,
+  call: Call,
+  tool: Tool | undefined,
+  { evidence }: ToolResult,
+): Promise<string | null> => {
+  const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
+  if (reads || evidence !== undefined || isMission(turn.stream)) return null;
+  const { workspace, evidence: seen } = turn.task();
+  return workspace?.kind === "directory" && seen.length > 0 ? (await turn.workspace()).tree() : null;
 };
 
 /** Cut once secrets are removed: half a secret would not be known as one. */

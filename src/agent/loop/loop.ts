@@ -1,6 +1,6 @@
 import { isFull } from "../../domain/conversation/compaction.ts";
 import { type DomainEvent, isMission } from "../../domain/event.ts";
-import { emptyReplies } from "../../domain/conversation/message.ts";
+import { emptyReplies, saidSomething } from "../../domain/conversation/message.ts";
 import { budgetWarnings } from "../../domain/session/budget.ts";
 import { newID } from "../../id.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
@@ -89,7 +89,9 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
       demand === undefined ? said : { ...said, calls: said.calls.filter(({ tool }) => tool === demand.tool) };
     shortened = false;
     const finish = finishOf(turn, reply);
-    await turn.record(await replyEvents(turn, messageID, { read, durationMs, unkept }, { ...reply, finish }));
+    await turn.record(await replyEvents(turn, messageID, { read, durationMs, unkept }, { ...reply, finish }), {
+      lazy: changesNothing(turn, reply),
+    });
     unkept = undefined;
     const calls = turn.chat.turn?.reply.calls ?? [];
     if (calls.length === 0) {
@@ -107,26 +109,32 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
 /** So often in a row an empty reply is asked for again; the next one ends the work, for the checks to judge. */
 const askedAgain = 2;
 
-/** Neither words nor calls: some models end so by mistake. A reviewer has a demand of its own. */
+/**
+ * Neither words nor calls, or the calls that it announced are lost, as one is that names no tool: some models end so by
+ * mistake. A reviewer has a demand of its own.
+ */
 const isEmpty = ({ chat, last, demand }: AgentSession, { text, calls, finish }: ModelReply): boolean =>
   !last &&
   demand === undefined &&
-  finish === "end" &&
+  (finish === "empty" || (finish === "end" && text.trim() === "")) &&
   calls.length === 0 &&
-  text.trim() === "" &&
   emptyReplies(chat) < askedAgain;
 
 /** How the agent's turn ends; calls of the last one are not run. */
 const finishOf = (turn: AgentSession, reply: ModelReply): ModelReply["finish"] => {
   if (reply.calls.length > 0 && !turn.last) return "calls";
   if (isEmpty(turn, reply)) return "empty";
-  return reply.finish === "calls" || turn.last ? "end" : reply.finish;
+  return reply.finish === "length" && !turn.last ? "length" : "end";
 };
 
 const wordsAfter = ({ chat, demand }: AgentSession): string | undefined =>
   demand === undefined && emptyReplies(chat) > 0
-    ? "Your last reply was empty. Go on with a call; or, if all is done, say what you did."
+    ? `${saidSomething(chat) ? "Your last reply announced a call, but none with the name of a tool came" : "Your last reply was empty"}. Go on with a call; or, if all is done, say what you did.`
     : undefined;
+
+/** All of the reply's calls only read files: before such a call, the disk need not have its intent. */
+const changesNothing = ({ last, tools }: AgentSession, { calls }: ModelReply): boolean =>
+  !last && calls.length > 0 && calls.every(({ tool, input }) => effectOfCall(tools.get(tool), input) === "none");
 
 const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown => {
   if (call?.invalid !== undefined) return markInvalid(call.invalid);

@@ -9,7 +9,7 @@ import type { SessionContext } from "../session.ts";
  * is asked twice.
  */
 
-type Question = Pick<EventData["ask.opened"], "kind" | "prompt" | "options" | "default">;
+type Question = Pick<EventData["ask.opened"], "prompt" | "options" | "default"> & { kind: "permission" | "question" };
 
 /**
  * The newest ask of each session. Asks are opened one after another, so that concurrent calls cannot exceed the limit.

@@ -82,11 +82,12 @@ export const checkPermission = async (
     await turn.record([decided("allow", answer.by)]);
     return undefined;
   }
-  const why = {
-    caller: "The user denied it",
-    timeout: "Nobody gave permission in time",
-    ended: "It was not permitted",
-  };
+  if (answer.by === "ended")
+    return denied(
+      `Denied: ${what}. The question was closed before anybody had decided (${rule}). Nothing was done. If what is asked for now still needs it, make the call again.`,
+      answer.by,
+    );
+  const why = { caller: "The user denied it", timeout: "Nobody gave permission in time" };
   return denied(
     `Denied: ${what}. ${why[answer.by]} (${rule}). Nothing was done. Do not try the same again; go on without it, or say in your last message what is left and why.`,
     answer.by,

@@ -48,6 +48,10 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
       "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",
       "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",
     );
+  if (state.approve.includes("plan") && agent.name === "orchestrator" && state.production === null)
+    lines.push(
+      "- A person approves your plan before anything is changed. Until then you can only look: find out what is needed, write the plan with `slice`, and end your turn with what you mean to do and why. Once it is approved you get all your tools; a plan that you change has to be approved again.",
+    );
   if (agent.name === "orchestrator") lines.push(...boundsOf(state, facts));
   if (project !== undefined && project.languages.length > 0)
     lines.push(

@@ -1,4 +1,5 @@
-import { connect, type Target, targetAt } from "../connection.ts";
+import { connect, type Target } from "../connection.ts";
+import { targetAt } from "../target.ts";
 import { line as flat } from "../terminal/format.ts";
 
 /**

@@ -70,16 +70,16 @@ const walk = async ({
     mission.finished?.summary ?? mission.error,
   );
   const states = mission.plan.map(({ state }) => state).join(", ");
-  assertKept(states === "done, done, done", "three phases that are done", states);
+  assertKept(states === "done, done, done", "three completed phases", states);
   const made = mission.tasks.find(({ production }) => production !== undefined);
   assertKept(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
   const work = mission.tasks.find((task) => task.squad.id === squad);
   assertKept(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
   const catalog = expectData(await client.squad.list({}), target.url);
   const standing = catalog.squads.find(({ id }) => id === squad)?.digest;
-  assertKept(standing === work.squad.digest, `${squad} in the catalog as the Task had it`, standing);
+  assertKept(standing === work.squad.digest, `${squad} in the catalog, exactly as the Task created it`, standing);
   assertKept(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
-  assertKept(git("status", "--porcelain", "--", "sum.js", "docs") === "", "nothing uncommitted of it", "changes");
+  assertKept(git("status", "--porcelain", "--", "sum.js", "docs") === "", "no uncommitted changes", "changes");
   for (const phase of mission.plan)
     screen.say(
       `${green("done")}  ${phase.title}${phase.after.length === 0 ? "" : ` (after ${phase.after.join(", ")})`}: squad ${phase.squad?.id}`,

@@ -40,7 +40,7 @@ and then, in another terminal,
 
   ${self} run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
 
-For local servers and other settings see docs/guide.md, "Give it a model". ${self} doctor says what is missing on a machine.`;
+For local servers and other settings see docs/guide.md, "Give it a model". ${self} doctor shows what is missing on this machine.`;
 
 export type Stage = {
   screen: Screen;
@@ -76,7 +76,7 @@ export const onStage = async (
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   const chapter = (text: string) => screen.say(`\n${screen.colors.bold(text)}`);
   try {
-    chapter("The project: a small npm package with a failing test, made a Git repository");
+    chapter("The project: a small npm package with a failing test, in a Git repository");
     const directory = join(folder, "sum");
     cpSync(example, directory, { recursive: true });
     const git = createGit(directory, bare);
@@ -104,7 +104,7 @@ export const onStage = async (
     } finally {
       await service.close();
     }
-    screen.say(`\nAll of the above was checked, in ${duration(performance.now() - began)}.\n${ownModel(self)}`);
+    screen.say(`\nAll checks passed, in ${duration(performance.now() - began)}.\n${ownModel(self)}`);
     return exit.completed;
   } catch (error) {
     if (stop.signal.aborted) throw new Exit(exit.cancelled, "The demo was interrupted.");

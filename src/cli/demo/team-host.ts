@@ -54,7 +54,10 @@ const now = () => new Date().toISOString();
 export const startTeamHost = async ({ folder, path, token, secret, listener, git }: Options): Promise<TeamHost> => {
   const backend = findBackend();
   if (backend === undefined)
-    throw new Exit(exit.failed, "This demo needs git-http-backend, which comes with git; this git is without it.");
+    throw new Exit(
+      exit.failed,
+      "This demo needs git-http-backend, which comes with Git, but is missing from this installation.",
+    );
   const pulls: Pull[] = [];
   const comments: TeamHost["comments"] = [];
   const commitOf = (branch: string): string => git("for-each-ref", "--format=%(objectname)", `refs/heads/${branch}`);
@@ -136,7 +139,7 @@ export const startTeamHost = async ({ folder, path, token, secret, listener, git
     branches: () => git("for-each-ref", "--format=%(refname:short)", "refs/heads"),
     log: (since) => git("log", "--format=%h %s", `${since}..main`),
     label: (issue, label, by) => tell("issues", labelled(issue, label, by)),
-    forge: (issue) => tell("issues", labelled(issue, "sortie", "ada"), "a secret of somebody else's"),
+    forge: (issue) => tell("issues", labelled(issue, "sortie", "ada"), "another secret"),
     review(pull, content, by) {
       pull.updated = now();
       const review = { type: "pull_request_review_comment", content };

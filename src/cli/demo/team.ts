@@ -75,20 +75,20 @@ const walk = async ({ screen, target, client, signal, chapter, before }: Stage, 
   const emit = (frame: { id?: unknown }) => (shown = typeof frame.id === "number" ? frame.id : shown);
   const status = async (taskID: string) => expectData(await client.task.status({ path: { taskID } }), target.url);
   const taken = ({ status: answered, body }: Heard): string => {
-    assertKept(answered === 202 && body.taskID !== undefined, "the event to be taken", JSON.stringify(body));
+    assertKept(answered === 202 && body.taskID !== undefined, "the event to be accepted", JSON.stringify(body));
     return body.taskID;
   };
 
-  chapter("Issue 1, by ada, who sets the label sortie: the host sends the event to the service's listener, signed");
+  chapter("Issue 1, opened and labelled by ada: the host sends a signed event to the service's listener");
   screen.say(dim(`${issue.title}\n\n${issue.text}`.trim().replaceAll(/^(?=.)/gm, "  ")));
   const forged = await host.forge(issue);
-  assertKept(forged.status === 401, "an event that somebody else signed to be refused", forged.status);
+  assertKept(forged.status === 401, "an event with a wrong signature to be refused", forged.status);
   const stranger = await host.label({ ...issue, by: "mallory" }, "sortie", "mallory");
   assertKept(stranger.body.taskID === undefined, "a stranger's event to be ignored", stranger.body.taskID);
-  screen.say(`Signed by somebody else: 401. By mallory, who is not listed: ${stranger.body.ignored}.`);
+  screen.say(`Signed with another secret: 401. From mallory, who is not listed: ${stranger.body.ignored}.`);
   const taskID = taken(await host.label(issue, "sortie", "ada"));
 
-  chapter("The Task that it makes, live");
+  chapter("The Task that it creates, live");
   await show({ service: client, target, taskID, screen, emit }, "settled", signal);
   signal.throwIfAborted();
 
@@ -110,7 +110,7 @@ const walk = async ({ screen, target, client, signal, chapter, before }: Stage, 
   );
   await said(host, 1, signal);
 
-  chapter("A review, by grace; the follow-up that it makes, live");
+  chapter("A review by grace, and the follow-up, live");
   screen.say(dim(`  ${review}`));
   const first = done.git.landedCommit;
   const again = taken(await host.review(pull, review, "grace"));
@@ -128,7 +128,7 @@ const walk = async ({ screen, target, client, signal, chapter, before }: Stage, 
   chapter("grace merges it");
   taken(await host.merge(pull, "grace"));
   const merged = await status(taskID);
-  assertKept(merged.pullRequest?.state === "merged", "the Task to say that it is merged", merged.pullRequest?.state);
+  assertKept(merged.pullRequest?.state === "merged", "the Task to report the merge", merged.pullRequest?.state);
   const left = host.branches();
   assertKept(left === "main", "the merged branch to be removed", left);
   const log = host.log(before);

@@ -49,7 +49,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   try {
     config = loadConfig(flags);
   } catch (error) {
-    yield bad("Settings", messageOf(error), "Correct it: the other checks need the settings.");
+    yield bad("Settings", messageOf(error), "Fix it: the other checks depend on the settings.");
     return;
   }
   yield ok("Settings", `${config.configPath}${(await exists(config.configPath)) ? "" : " (absent: defaults)"}`);
@@ -123,7 +123,7 @@ const health = async ({ host, port, username, password }: Config): Promise<Findi
     const reason = typeof answer.store?.reason === "string" ? `: ${answer.store.reason}` : "";
     const failing = (answer.providers ?? []).map(
       ({ id, failures, since, retryAt }) =>
-        `${id} failed ${failures} times in a row and has been paused since ${since}; next try at ${retryAt}`,
+        `${id} failed ${failures === 1 ? "once" : `${failures} times in a row`} and has been paused since ${since}; next try at ${retryAt}`,
     );
     if (answer.healthy && failing.length > 0)
       return note(
@@ -200,7 +200,7 @@ const squads = async (config: Config): Promise<Finding> => {
   if (first === undefined) return ok("Squads", `${ids.join(", ")}; ${squad} unless a Task names another`);
   const more = issues.length > 1 ? ` and ${issues.length - 1} more` : "";
   const text = `${line(first.squad)}: ${line(first.message, 200)}${more}`;
-  return note("Squads", text, "`sortie squad validate <folder>` shows all; the healthy ones work.");
+  return note("Squads", text, "`sortie squad validate <folder>` shows all problems; the other squads still work.");
 };
 
 /** Offered where there is no language model; never configured by itself. */
@@ -229,8 +229,8 @@ type Known = { finding: Finding; time?: Date };
 
 const sqlite = async (dataDir: string): Promise<Known> => {
   const file = join(dataDir, "sortie.db");
-  if (!(await exists(file))) return { finding: ok("Store", "SQLite, no Task yet") };
-  const remedy = `Keep ${file} as it is, and restore a copy. Nothing is repaired silently.`;
+  if (!(await exists(file))) return { finding: ok("Store", "SQLite, no Tasks yet") };
+  const remedy = `Keep ${file} as it is, and restore a backup. The service repairs nothing by itself.`;
   try {
     const { default: Database } = await import("better-sqlite3");
     const database = new Database(file, { readonly: true, timeout: 2000 });
@@ -265,14 +265,14 @@ const postgres = async (connectionString: string): Promise<Known> => {
     };
   } catch (error) {
     const text = `PostgreSQL: ${messageOf(error)}`;
-    return { finding: bad("Store", text, "Check SERVICE_DATABASE_URL, and that the server runs.") };
+    return { finding: bad("Store", text, "Check SERVICE_DATABASE_URL, and that the server is running.") };
   } finally {
     await client.end().catch(() => {});
   }
 };
 
 const unfilteredLine = (why: string): string =>
-  `System calls are not filtered: ${why}. Run a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
+  `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
 const sandbox = async (config: Config): Promise<Finding> => {

@@ -29,7 +29,7 @@ export const ripgrep = async (): Promise<Finding> => {
     const { stdout } = await execute(rgPath, ["--version"], { timeout: 5000 });
     return ok("ripgrep", stdout.split("\n")[0] ?? "");
   } catch (error) {
-    return bad("ripgrep", line(messageOf(error)), "Agents search with it. Install the dependencies again: npm ci");
+    return bad("ripgrep", line(messageOf(error)), "Agents use it to search. Install the dependencies again: npm ci");
   }
 };
 
@@ -67,14 +67,14 @@ export const disk = async ({
   if (free < limits.diskPauseBytes)
     return bad(
       "Disk",
-      `${bytes(free)} free; under ${bytes(limits.diskPauseBytes)} running Tasks pause, and new ones are refused`,
-      "Free some space, for example by deleting ended Tasks. Paused Tasks then continue by themselves. Cancelling and deleting work on a full disk.",
+      `${bytes(free)} free; below ${bytes(limits.diskPauseBytes)}, running Tasks pause, and new ones are refused`,
+      "Free some space, for example by deleting ended Tasks. Paused Tasks then continue automatically. You can cancel and delete Tasks even on a full disk.",
     );
   return free >= wanted
-    ? ok("Disk", `${bytes(free)} free; running Tasks pause under ${bytes(limits.diskPauseBytes)}`)
+    ? ok("Disk", `${bytes(free)} free; running Tasks pause below ${bytes(limits.diskPauseBytes)}`)
     : bad(
         "Disk",
-        `${bytes(free)} free; under ${bytes(wanted)} new Tasks are refused`,
+        `${bytes(free)} free; below ${bytes(wanted)}, new Tasks are refused`,
         "Free some space, move the data folder (SERVICE_DATA_DIR), or lower limits.diskFreeBytes and diskFreePercent.",
       );
 };
@@ -95,7 +95,7 @@ export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, runnin
     : note(
         "Processes",
         `${ours.length} left by a service that has ended: ${ours.join(", ")}`,
-        "The next start ends them.",
+        "The service ends them at its next start.",
       );
 };
 
@@ -115,6 +115,6 @@ export const clockAgainst = (known: Date | undefined, what: string, both: boolea
   return bad(
     "Clock",
     `${here}, ${seconds} s ${ahead > 0 ? "behind" : "ahead of"} ${what}`,
-    "Delays, deadlines and the order of Tasks depend on it. Set it, and keep it set (systemd-timesyncd, chrony).",
+    "Delays, deadlines and the order of Tasks depend on it. Set it, and keep it synchronised (systemd-timesyncd, chrony).",
   );
 };

@@ -9,7 +9,7 @@ export const checkRepositories = async (config: Config): Promise<Finding[]> => {
     return [
       ok(
         "Repositories",
-        'none by address; `"repositories": { "allow": ["https://*"] }` in config.jsonc allows every public https host',
+        'no repository URLs allowed; `"repositories": { "allow": ["https://*"] }` in config.jsonc allows every public https host',
       ),
     ];
   const { oldMirrors, repositoryProblem } = await import("../../service/machine.ts");
@@ -24,7 +24,7 @@ export const checkRepositories = async (config: Config): Promise<Finding[]> => {
     found,
     note(
       "Mirrors",
-      `nobody used ${old.slice(0, 5).join(", ")}${more} for ${days} days`,
+      `${old.slice(0, 5).join(", ")}${more} not used for ${days} days`,
       "They are removed once no Task, Mission or squad uses them: delete their Tasks, or set limits.keepDays.",
     ),
   ];

@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { writeBlob } from "../task/action.ts";
 import { createWords } from "../task/event-line.ts";
+import { bodyOf } from "../task/prompt.ts";
 import { attachment } from "../task/run.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
@@ -30,18 +31,23 @@ export type WakeOptions = {
   maxTokens?: number;
   maxSteps?: number;
   maxMinutes?: number;
+  approve?: ("plan" | "squad" | "landing")[];
   attach?: string[];
+  check?: string[];
+  dropChecks?: true;
   follow?: true;
 };
 
 export const wake = async (given: string | undefined, options: WakeOptions, { target, screen, emit }: Context) => {
   const service = connect(target);
   const text = given === "-" ? await readAll(process.stdin) : given;
-  const { id, title, squad, anySquad, produce, model, pillar, attach } = options;
+  const { id, title, squad, anySquad, produce, model, pillar, attach, check, dropChecks } = options;
+  if (check !== undefined && dropChecks)
+    throw new Exit(exit.usage, "Expected one of --check and --drop-checks, got both.");
   const { maxCost, maxTokens, maxSteps, maxMinutes } = options;
   if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
   if (options.ref !== undefined && options.repo === undefined)
-    throw new Exit(exit.usage, "Expected --repo with --ref: a directory has its branch checked out.");
+    throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");
   const budget = {
     ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
     ...(maxTokens === undefined ? {} : { maxTokens }),
@@ -59,8 +65,10 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
         ...(text === undefined ? {} : { text }),
         ...(attach === undefined ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
         ...(squad === undefined ? (anySquad ? { squads: [] } : {}) : { squads: squad }),
+        ...(check === undefined ? (dropChecks ? { checks: [] } : {}) : { checks: check }),
         ...(produce === undefined ? {} : { allowSquadProduction: produce === "allow" }),
         ...(model === undefined ? {} : { model }),
+        ...(options.approve === undefined ? {} : { approve: options.approve }),
         ...(pillar === undefined ? {} : { productPillar: pillar }),
         ...(Object.keys(budget).length === 0 ? {} : { budget }),
       },
@@ -118,6 +126,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       ? []
       : [["Now", `${line(mission.now.text)} (since ${mission.now.since.slice(11, 19)} UTC)`]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
+    ...(mission.checks.length === 0 ? [] : [["Checks", line(mission.checks.map(({ name }) => name).join("; "), 400)]]),
     ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
   ];
   const plan = mission.plan.map(({ id, title, state, squad, after, general }) => [
@@ -236,12 +245,12 @@ const resting: ReadonlySet<string> = new Set([
 ]);
 
 export const closing = (
-  { missionID, state, stateReason, error, errorInfo, finished, plan, taskCounts, usage }: MissionStatus,
+  { missionID, state, stateReason, error, errorInfo, finished, verified, plan, taskCounts, usage }: MissionStatus,
   { colors }: Pick<Screen, "colors">,
 ): string => {
   const { bold, green, red, yellow } = colors;
   const done = plan.filter(({ state }) => state === "done").length;
-  const facts = `${done}/${plan.length} phases, ${taskCounts.total} Tasks, ${taskCounts.running} running, cost ${money(usage.costUSD)}, ${missionID}`;
+  const facts = `${done}/${plan.length} phases, ${taskCounts.total} Tasks, ${taskCounts.running} running, cost ${money(usage.costUSD)}${verified === false ? ", not verified" : ""}, ${missionID}`;
   if (error !== undefined)
     return [`${red("STOPPED")}: ${facts}`, clean(error), clean(errorInfo?.remedy ?? "")].join("\n").trimEnd();
   if (finished === null) {
@@ -254,8 +263,8 @@ export const closing = (
 
 export const answer = async (
   given: string,
-  text: string,
-  { ask }: { ask?: string },
+  text: string | undefined,
+  { ask, allow, deny }: { ask?: string; allow?: true; deny?: true },
   { target, screen, emit }: Context,
 ) => {
   const service = connect(target);
@@ -268,10 +277,10 @@ export const answer = async (
       exit.usage,
       `It waits for ${others.length + 1} answers; choose one with --ask: ${pending.map(({ id }) => id).join(", ")}.`,
     );
-  const body =
-    first.kind === "permission"
-      ? { decision: text === "allow" ? ("allow" as const) : ("deny" as const), source: "cli" }
-      : { answer: text, source: "cli" };
+  const said = allow === true ? "allow" : deny === true && text === undefined ? "deny" : text;
+  const body = said === undefined || (allow === true && text !== undefined) ? undefined : bodyOf(first, said);
+  if (body === undefined)
+    throw new Exit(exit.usage, `Expected an answer, --allow or --deny for "${line(first.prompt, 100)}".`);
   const accepted = expectData(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else screen.say(`${missionID}: answered.`);

@@ -22,6 +22,13 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--squad <id>", "allow only this squad; repeatable", collect)
       .option("--any-squad", "allow every squad again")
       .addOption(new Option("--produce <word>", "whether the Mission may create squads").choices(["allow", "forbid"]))
+      .addOption(
+        new Option("--approve <what...>", "what waits for your approval before it happens").choices([
+          "plan",
+          "squad",
+          "landing",
+        ]),
+      )
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
       .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
@@ -29,6 +36,12 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)
       .option("--max-minutes <n>", "limit on the working minutes of the Mission and its Tasks", parseAmount)
       .option("--attach <file>", "attach a file for its agent and its Tasks; repeatable", collect)
+      .option(
+        "--check <command>",
+        "must pass on the project's head before the Mission can be done; repeatable",
+        collect,
+      )
+      .option("--drop-checks", "the Mission needs to pass no checks any more")
       .option("-f, --follow", "follow until the Mission is idle"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),
@@ -57,11 +70,14 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   );
   placed(
     mission
-      .command("answer <id> <answer>")
-      .description("answer a question of its agent")
-      .option("--ask <id>", "which question, if there are several"),
-  ).action(async (id: string, text: string, options: Shared & { ask?: string }) =>
-    finish(await (await load()).answer(id, text, options, await context(options))),
+      .command("answer <id> [answer]")
+      .description("answer a question of its agent, or approve its plan")
+      .option("--ask <id>", "which question, if there are several")
+      .option("--allow", "approve")
+      .option("--deny", "refuse; the answer says what is to be different"),
+  ).action(
+    async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
+      finish(await (await load()).answer(id, text, options, await context(options))),
   );
   placed(mission.command("rename <id> <title>").alias("title").description("change the title")).action(
     async (id: string, title: string, options: Shared) =>

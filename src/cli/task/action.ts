@@ -54,8 +54,8 @@ export const diff = async (given: string, { target }: Context) => {
 const readWords = ({ readers }: MessageAccepted): string => {
   const when = {
     next_turn: "at its next turn",
-    after_delegates: "when the agents that it waits for have ended",
-    when_done: "when it has finished",
+    after_delegates: "once the agents that it is waiting for have finished",
+    when_done: "once it has finished",
   };
   const words = readers.map((reader) => `${line(reader.agent, 40)} ${when[reader.when]}`);
   return words.length === 0 ? "" : `Read by ${words.join(", ")}.`;

@@ -25,13 +25,43 @@ export const pending = async (given: string | undefined, { target, screen, emit 
         ...asks.map(({ taskID, missionID, directory, id, expiresAt, prompt, options }) => [
           taskID ?? missionID ?? "",
           id,
-          expiresAt.slice(11, 19),
+          expiresAt === null ? "answered" : expiresAt.slice(11, 19),
           line(directory, 60),
           `${line(prompt, 300)} (${options.length === 0 ? "in your words" : line(options.join(", "), 200)})`,
         ]),
       ]),
     );
+  if (given !== undefined && emit === undefined) await sayApprovals(service, target, asks, screen);
   return exit.completed;
+};
+
+/** What would be approved. */
+const sayApprovals = async (
+  service: Service,
+  target: Target,
+  asks: readonly Asked[],
+  screen: Screen,
+): Promise<void> => {
+  for (const { of, taskID, would } of asks) {
+    if (taskID === null || of === undefined) continue;
+    if (of === "plan") {
+      const { goals } = expectData(await service.task.status({ path: { taskID } }), target.url);
+      const parts = goals.filter(({ settlement }) => settlement.state !== "dropped");
+      for (const { contract } of parts)
+        screen.say(
+          [
+            screen.colors.bold(line(contract.title, 120)),
+            `  ${line(contract.objective, 1000)}`,
+            ...contract.acceptance.map((words) => `  - ${line(words, 300)}`),
+          ].join("\n"),
+        );
+    } else if (of === "squad")
+      screen.say(`Digest ${would?.subject ?? ""}: sortie task artifacts ${taskID} ${would?.artifactID ?? ""}`);
+    else
+      screen.say(
+        `It would land commit ${(would?.commit ?? "").slice(0, 12)} on ${line(would?.branch ?? "", 200)}: sortie task diff ${taskID}`,
+      );
+  }
 };
 
 type Asked = Overview["pending"][number];
@@ -49,15 +79,16 @@ const asksOf = async (service: Service, target: Target, given: string): Promise<
 };
 
 export const answer = async (
-  given: string,
+  id: string,
   text: string | undefined,
   options: { ask?: string; allow?: true; deny?: true },
   { target, screen, emit }: Context,
 ) => {
   const said = options.allow === true ? "allow" : options.deny === true ? "deny" : text;
-  if (said === undefined || [options.allow, options.deny, text].filter((one) => one !== undefined).length > 1)
+  const given = [options.allow, options.deny, text].filter((one) => one !== undefined);
+  if (said === undefined || (given.length > 1 && (given.length > 2 || options.deny !== true || text === undefined)))
     throw new Exit(exit.usage, "Expected an answer, --allow or --deny.");
-  const { service, taskID } = await writable(target, given);
+  const { service, taskID } = await writable(target, id);
   const { pending: waiting } = expectData(await service.task.status({ path: { taskID } }), target.url);
   const asks = waiting.filter(({ id }) => options.ask === undefined || id === options.ask);
   const [ask] = asks;
@@ -71,14 +102,17 @@ export const answer = async (
       exit.usage,
       `${taskID} waits for ${asks.length} answers; choose one with --ask: ${asks.map(({ id, prompt }) => `${id} (${line(prompt, 60)})`).join(", ")}.`,
     );
-  const body = bodyOf(ask, said);
+  const words = options.deny === true ? text : undefined;
+  if (words !== undefined && ask.kind !== "approval")
+    throw new Exit(exit.usage, `Expected no words with --deny for "${line(ask.prompt)}".`);
+  const body = bodyOf(ask, words ?? said);
   if (body === undefined)
     throw new Exit(exit.usage, `Expected --allow or --deny for "${line(ask.prompt)}", got "${line(said)}".`);
   const accepted = expectData(await service.task.answer({ path: { taskID, askID: ask.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else
     screen.say(
-      `${taskID}: ${line("decision" in body ? body.decision : body.answer)}. Follow it with \`sortie task logs -f ${taskID}\`.`,
+      `${taskID}: ${line(body.decision ?? body.answer ?? "")}. Follow it with \`sortie task logs -f ${taskID}\`.`,
     );
   return exit.completed;
 };

@@ -1,5 +1,4 @@
 import { ofService } from "../../protocol/event/source.ts";
-import type { EventData } from "../../protocol/event/event.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, firstLine, indented, lastLine, line, textOf } from "../terminal/format.ts";
@@ -9,38 +8,37 @@ const nameOfAgent = (agent: string): string => (agent === "orchestrator" ? "Orch
 
 /**
  * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
- * because later events name checks and calls only by id. Returns undefined for events that need no line, including
- * those of a newer service.
+ * because later events name checks and calls only by id; `checks` has the names of those that were found before. Returns
+ * undefined for events that need no line, including those of a newer service.
  */
-export const createWords = ({ colors }: Pick<Screen, "colors">) => {
+export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map<string, string>()) => {
   const { bold, dim, green, red, yellow } = colors;
-  const checks = new Map<string, EventData["task.created"]["checks"][number]>();
   const calls = new Map<string, string>();
   const slices = new Map<string, string>();
   const agents = new Map<string, string>();
 
-  const nameOf = (checkID: string) => line(checks.get(checkID)?.name ?? checkID, 60);
+  const nameOf = (checkID: string) => line(checks.get(checkID) ?? checkID, 60);
   const titleOf = (sliceID: string) => slices.get(sliceID) ?? "the whole request";
   const when = (on: "base" | "work") => (on === "base" ? "before the work" : "after the work");
 
   return (event: Frame): string | undefined => {
     switch (event.type) {
       case "task.created":
-        for (const check of event.data.checks) checks.set(check.id, check);
+        for (const { id, name } of event.data.checks) checks.set(id, name);
         return `${bold("Task")} ${line(event.data.title, 80)} ${dim(`(${event.data.model}, squad ${event.data.squad.id})`)}`;
       case "task.updated":
         return event.data.title === undefined ? undefined : `Title: ${line(event.data.title)}`;
       case "run.started": {
         const { sandbox, killed } = event.data;
-        const ended = killed.length === 0 ? "" : `; ended ${killed.length} processes of an earlier run`;
-        return dim(`Started by a worker, sandbox ${sandbox.name}${ended}`);
+        const ended = killed.length === 0 ? "" : `; ended ${killed.length} processes left by an earlier run`;
+        return dim(`Started, sandbox ${sandbox.name}${ended}`);
       }
       case "run.stopped":
         return yellow(`Paused: ${line(event.data.reason)}; continues when the service is back`);
       case "run.stuck":
         return yellow(`No progress in step "${line(event.data.step, 40)}"; tried again`);
       case "run.paused":
-        return yellow(`Paused: ${line(event.data.reason)}; continues by itself`);
+        return yellow(`Paused: ${line(event.data.reason)}; continues automatically`);
       case "run.resumed":
         return dim("Continues");
       case "workspace.prepared": {
@@ -56,9 +54,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return ofService(event.data) === "checks"
           ? yellow("Failing checks sent back to the agent")
           : ofService(event.data) === "contrast"
-            ? yellow("Asked the agent for tests that show a difference")
+            ? yellow("Asked the agent for tests that fail without the change")
             : ofService(event.data) === "sources"
-              ? yellow("Asked the agent to look at places that it cites")
+              ? yellow("Asked the agent to read the sources it cites")
               : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure, finish } = event.data;
@@ -113,15 +111,22 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return dim(`The project's permission rules apply (${line(event.data.file)})`);
       case "ask.opened": {
         const { prompt, kind, options, askID, default: fallback } = event.data;
-        const choices = kind === "permission" || options.length === 0 ? "" : ` (${line(options.join(", "), 300)})`;
+        const choices = kind !== "question" || options.length === 0 ? "" : ` (${line(options.join(", "), 300)})`;
         const stands = fallback === null ? "the agent decides" : `default "${line(fallback)}"`;
-        return `${yellow(bold("Waits for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; ${stands} at ${event.data.expiresAt.slice(11, 16)} UTC`)}`;
+        const { expiresAt } = event.data;
+        const until = expiresAt === null ? "until you answer" : `${stands} at ${expiresAt.slice(11, 16)} UTC`;
+        return `${yellow(bold("Waiting for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; ${until}`)}`;
       }
       case "ask.answered": {
         const { decision, answer, by, source } = event.data;
-        const said = line(decision ?? answer ?? "no answer");
+        const said = line([decision, answer].filter((one) => one !== undefined).join(": ") || "no answer");
+        if (source === "void") return dim("The change to approve is now a different one");
         return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
       }
+      case "ask.reminded":
+        return `${yellow("Still waiting for you:")} ${line(event.data.askIDs.join(", "))}`;
+      case "approval.moved":
+        return dim(`The change to approve is the same on another base, as ${event.data.commit.slice(0, 10)}`);
       case "note.written":
       // What was said stands above.
       case "message.passed":
@@ -151,7 +156,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "review.finished": {
         const { verdict, reviewer, notes, sliceID } = event.data;
         const colour = verdict === "accepted" ? green : red;
-        return `Review by ${line(reviewer, 40)}: ${colour(verdict)} ${titleOf(sliceID)} ${dim(line(notes, 200))}`.trimEnd();
+        return `Review by ${line(reviewer, 40)}: ${colour(verdict)} ${titleOf(sliceID)}${notes === "" ? "" : dim(`: ${line(notes, 200)}`)}`;
       }
       case "conversation.compacted":
         return dim(`Older turns summarised: about ${event.data.before} tokens became ${event.data.after}`);
@@ -172,7 +177,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
             .join(", ")}`,
         );
       case "checks.found":
-        for (const check of event.data.checks) checks.set(check.id, check);
+        for (const { id, name } of event.data.checks) checks.set(id, name);
         return dim("Running the project's own checks; those that passed before must still pass");
       case "task.abandoned":
         return yellow(`The agent gave up: ${line(event.data.why, 400)}`);
@@ -189,15 +194,21 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
       case "contrast.finished": {
         const { result, command, reason, durationMs } = event.data;
         const words = {
-          proves: green("red before, green after"),
-          same: yellow("green on the base, too"),
+          proves: green("failed before, passes now"),
+          same: yellow("also passes on the base"),
           "cannot-run": dim("cannot tell"),
         };
         const why = reason === null ? "" : ` (${line(reason, 120)})`;
         return `Proof by contrast ${bold(line(command ?? "", 120))}: ${words[result]}${why}, ${duration(durationMs)}`;
       }
+      case "checkpoint.kept":
+        return undefined;
+      case "workspace.moved":
+        return yellow(
+          `The node ${line(event.data.from, 60)} is gone: ${line(event.data.to, 60)} continues${event.data.lost === 0 ? "" : `, without ${event.data.lost} calls that were not kept`}`,
+        );
       case "workspace.rebased":
-        return `Same change on the project's commit ${event.data.baseCommit.slice(0, 10)}`;
+        return `Moved the change onto the project's commit ${event.data.baseCommit.slice(0, 10)}`;
       case "landing.conflicted":
         return yellow(
           `Conflict with the project (round ${event.data.round}): ${line(event.data.paths.join(", "), 120)}`,
@@ -226,7 +237,14 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         const { outcome, summary, wakeAt } = event.data;
         const colour = outcome === "done" ? green : yellow;
         const again = wakeAt === null ? "" : dim(` (resumes at ${wakeAt.slice(0, 16)} UTC)`);
-        return `${colour(bold(outcome === "done" ? "Done" : outcome === "blocked" ? "Blocked" : "Waits"))}: ${line(summary, 600)}${again}`;
+        return `${colour(bold(outcome === "done" ? "Done" : outcome === "blocked" ? "Blocked" : "Waits"))}: ${line(summary, 600)}${event.data.verified === false ? yellow(" (not verified)") : ""}${again}`;
+      }
+      case "mission.verified": {
+        const { commit, results } = event.data;
+        const red = results.filter(({ state }) => state !== "passed");
+        if (red.length === 0) return green(`Checks passed on ${commit.slice(0, 10)}: ${results.length}`);
+        const names = red.map(({ name, reason }) => `${name}${reason === null ? "" : ` (${reason})`}`).join(", ");
+        return yellow(`Checks red on ${commit.slice(0, 10)}: ${line(names, 400)}`);
       }
       case "mission.proposed": {
         const { pullRequest, reason } = event.data;
@@ -274,7 +292,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">) => {
         return `${colour(`Task ${outcome}`)}: ${line(title, 80)}${landed}${error === undefined ? "" : ` ${dim(line(error, 200))}`}`;
       }
       case "squad.reconciled":
-        return green(`The squad ${line(event.data.squad.id, 64)} is in the catalog as it was created`);
+        return green(`The squad ${line(event.data.squad.id, 64)} is in the catalog, exactly as created`);
       case "squad.refused":
         return red(`The squad of phase ${event.data.phase} was not used: ${line(event.data.reason)}`);
       case "squad.staged":

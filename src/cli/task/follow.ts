@@ -72,7 +72,8 @@ export const show = async (
   prompter?: Prompter,
 ): Promise<void> => {
   const { dim } = screen.colors;
-  const words = createWords(screen);
+  const checks = new Map<string, string>();
+  const words = createWords(screen, checks);
   const tree = screen.rich ? createTree(screen) : undefined;
   const events = expectData(await service.task.events({ path: { taskID }, query: { after }, signal }), target.url);
   let began = Date.now();
@@ -86,6 +87,11 @@ export const show = async (
           [duration(Date.now() - began), ...(cost === null ? [] : [money(cost)]), doing.words(Date.now())].join("  "),
         );
   const timer = screen.rich && until === "settled" ? setInterval(drawStatus, 500) : undefined;
+  const look = async () => {
+    const { data } = await service.task.status({ path: { taskID } });
+    if (data !== undefined && doing.isQueued()) doing.told(data);
+  };
+  const looks = timer && setInterval(() => void (doing.isQueued() && look().catch(() => {})), 2000);
   try {
     for await (const event of events) {
       emit?.(event);
@@ -95,6 +101,7 @@ export const show = async (
           return;
         case "task.snapshot":
           began = Date.parse(event.data.createdAt);
+          for (const { id, name } of event.data.checks) checks.set(id, name);
           if (until === "now") last = event.data.lastEventID;
           continue;
         case "mission.snapshot":
@@ -127,6 +134,7 @@ export const show = async (
     );
   } finally {
     clearInterval(timer);
+    clearInterval(looks);
     screen.status(undefined);
   }
 };
@@ -153,18 +161,18 @@ export const changedNothing = ({ lifecycleStatus, git }: Pick<Closing, "lifecycl
   (git.diffStat === null || git.diffStat.files === 0);
 
 const stateWords: Record<Closing["checks"][number]["state"], string> = {
-  passed: "passed, on earlier files",
+  passed: "passed on an earlier tree",
   failed: "failed",
   error: "gave no result",
   pending: "did not run",
-  running: "did not end",
+  running: "did not finish",
 };
 
 /** What has no exit code was ended. */
 const beforeWords = ({ state, exitCode }: NonNullable<Closing["checks"][number]["baseline"]>): string =>
-  state === "failed" && exitCode === null ? "did not end" : stateWords[state];
+  state === "failed" && exitCode === null ? "did not finish" : stateWords[state];
 
-/** How many passed, and how many of the others were no better before the work. */
+/** How many passed, and how many of the others had not passed before the work either. */
 const checksWords = (checks: Closing["checks"]): string => {
   if (checks.length === 0) return "no checks";
   const passed = checks.filter(({ state }) => state === "passed").length;
@@ -173,7 +181,7 @@ const checksWords = (checks: Closing["checks"]): string => {
   ).length;
   const words = before === checks.length - passed ? "the others" : `${before} of the others`;
   const all = passed === 0 && before === checks.length;
-  return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "all" : words} no better before the work)`}`;
+  return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "none had passed before the work" : `${words} had not passed before the work either`})`}`;
 };
 
 /** Why it is not known that a completed Task broke nothing. */
@@ -184,7 +192,7 @@ const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): s
     const said = stateWords[state];
     const was = baseline === null || baseline.state === "passed" ? undefined : beforeWords(baseline);
     const before = was === undefined ? "" : was === said ? ", as before the work" : `; before the work it ${was}`;
-    return [`${line(name, 80)} ${said}${gates ? " (it did not end, or could not run)" : before}`];
+    return [`${line(name, 80)} ${said}${gates ? " (it did not finish, or could not run)" : before}`];
   });
   return [`Not verified: ${red.length === 0 ? "no check ran on the result" : red.join("; ")}.`];
 };

@@ -17,7 +17,11 @@ const leastNow = 16;
 const stateOf = (task: TaskListItem): string => (task.lifecycleStatus === "active" ? task.phase : task.lifecycleStatus);
 
 const nowOf = (task: TaskListItem, width: number): string =>
-  task.now === null ? (task.isolation === "directory" ? "in place" : "") : nowWords(task.now, Date.now(), width);
+  task.now === null
+    ? task.isolation === "directory"
+      ? "in place"
+      : ""
+    : nowWords(task.now, Date.now(), width, task.queue);
 
 const checksOf = ({ checkCounts: { passed, total } }: TaskListItem): string =>
   total === 0 ? "" : `${passed}/${total}`;

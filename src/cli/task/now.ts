@@ -1,26 +1,34 @@
 import type { StreamFrame } from "../../client/event-stream.ts";
 import type { Now } from "../../protocol/field.ts";
+import type { TaskStatus } from "../../protocol/task/status.ts";
 import { isSlow } from "../../protocol/slow.ts";
 import { duration, line } from "../terminal/format.ts";
 
 /** What a Task does now, in words: what, for how long, and how much there is of it. */
+
+type Queue = Pick<NonNullable<TaskStatus["queue"]>, "position"> | null;
 
 const units = { word: "words", line: "lines", test: "tests" };
 
 const amount = ({ soFar }: Pick<Now, "soFar">): string[] =>
   soFar === undefined ? [] : [`${soFar.count} ${soFar.count === 1 ? soFar.unit : units[soFar.unit]}`];
 
+/** Its place in the queue, while it waits there. */
+const placeOf = ({ kind }: Now, queue: Queue): string[] =>
+  kind !== "queue" || queue == null ? [] : [queue.position === 1 ? "next in line" : `${queue.position - 1} ahead`];
+
 /** `width`: of the text alone, so that a number is never cut off. */
-export const nowWords = (now: Now, at: number, width = 100): string => {
+export const nowWords = (now: Now, at: number, width = 100, queue: Queue = null): string => {
   const { text, since, usualMs } = now;
   const usual = usualMs !== undefined && isSlow(now, at) ? ` (usually ${duration(usualMs)})` : "";
-  const parts = [`${duration(Math.max(0, at - Date.parse(since)))}${usual}`, ...amount(now)];
+  const parts = [`${duration(Math.max(0, at - Date.parse(since)))}${usual}`, ...amount(now), ...placeOf(now, queue)];
   return `${line(text, width).replaceAll("`", "")} · ${parts.join(" · ")}`;
 };
 
 /** The same, told by the frames of a Task's stream. */
 export const createDoing = () => {
   let now: Now | null = null;
+  let queue: Queue = null;
   /** What is complete: a late frame of it says nothing any more. */
   const done = new Set<string>();
   const checks = new Map<string, string>();
@@ -32,7 +40,7 @@ export const createDoing = () => {
     take(frame: StreamFrame): void {
       switch (frame.type) {
         case "task.snapshot":
-          now = frame.data.now;
+          this.told(frame.data);
           return;
         case "task.created":
         case "checks.found":
@@ -69,6 +77,11 @@ export const createDoing = () => {
         default:
       }
     },
-    words: (at: number): string => (now === null ? "" : nowWords(now, at)),
+    /** What a status record says: no event tells how a queue moves. */
+    told(status: Pick<TaskStatus, "now" | "queue">): void {
+      ({ now, queue } = status);
+    },
+    isQueued: (): boolean => now?.kind === "queue",
+    words: (at: number): string => (now === null ? "" : nowWords(now, at, undefined, queue)),
   };
 };

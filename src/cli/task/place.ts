@@ -13,7 +13,7 @@ const remedies: Record<NonNullable<ProjectPlace["because"]>, string> = {
 
 const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
   no_git: "is not a Git repository",
-  no_commit: "has no commit yet",
+  no_commit: "has no commits yet",
 };
 
 /**

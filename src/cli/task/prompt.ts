@@ -4,7 +4,12 @@ import { line } from "../terminal/format.ts";
 
 /** Answers asks at the terminal while a Task is followed; input answers the oldest open ask. */
 
-export type Opened = { askID: string; kind: "permission" | "question"; prompt: string; options: readonly string[] };
+export type Opened = {
+  askID: string;
+  kind: "permission" | "question" | "approval";
+  prompt: string;
+  options: readonly string[];
+};
 
 export type Prompter = Disposable & {
   opened(ask: Opened): void;
@@ -16,9 +21,13 @@ export type Prompter = Disposable & {
 /** The decision or answer that was typed; undefined when it is neither. */
 export const bodyOf = (ask: Pick<Opened, "kind" | "options">, typed: string) => {
   const text = typed.trim();
-  if (ask.kind === "permission") {
+  if (ask.kind !== "question") {
     if (/^(?:a|allow|y|yes)$/i.test(text)) return { decision: "allow" as const, source: "cli" };
-    return /^(?:d|deny|n|no)$/i.test(text) ? { decision: "deny" as const, source: "cli" } : undefined;
+    if (/^(?:d|deny|n|no)$/i.test(text)) return { decision: "deny" as const, source: "cli" };
+    // Words that say what is to be different are a denial that the agent can go on from.
+    return ask.kind === "permission" || text === ""
+      ? undefined
+      : { decision: "deny" as const, answer: text, source: "cli" };
   }
   const option = /^\d$/.test(text) ? ask.options[Number(text) - 1] : undefined;
   return text === "" ? undefined : { answer: option ?? text, source: "cli" };
@@ -34,6 +43,7 @@ export const createPrompter = (service: Service, { url }: Target, taskID: string
     if (ask === undefined) return;
     const { bold } = screen.colors;
     if (ask.kind === "permission") screen.say(bold("allow or deny? "));
+    else if (ask.kind === "approval") screen.say(bold("allow, deny, or say what to change: "));
     else {
       for (const [at, option] of ask.options.entries()) screen.say(`  ${at + 1}  ${line(option)}`);
       screen.say(bold(ask.options.length === 0 ? "Your answer: " : "A number, or your answer: "));

@@ -18,6 +18,7 @@ export type RunOptions = {
   priority?: "critical" | "high" | "normal" | "low";
   title?: string;
   landing?: "commit" | "branch" | "pull-request";
+  approve?: ("plan" | "landing")[];
   pillar: "code" | "work";
   callback?: string;
   json?: true;
@@ -60,6 +61,7 @@ export const runTask = async (
     ...(priority === undefined ? {} : { priority }),
     ...(title === undefined ? {} : { title }),
     ...(landing === undefined ? {} : { landing }),
+    ...(options.approve === undefined ? {} : { approve: options.approve }),
     ...(callback === undefined ? {} : { callbackURL: callback }),
     ...(options.repo === undefined
       ? {}
@@ -68,7 +70,7 @@ export const runTask = async (
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
   };
   if (options.ref !== undefined && options.repo === undefined)
-    throw new Exit(exit.usage, "Expected --repo with --ref: a directory has its branch checked out.");
+    throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");
   if (options.repo === undefined) await checkPlace(target, options, screen);
   const created = expectData(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;

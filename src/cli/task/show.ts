@@ -30,7 +30,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ["Title", line(task.title)],
     ["Project", line(projectOf(task), 400)],
     ["State", `${task.lifecycleStatus}, ${task.phase}${task.queue === null ? "" : `: ${line(task.queue.reason)}`}`],
-    ...(task.now === null ? [] : [["Now", nowWords(task.now, Date.now(), 160)]]),
+    ...(task.now === null ? [] : [["Now", nowWords(task.now, Date.now(), 160, task.queue)]]),
     ...(task.revertOf === null ? [] : [["Reverts", task.revertOf]]),
     ["Model", `${line(task.model)}, squad ${line(task.squad.id)} ${line(task.squad.version)}`],
     ...effortRow(task),

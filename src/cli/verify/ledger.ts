@@ -41,9 +41,8 @@ export async function* chain(
       const entry = ledgerLine.parse(JSON.parse(text)) as unknown as Entry;
       entries += 1;
       const what = `ledger entry ${entry.seq} (${labelOf(entry)})`;
-      if (entry.seq !== entries || entry.prev !== head)
-        yield fault(`${what}: it does not follow the entry before it, ${entries - 1}`);
-      if (hashOf(entry, sha256) !== entry.hash) yield fault(`${what}: its hash is of another content`);
+      if (entry.seq !== entries || entry.prev !== head) yield fault(`${what}: it does not follow entry ${entries - 1}`);
+      if (hashOf(entry, sha256) !== entry.hash) yield fault(`${what}: its hash does not match its content`);
       [entries, head] = [entry.seq, entry.hash];
       if (head === noted) notedAt = entries;
     }
@@ -52,13 +51,13 @@ export async function* chain(
   }
   if (entries !== ledger.entries || head !== ledger.head)
     yield fault(
-      `expected ${ledger.entries} entries up to ${ledger.head} by the manifest, got ${entries} up to ${head}`,
+      `expected ${ledger.entries} entries up to ${ledger.head}, as in the manifest, got ${entries} up to ${head}`,
     );
   if (wrong === 0) yield ok("chain", `${entries} ledger entries, unbroken, head ${head}`);
   if (noted === undefined) return;
   yield notedAt === undefined
-    ? bad("head", `${noted} is the hash of no entry: the ledger is not the one that was noted`)
-    : ok("head", `the noted one is that of entry ${notedAt}: nothing up to there was changed since`);
+    ? bad("head", `no entry has the hash ${noted}: this is not the ledger that it was recorded from`)
+    : ok("head", `the given hash matches entry ${notedAt}: nothing up to that entry has changed since`);
 }
 
 /**
@@ -83,7 +82,7 @@ export async function* events(
     const next = await written.next();
     return next.done === true ? undefined : (ledgerLine.parse(JSON.parse(next.value)) as unknown as Entry);
   };
-  const alone = (entry: Entry) => fault(`ledger entry ${entry.seq} (${labelOf(entry)}): no event says so`);
+  const alone = (entry: Entry) => fault(`ledger entry ${entry.seq} (${labelOf(entry)}): there is no such event`);
   try {
     let entry = await read();
     for await (const text of zip.lines(`${flow}events.jsonl`, lineBytes)) {
@@ -113,7 +112,7 @@ export async function* events(
     await written.return(undefined);
   }
   const counted = [...kinds].map(([kind, count]) => `${count} ${kind}`).join(", ");
-  if (wrong === 0) yield ok("events", `every entry is what the events say, none is missing: ${counted || "none yet"}`);
+  if (wrong === 0) yield ok("events", `every entry matches the events, and none is missing: ${counted || "none yet"}`);
   return true;
 }
 

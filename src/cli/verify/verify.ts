@@ -61,7 +61,7 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== undefined)
       throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
-    yield bad("zip", `it cannot be read, cut or damaged: ${messageOf(error)}`);
+    yield bad("zip", `it cannot be read, because it is cut off or damaged: ${messageOf(error)}`);
     return;
   }
   using opened = zip;
@@ -93,11 +93,11 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
     return bad("files", `${name}: ${text}`);
   };
   const named = new Map(manifest.files.map((file) => [file.name, file]));
-  if (named.size !== manifest.files.length) yield fault(manifestName, "it names a file twice");
+  if (named.size !== manifest.files.length) yield fault(manifestName, "it lists a file twice");
   const modes = new Map<string, number>();
   for (const { name, mode } of zip.entries) {
     if (modes.has(name)) yield fault(name, "it is in the ZIP twice");
-    else if (!named.has(name) && name !== manifestName) yield fault(name, "the manifest does not name it");
+    else if (!named.has(name) && name !== manifestName) yield fault(name, "it is not in the manifest");
     modes.set(name, mode);
   }
   for (const file of named.values()) {
@@ -125,7 +125,7 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
     }
   }
   if (wrong === 0)
-    yield ok("files", `${named.size} files, ${bytes} bytes, each with the SHA-256 of the manifest, and no other file`);
+    yield ok("files", `${named.size} files, ${bytes} bytes, each with the SHA-256 in the manifest, and no other files`);
 }
 
 /** The Git mode of a file in the ZIP, where links have permission bits that Git does not record. */
@@ -142,7 +142,7 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
     else if (got === undefined && left.has(what)) out += 1;
     else {
       wrong += 1;
-      return bad("logs", `${what}: expected SHA-256 ${expected} by the ledger, got ${got ?? "no such file"}`);
+      return bad("logs", `${what}: expected SHA-256 ${expected}, as in the ledger, got ${got ?? "no such file"}`);
     }
     return undefined;
   };
@@ -153,7 +153,7 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
   for (const name of named.keys())
     if (name.startsWith(`${flow}logs/`) && !story.logs.has(name)) {
       wrong += 1;
-      yield bad("logs", `${name}: no event names it`);
+      yield bad("logs", `${name}: no event refers to it`);
     }
   for (const [artifactID, expected] of story.artifacts) {
     // Artifacts that were left out are listed by their file's name.
@@ -167,7 +167,7 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
   }
   if (wrong > 0) return;
   const rest = out === 0 ? "" : `; ${out} left out, see omitted in the manifest`;
-  yield ok("logs", `${there} logs, outputs and artifacts are what the ledger has the hashes of${rest}`);
+  yield ok("logs", `${there} logs, outputs and artifacts have the hashes in the ledger${rest}`);
 }
 
 /**
@@ -179,7 +179,7 @@ const treeProof = (manifest: ManifestFile, story: ArchiveRecord, { list, convert
   const { commit } = manifest;
   const expected = commit === null ? undefined : story.trees.get(commit);
   if (commit === null || expected === undefined || !story.top)
-    return note("tree", `project/ has no tree that the events name: ${list.length} files, commit ${commit ?? "none"}`);
+    return note("tree", `project/ matches no tree in the events: ${list.length} files, commit ${commit ?? "none"}`);
   const got = treeOf(list, algorithmOf(manifest));
   const same = got === expected ? commit : [...story.trees].findLast(([, tree]) => tree === got)?.[0];
   if (same !== undefined) {

@@ -25,8 +25,8 @@ const resolveHook = async (service: Service, { url }: Target, given: string): Pr
   throw new Exit(
     exit.usage,
     first === undefined
-      ? `Expected a webhook beginning with "${given}", got none among ${all.length}.`
-      : `"${given}" begins ${more.length + 1} webhooks. Give more of the id.`,
+      ? `No webhook id begins with "${given}". See: sortie webhook ls`
+      : `"${given}" matches ${more.length + 1} webhooks. Give a longer part of the id.`,
   );
 };
 
@@ -38,7 +38,7 @@ const wordsOf = ({ state, reason, failingSince }: WebhookRecord): string =>
 export const list = async ({ target, screen, emit }: Context) => {
   const all = expectData(await connect(target).webhook.list(), target.url);
   if (emit !== undefined) emit(all);
-  else if (all.length === 0) screen.say("No webhook yet. `sortie webhook add <url>` makes one.");
+  else if (all.length === 0) screen.say("No webhook yet. `sortie webhook add <url>` creates one.");
   else
     screen.say(
       table([
@@ -162,7 +162,7 @@ export const redeliver = async (
   if ((given === undefined) === (since === undefined))
     throw new Exit(exit.usage, `Expected a delivery or --since, got ${given === undefined ? "neither" : "both"}.`);
   if (given !== undefined && webhook !== undefined)
-    throw new Exit(exit.usage, "Expected --webhook with --since, got it with a delivery.");
+    throw new Exit(exit.usage, "Expected --webhook only with --since, got it with a delivery.");
   const service = connect(target);
   const done = expectData(
     given !== undefined

@@ -37,7 +37,7 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   speaking(webhook.command("pause <webhook>").description("pause deliveries")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "paused", await context(options))),
   );
-  speaking(webhook.command("resume <webhook>").description("resume deliveries, also after it was disabled")).action(
+  speaking(webhook.command("resume <webhook>").description("resume deliveries, even if it was disabled")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "enabled", await context(options))),
   );
   speaking(webhook.command("test <webhook>").description("send a test message now and print the result")).action(
@@ -55,7 +55,7 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   speaking(
     webhook
       .command("redeliver [delivery]")
-      .description("tell one again, or with --since all failed")
+      .description("resend one delivery or, with --since, all failed ones")
       .option("--since <time>", "such as 2026-01-31T00:00:00Z, or 24h")
       .option("--webhook <id>", "only for this webhook"),
   ).action(async (id: string | undefined, options: Shared & RedeliverOptions) =>
@@ -64,9 +64,9 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   speaking(
     webhook
       .command("secret [webhook]")
-      .description("print the secret of callbackURLs; with --rotate, replace it or a webhook's")
+      .description("print the secret that callbackURLs share; --rotate replaces it, or a webhook's")
       .option("--rotate", "make a new one")
-      .option("--keep <hours>", "hours for which the old one also signs (default: 24)", hours),
+      .option("--keep <hours>", "how many hours messages are also signed with the old secret (default: 24)", hours),
   ).action(async (id: string | undefined, options: Shared & SecretOptions) =>
     finish(await (await load()).secret(id, options, await context(options))),
   );

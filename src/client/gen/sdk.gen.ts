@@ -64,7 +64,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * List a project's Tasks, last update first
+     * List a project's Tasks, most recently updated first
      *
      * Also takes `metadata.<key>=<value>`, one per key.
      */
@@ -77,7 +77,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Delete a settled Task with its history and workspace
+     * Delete an ended Task with its history and workspace
      */
     public delete<ThrowOnError extends boolean = false>(options: Options<TaskDeleteData, ThrowOnError>): RequestResult<TaskDeleteResponses, TaskDeleteErrors, ThrowOnError> {
         return (options.client ?? this.client).delete<TaskDeleteResponses, TaskDeleteErrors, ThrowOnError>({
@@ -129,7 +129,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Everything a front end shows first; then the stream from lastEventID
+     * Everything a front end shows first; follow the events after lastEventID
      */
     public board<ThrowOnError extends boolean = false>(options: Options<TaskBoardData, ThrowOnError>): RequestResult<TaskBoardResponses, TaskBoardErrors, ThrowOnError> {
         return (options.client ?? this.client).get<TaskBoardResponses, TaskBoardErrors, ThrowOnError>({
@@ -162,7 +162,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * All that a call gave its agent; the conversation has long ones cut
+     * The whole output of a tool call, which the conversation may shorten
      */
     public callOutput<ThrowOnError extends boolean = false>(options: Options<TaskCallOutputData, ThrowOnError>): RequestResult<TaskCallOutputResponses, TaskCallOutputErrors, ThrowOnError> {
         return (options.client ?? this.client).get<TaskCallOutputResponses, TaskCallOutputErrors, ThrowOnError>({
@@ -184,7 +184,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * A file that was kept beside the result; the board lists them
+     * A file kept with the result; the board lists them
      */
     public artifact<ThrowOnError extends boolean = false>(options: Options<TaskArtifactData, ThrowOnError>): RequestResult<TaskArtifactResponses, TaskArtifactErrors, ThrowOnError> {
         return (options.client ?? this.client).get<TaskArtifactResponses, TaskArtifactErrors, ThrowOnError>({
@@ -195,7 +195,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Whether a picture of what the Task has made can be taken, and those that were
+     * Whether a screenshot of the result can be taken, and the existing ones
      */
     public preview<ThrowOnError extends boolean = false>(options: Options<TaskPreviewData, ThrowOnError>): RequestResult<TaskPreviewResponses, TaskPreviewErrors, ThrowOnError> {
         return (options.client ?? this.client).get<TaskPreviewResponses, TaskPreviewErrors, ThrowOnError>({
@@ -206,7 +206,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Take a picture of a page that the Task's server serves
+     * Take a screenshot of a page that the Task's server serves
      */
     public capture<ThrowOnError extends boolean = false>(options: Options<TaskCaptureData, ThrowOnError>): RequestResult<TaskCaptureResponses, TaskCaptureErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskCaptureResponses, TaskCaptureErrors, ThrowOnError>({
@@ -232,7 +232,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Add an instruction; a settled Task becomes active again
+     * Send an instruction; an ended Task becomes active again
      */
     public message<ThrowOnError extends boolean = false>(options: Options<TaskMessageData, ThrowOnError>): RequestResult<TaskMessageResponses, TaskMessageErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskMessageResponses, TaskMessageErrors, ThrowOnError>({
@@ -247,7 +247,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Begin an ended Task's next attempt: the request again, on the project's present files
+     * Retry an ended Task: run the request again, on the project's current files
      */
     public retry<ThrowOnError extends boolean = false>(options: Options<TaskRetryData, ThrowOnError>): RequestResult<TaskRetryResponses, TaskRetryErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskRetryResponses, TaskRetryErrors, ThrowOnError>({
@@ -262,7 +262,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Take back what a Task landed, by a Task of its own
+     * Revert what a Task landed, in a new Task
      */
     public revert<ThrowOnError extends boolean = false>(options: Options<TaskRevertData, ThrowOnError>): RequestResult<TaskRevertResponses, TaskRevertErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskRevertResponses, TaskRevertErrors, ThrowOnError>({
@@ -292,7 +292,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Answer what a Task waits for
+     * Answer a Task's question or permission request
      */
     public answer<ThrowOnError extends boolean = false>(options: Options<TaskAnswerData, ThrowOnError>): RequestResult<TaskAnswerResponses, TaskAnswerErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskAnswerResponses, TaskAnswerErrors, ThrowOnError>({
@@ -307,7 +307,7 @@ export class Task extends HeyApiClient {
     }
     
     /**
-     * Stop one delegated session; the Task goes on
+     * Stop one delegated session; the Task continues
      */
     public interrupt<ThrowOnError extends boolean = false>(options: Options<TaskInterruptData, ThrowOnError>): RequestResult<TaskInterruptResponses, TaskInterruptErrors, ThrowOnError> {
         return (options.client ?? this.client).post<TaskInterruptResponses, TaskInterruptErrors, ThrowOnError>({
@@ -346,7 +346,7 @@ export class Project extends HeyApiClient {
     }
     
     /**
-     * The directories that have Tasks, last update first; at the end the one that the service was started in
+     * The directories that have Tasks, most recently updated first, and last the one that the service was started in
      */
     public list<ThrowOnError extends boolean = false>(options?: Options<ProjectListData, ThrowOnError>): RequestResult<ProjectListResponses, ProjectListErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ProjectListResponses, ProjectListErrors, ThrowOnError>({
@@ -359,7 +359,7 @@ export class Project extends HeyApiClient {
 
 export class Mission extends HeyApiClient {
     /**
-     * Begin a Mission, or give one more direction
+     * Start a Mission, or send it instructions
      */
     public wake<ThrowOnError extends boolean = false>(options: Options<MissionWakeData, ThrowOnError>): RequestResult<MissionWakeResponses, MissionWakeErrors, ThrowOnError> {
         return (options.client ?? this.client).post<MissionWakeResponses, MissionWakeErrors, ThrowOnError>({
@@ -374,7 +374,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * List Missions with the numbers of their Tasks, last update first
+     * List Missions with the numbers of their Tasks, most recently updated first
      */
     public list<ThrowOnError extends boolean = false>(options?: Options<MissionListData, ThrowOnError>): RequestResult<MissionListResponses, MissionListErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<MissionListResponses, MissionListErrors, ThrowOnError>({
@@ -385,7 +385,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * List Missions with the numbers of their Tasks, last update first
+     * List Missions with the numbers of their Tasks, most recently updated first
      */
     public all<ThrowOnError extends boolean = false>(options?: Options<MissionAllData, ThrowOnError>): RequestResult<MissionAllResponses, MissionAllErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<MissionAllResponses, MissionAllErrors, ThrowOnError>({
@@ -396,7 +396,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * The Mission's Tasks, plan and use together
+     * The Mission's Tasks, plan and usage
      */
     public status<ThrowOnError extends boolean = false>(options: Options<MissionStatusData, ThrowOnError>): RequestResult<MissionStatusResponses, MissionStatusErrors, ThrowOnError> {
         return (options.client ?? this.client).get<MissionStatusResponses, MissionStatusErrors, ThrowOnError>({
@@ -444,7 +444,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * Put a Mission out of the list, or back; a wake puts it back too
+     * Archive a Mission or restore it; a wake also restores it
      */
     public archive<ThrowOnError extends boolean = false>(options: Options<MissionArchiveData, ThrowOnError>): RequestResult<MissionArchiveResponses, MissionArchiveErrors, ThrowOnError> {
         return (options.client ?? this.client).patch<MissionArchiveResponses, MissionArchiveErrors, ThrowOnError>({
@@ -459,7 +459,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * Stop the Mission's agent; nothing but a wake wakes it again
+     * Stop the Mission's agent until the next wake
      */
     public abort<ThrowOnError extends boolean = false>(options: Options<MissionAbortData, ThrowOnError>): RequestResult<MissionAbortResponses, MissionAbortErrors, ThrowOnError> {
         return (options.client ?? this.client).post<MissionAbortResponses, MissionAbortErrors, ThrowOnError>({
@@ -489,7 +489,7 @@ export class Mission extends HeyApiClient {
     }
     
     /**
-     * Answer what a Mission waits for
+     * Answer a Mission's question
      */
     public answer<ThrowOnError extends boolean = false>(options: Options<MissionAnswerData, ThrowOnError>): RequestResult<MissionAnswerResponses, MissionAnswerErrors, ThrowOnError> {
         return (options.client ?? this.client).post<MissionAnswerResponses, MissionAnswerErrors, ThrowOnError>({
@@ -517,7 +517,7 @@ export class Mission extends HeyApiClient {
 
 export class Squad extends HeyApiClient {
     /**
-     * The squads that a project sees, and what is wrong with others
+     * The squads that a project sees, and packages with problems
      */
     public list<ThrowOnError extends boolean = false>(options?: Options<SquadListData, ThrowOnError>): RequestResult<SquadListResponses, SquadListErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<SquadListResponses, SquadListErrors, ThrowOnError>({
@@ -539,7 +539,7 @@ export class Squad extends HeyApiClient {
     }
     
     /**
-     * Uninstall a squad; Tasks that began with it keep it
+     * Uninstall a squad; Tasks that started with it keep it
      */
     public remove<ThrowOnError extends boolean = false>(options: Options<SquadRemoveData, ThrowOnError>): RequestResult<SquadRemoveResponses, SquadRemoveErrors, ThrowOnError> {
         return (options.client ?? this.client).delete<SquadRemoveResponses, SquadRemoveErrors, ThrowOnError>({
@@ -561,7 +561,7 @@ export class Squad extends HeyApiClient {
     }
     
     /**
-     * Say what is wrong with a package
+     * Validate a package
      */
     public validate<ThrowOnError extends boolean = false>(options: Options<SquadValidateData, ThrowOnError>): RequestResult<SquadValidateResponses, SquadValidateErrors, ThrowOnError> {
         return (options.client ?? this.client).post<SquadValidateResponses, SquadValidateErrors, ThrowOnError>({
@@ -576,7 +576,7 @@ export class Squad extends HeyApiClient {
     }
     
     /**
-     * Install or upgrade a package, whole or not at all
+     * Install or upgrade a package atomically
      */
     public install<ThrowOnError extends boolean = false>(options: Options<SquadInstallData, ThrowOnError>): RequestResult<SquadInstallResponses, SquadInstallErrors, ThrowOnError> {
         return (options.client ?? this.client).post<SquadInstallResponses, SquadInstallErrors, ThrowOnError>({
@@ -593,7 +593,7 @@ export class Squad extends HeyApiClient {
 
 export class Webhook extends HeyApiClient {
     /**
-     * Have another service told of Tasks and Missions, of one project's if a directory is given
+     * Notify another service of Tasks and Missions, or of one project's if a directory is given
      */
     public create<ThrowOnError extends boolean = false>(options: Options<WebhookCreateData, ThrowOnError>): RequestResult<WebhookCreateResponses, WebhookCreateErrors, ThrowOnError> {
         return (options.client ?? this.client).post<WebhookCreateResponses, WebhookCreateErrors, ThrowOnError>({
@@ -619,7 +619,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * What is to be told, was told, and could not be
+     * Pending, successful and failed deliveries
      */
     public deliveries<ThrowOnError extends boolean = false>(options?: Options<WebhookDeliveriesData, ThrowOnError>): RequestResult<WebhookDeliveriesResponses, WebhookDeliveriesErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<WebhookDeliveriesResponses, WebhookDeliveriesErrors, ThrowOnError>({
@@ -645,7 +645,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Tell again all that could not be told since a time
+     * Resend all failed deliveries since a time
      */
     public redeliverDead<ThrowOnError extends boolean = false>(options: Options<WebhookRedeliverDeadData, ThrowOnError>): RequestResult<WebhookRedeliverDeadResponses, WebhookRedeliverDeadErrors, ThrowOnError> {
         return (options.client ?? this.client).post<WebhookRedeliverDeadResponses, WebhookRedeliverDeadErrors, ThrowOnError>({
@@ -660,7 +660,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Tell one again, with the same webhook-id
+     * Resend one delivery, with the same webhook-id
      */
     public redeliver<ThrowOnError extends boolean = false>(options: Options<WebhookRedeliverData, ThrowOnError>): RequestResult<WebhookRedeliverResponses, WebhookRedeliverErrors, ThrowOnError> {
         return (options.client ?? this.client).post<WebhookRedeliverResponses, WebhookRedeliverErrors, ThrowOnError>({
@@ -675,7 +675,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Delete a webhook with all that was to be told to it
+     * Delete a webhook with its pending deliveries
      */
     public delete<ThrowOnError extends boolean = false>(options: Options<WebhookDeleteData, ThrowOnError>): RequestResult<WebhookDeleteResponses, WebhookDeleteErrors, ThrowOnError> {
         return (options.client ?? this.client).delete<WebhookDeleteResponses, WebhookDeleteErrors, ThrowOnError>({
@@ -697,7 +697,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Change its address or events, pause it, put it back to work
+     * Change a webhook's address or events, or pause or resume it
      */
     public update<ThrowOnError extends boolean = false>(options: Options<WebhookUpdateData, ThrowOnError>): RequestResult<WebhookUpdateResponses, WebhookUpdateErrors, ThrowOnError> {
         return (options.client ?? this.client).patch<WebhookUpdateResponses, WebhookUpdateErrors, ThrowOnError>({
@@ -712,7 +712,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Send a message of the type webhook.test now, and say what came of it
+     * Send a test message now and report the result
      */
     public test<ThrowOnError extends boolean = false>(options: Options<WebhookTestData, ThrowOnError>): RequestResult<WebhookTestResponses, WebhookTestErrors, ThrowOnError> {
         return (options.client ?? this.client).post<WebhookTestResponses, WebhookTestErrors, ThrowOnError>({
@@ -727,7 +727,7 @@ export class Webhook extends HeyApiClient {
     }
     
     /**
-     * Replace its secret; for a while both sign
+     * Replace its secret; messages are signed with both for a while
      */
     public rotate<ThrowOnError extends boolean = false>(options: Options<WebhookRotateData, ThrowOnError>): RequestResult<WebhookRotateResponses, WebhookRotateErrors, ThrowOnError> {
         return (options.client ?? this.client).post<WebhookRotateResponses, WebhookRotateErrors, ThrowOnError>({
@@ -757,7 +757,7 @@ export class Event_ extends HeyApiClient {
 
 export class Service extends HeyApiClient {
     /**
-     * How many Tasks need you, run, wait and failed, per project and in all, and the open asks
+     * How many Tasks need you, are running, are waiting and have failed, per project and in total, and the open asks
      */
     public overview<ThrowOnError extends boolean = false>(options?: Options<ServiceOverviewData, ThrowOnError>): RequestResult<ServiceOverviewResponses, ServiceOverviewErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ServiceOverviewResponses, ServiceOverviewErrors, ThrowOnError>({
@@ -779,7 +779,7 @@ export class Service extends HeyApiClient {
     }
     
     /**
-     * The services that share the database, those of the last day
+     * The services that share the database, seen within the last day
      */
     public nodes<ThrowOnError extends boolean = false>(options?: Options<ServiceNodesData, ThrowOnError>): RequestResult<ServiceNodesResponses, ServiceNodesErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ServiceNodesResponses, ServiceNodesErrors, ThrowOnError>({
@@ -790,18 +790,22 @@ export class Service extends HeyApiClient {
     }
     
     /**
-     * Have a node take up nothing more, and let its runs come to the end of their steps
+     * Drain a node: it starts nothing new, and its runs finish their current steps
      */
     public drainNode<ThrowOnError extends boolean = false>(options: Options<ServiceDrainNodeData, ThrowOnError>): RequestResult<ServiceDrainNodeResponses, ServiceDrainNodeErrors, ThrowOnError> {
         return (options.client ?? this.client).post<ServiceDrainNodeResponses, ServiceDrainNodeErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/node/{name}/drain',
-            ...options
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
         });
     }
     
     /**
-     * The model in use and why, and the providers with where their keys come from
+     * The model in use and why, and the providers with the source of their keys
      */
     public models<ThrowOnError extends boolean = false>(options?: Options<ServiceModelsData, ThrowOnError>): RequestResult<ServiceModelsResponses, ServiceModelsErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ServiceModelsResponses, ServiceModelsErrors, ThrowOnError>({
@@ -812,7 +816,7 @@ export class Service extends HeyApiClient {
     }
     
     /**
-     * Make one real call of a model and say how it went
+     * Make one real call to a model and report the result
      */
     public testModel<ThrowOnError extends boolean = false>(options?: Options<ServiceTestModelData, ThrowOnError>): RequestResult<ServiceTestModelResponses, ServiceTestModelErrors, ThrowOnError> {
         return (options?.client ?? this.client).post<ServiceTestModelResponses, ServiceTestModelErrors, ThrowOnError>({
@@ -827,7 +831,7 @@ export class Service extends HeyApiClient {
     }
     
     /**
-     * Give the key of a provider, which is kept in config.jsonc and used at once
+     * Set a provider's key, which is saved in config.jsonc and used immediately
      */
     public setKey<ThrowOnError extends boolean = false>(options: Options<ServiceSetKeyData, ThrowOnError>): RequestResult<ServiceSetKeyResponses, ServiceSetKeyErrors, ThrowOnError> {
         return (options.client ?? this.client).post<ServiceSetKeyResponses, ServiceSetKeyErrors, ThrowOnError>({

@@ -54,6 +54,10 @@ export type TaskCreate = {
      */
     landing?: 'commit' | 'branch' | 'pull-request';
     /**
+     * What waits for a person's approval, however long that takes
+     */
+    approve?: Array<'plan' | 'landing'>;
+    /**
      * false: the changed tests do not also run on the base
      */
     contrast?: boolean;
@@ -246,11 +250,11 @@ export type TaskCancel = {
 
 export type TaskAnswer = {
     /**
-     * To an ask of kind permission
+     * To an ask of kind permission or approval
      */
     decision?: 'allow' | 'deny';
     /**
-     * To an ask of kind question: one of its options, or other words
+     * To an ask of kind question: one of its options, or other words. With a denied approval: what is to be different
      */
     answer?: string;
     source?: string;
@@ -293,6 +297,10 @@ export type MissionWake = {
      */
     model?: string;
     /**
+     * By role; a role that is absent stays as it was
+     */
+    models?: MissionModels;
+    /**
      * Default code
      */
     productPillar?: 'code' | 'work';
@@ -302,9 +310,32 @@ export type MissionWake = {
     squads?: Array<string>;
     allowSquadProduction?: boolean;
     /**
+     * What the project's head must pass before the Mission can be done; [] = nothing; absent: as before
+     */
+    checks?: Array<string | Check>;
+    /**
+     * What waits for a person's approval: its plan, each squad that is made, each landing; absent: as before
+     */
+    approve?: Array<'plan' | 'squad' | 'landing'>;
+    /**
      * Caps the whole tree of Tasks; null takes the cap away
      */
     budget?: MissionBudget | null;
+};
+
+export type MissionModels = {
+    /**
+     * The Mission's agent
+     */
+    agent?: string;
+    /**
+     * Tasks whose squad names none
+     */
+    tasks?: string;
+    /**
+     * Reviewers whose squad names none
+     */
+    review?: string;
 };
 
 export type MissionBudget = {
@@ -398,7 +429,7 @@ export type WebhookCreate = {
     /**
      * Default: all
      */
-    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
+    events?: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     description?: string;
 };
 
@@ -433,7 +464,7 @@ export type WebhookPatch = {
      * https; other targets by the operator's `webhooks.allow`
      */
     url?: string;
-    events?: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
+    events?: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     description?: string;
     /**
      * enabled also puts a disabled one back to work
@@ -457,7 +488,7 @@ export type ModelTest = {
 
 export type ModelKey = {
     /**
-     * One whose address is fixed; others are set up in config.jsonc
+     * A provider with a fixed address; set up others in config.jsonc
      */
     provider: 'anthropic' | 'openai' | 'google' | 'openrouter';
     key: string;
@@ -724,10 +755,10 @@ export type PullRequest = {
 
 export type PendingAsk = {
     id: string;
-    kind: 'permission' | 'question';
+    kind: 'permission' | 'question' | 'approval';
     prompt: string;
     /**
-     * permission: allow, deny; question: proposals, other words are welcome
+     * permission, approval: allow, deny; question: proposals, other words are welcome
      */
     options: Array<string>;
     /**
@@ -735,9 +766,37 @@ export type PendingAsk = {
      */
     default: string | null;
     /**
-     * ISO-8601, UTC, milliseconds
+     * null = it waits until it is answered
      */
-    expiresAt: string;
+    expiresAt: string | null;
+    /**
+     * Only of kind approval: what is asked about
+     */
+    of?: 'plan' | 'squad' | 'landing';
+    /**
+     * Only of kind approval: what would happen
+     */
+    would?: Would;
+};
+
+export type Would = {
+    /**
+     * SHA-256 of what would happen
+     */
+    subject: string;
+    /**
+     * Of `landing`: what would land
+     */
+    commit: string | null;
+    tree: string | null;
+    /**
+     * Of `landing`: where
+     */
+    branch: string | null;
+    /**
+     * Of `squad`: the package with all its handbooks, as one text
+     */
+    artifactID?: string;
 };
 
 export type CheckState = {
@@ -950,6 +1009,10 @@ export type TaskDetail = {
      * Of reasoning, as requested
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
+    /**
+     * What a person is asked before it happens, as requested
+     */
+    approve: Array<'plan' | 'squad' | 'landing'>;
     /**
      * The Task that it takes back; null: it is no revert
      */
@@ -1341,6 +1404,10 @@ export type TaskStatus = {
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
     /**
+     * What a person is asked before it happens, as requested
+     */
+    approve: Array<'plan' | 'squad' | 'landing'>;
+    /**
      * The Task that it takes back; null: it is no revert
      */
     revertOf: string | null;
@@ -1584,9 +1651,13 @@ export type TaskEvent = {
          */
         directory: string;
         /**
-         * The Git common directory's real path, else the directory's
+         * The Git common directory's real path, else the directory's; of a repository its address
          */
         project: string;
+        /**
+         * Of several nodes, another one than was asked, which has the directory
+         */
+        node?: string;
         /**
          * The project was named by address; `directory` is where the service keeps its files
          */
@@ -1625,6 +1696,10 @@ export type TaskEvent = {
          * Of reasoning, where the request names one
          */
         effort?: 'none' | 'low' | 'medium' | 'high';
+        /**
+         * Of a Mission's Task: of reviewers whose squad names none
+         */
+        reviewModel?: string;
         isolation: 'worktree' | 'directory';
         landing: 'commit' | 'branch' | 'pull-request' | 'none';
         budget: BudgetOutput | null;
@@ -1665,6 +1740,10 @@ export type TaskEvent = {
          * No proof by contrast is wanted
          */
         contrast?: false;
+        /**
+         * What a person is asked before it happens
+         */
+        approve?: Array<'plan' | 'squad' | 'landing'>;
         /**
          * It takes back what this Task landed; the service does that itself
          */
@@ -1857,7 +1936,7 @@ export type TaskEvent = {
          */
         calls: Array<string>;
         /**
-         * `empty`: neither words nor calls came, and the model is asked again
+         * `empty`: neither words nor calls came, or no call that was announced; the model is asked again
          */
         finish: 'calls' | 'end' | 'length' | 'empty' | 'failed';
         failure: {
@@ -2012,6 +2091,10 @@ export type TaskEvent = {
         exitCode: number | null;
         durationMs: number;
         sandbox?: string;
+        /**
+         * The files that it left, as a tree: of what may change files in place, once something is evidence
+         */
+        tree?: string;
         /**
          * Of a command that a check or the project's manifest names, or that was run for a slice
          */
@@ -2173,12 +2256,23 @@ export type TaskEvent = {
     data: {
         askID: string;
         sessionID: string;
-        callID: string;
-        kind: 'permission' | 'question';
+        /**
+         * null: of kind approval
+         */
+        callID: string | null;
+        kind: 'permission' | 'question' | 'approval';
         prompt: string;
         options: Array<string>;
         default: string | null;
-        expiresAt: string;
+        /**
+         * null: it waits until it is answered
+         */
+        expiresAt: string | null;
+        /**
+         * Of kind approval: what is asked about
+         */
+        of?: 'plan' | 'squad' | 'landing';
+        would?: Would;
     };
 } | {
     id: number;
@@ -2196,9 +2290,55 @@ export type TaskEvent = {
     data: {
         askID: string;
         decision?: 'allow' | 'deny';
+        /**
+         * Of an approval: why it was denied, in words for the agent
+         */
         answer?: string;
         by: 'caller' | 'timeout' | 'ended';
         source: string;
+        /**
+         * Whose credentials answered an approval (null: the service has no password), and from where
+         */
+        from?: {
+            user: string | null;
+            address: string;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'ask.reminded';
+    data: {
+        sessionID: string;
+        askIDs: Array<string>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'approval.moved';
+    data: {
+        sessionID: string;
+        askID: string;
+        commit: string;
+        tree: string;
     };
 } | {
     id: number;
@@ -2285,6 +2425,57 @@ export type TaskEvent = {
          * After a retry: the branch with what the attempt before it made
          */
         before?: string;
+        /**
+         * Of several nodes, the one that has these files
+         */
+        node?: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'checkpoint.kept';
+    data: {
+        commit: string;
+        tree: string;
+        base: string;
+        /**
+         * What the commit adds to the base; null: it is the base
+         */
+        pack: BlobRef | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'workspace.moved';
+    data: {
+        from: string;
+        to: string;
+        /**
+         * Of the newest checkpoint; null: there is none, and the work begins at its base
+         */
+        commit: string | null;
+        /**
+         * How many calls that may have changed files came after it
+         */
+        lost: number;
     };
 } | {
     id: number;
@@ -3165,9 +3356,13 @@ export type TaskEvent = {
          */
         directory: string;
         /**
-         * The Git common directory's real path, else the directory's
+         * The Git common directory's real path, else the directory's; of a repository its address
          */
         project: string;
+        /**
+         * Of several nodes, another one than was asked, which has the directory
+         */
+        node?: string;
         productPillar: 'code' | 'work';
         /**
          * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
@@ -3209,6 +3404,23 @@ export type TaskEvent = {
          * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
          */
         model?: string;
+        /**
+         * By role, those that the wake named
+         */
+        models?: {
+            /**
+             * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+             */
+            agent?: string;
+            /**
+             * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+             */
+            tasks?: string;
+            /**
+             * provider/model, e.g. anthropic/claude-sonnet-4-5 or builtin/rules-1
+             */
+            review?: string;
+        };
         squads?: Array<string>;
         allowSquadProduction?: boolean;
         budget?: {
@@ -3217,6 +3429,11 @@ export type TaskEvent = {
             maxSteps?: number;
             maxMinutes?: number;
         } | null;
+        /**
+         * What the whole must pass; []: nothing any more
+         */
+        checks?: Array<CheckSpec>;
+        approve?: Array<'plan' | 'squad' | 'landing'>;
         /**
          * By time: what its agent wanted to look at again
          */
@@ -3278,6 +3495,49 @@ export type TaskEvent = {
         outcome: 'done' | 'blocked' | 'waiting';
         summary: string;
         wakeAt: string | null;
+        /**
+         * Of done: the checks of the whole passed on the project's head, as the service saw it
+         */
+        verified?: boolean;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.verified';
+    data: {
+        sessionID: string;
+        callID: string;
+        /**
+         * acceptance: the checks of the whole; asked: its agent's own
+         */
+        of: 'acceptance' | 'asked';
+        commit: string;
+        results: Array<{
+            checkID: string;
+            name: string;
+            required: boolean;
+            state: 'passed' | 'failed' | 'error';
+            exitCode: number | null;
+            durationMs: number;
+            /**
+             * Why it did not pass
+             */
+            reason: string | null;
+            /**
+             * The end of its output, where it did not pass
+             */
+            tail: string;
+            log: BlobRef;
+        }>;
     };
 } | {
     id: number;
@@ -3867,9 +4127,13 @@ export type MissionStatus = {
      */
     pendingCount: number;
     /**
-     * What its agent last said of the whole
+     * Its agent's last report on the whole Mission
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
+    /**
+     * Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done
+     */
+    verified: boolean | null;
     archived: boolean;
     /**
      * What it does or waits for; null once it has ended, or stands still
@@ -3903,16 +4167,16 @@ export type MissionStatus = {
      */
     pullRequest: PullRequest | null;
     /**
-     * Why its agent does not go on: it could not, or was aborted; a wake tries again
+     * Why its agent stopped: it failed or was aborted; a wake tries again
      */
     error?: string;
     errorInfo?: ErrorInfo;
     /**
-     * Nothing but a wake wakes it
+     * Only a wake resumes it
      */
     aborted: boolean;
     /**
-     * What its agent last said of the whole
+     * Its agent's last report on the whole Mission
      */
     finished: {
         outcome: 'done' | 'blocked' | 'waiting';
@@ -3952,9 +4216,21 @@ export type MissionStatus = {
     productPillar: 'code' | 'work';
     model: string;
     /**
+     * By role; null: none is named for it, and the squad's or the Task's own counts
+     */
+    models: {
+        agent: string;
+        tasks: string | null;
+        review: string | null;
+    };
+    /**
      * The explicit set; empty: any
      */
     squads: Array<string>;
+    /**
+     * What a person is asked before it happens
+     */
+    approve: Array<'plan' | 'squad' | 'landing'>;
     squadProduction: 'authorised' | 'forbidden';
     /**
      * Of the whole tree
@@ -3991,6 +4267,10 @@ export type MissionStatus = {
         maxSteps: number;
         maxMinutes: number;
     };
+    /**
+     * What the whole must pass before it can be done
+     */
+    checks: Array<CheckSpec>;
     /**
      * ISO-8601, UTC, milliseconds
      */
@@ -4314,6 +4594,10 @@ export type ProjectPlace = {
      */
     landing: 'commit' | 'branch' | 'none';
     /**
+     * What a request may ask for; none in place, and pull-request where the clone's remote can have one
+     */
+    landings: Array<'commit' | 'branch' | 'pull-request'>;
+    /**
      * The project's own commands, which run where a request names no checks
      */
     checks: Array<string>;
@@ -4388,9 +4672,13 @@ export type MissionSummary = {
      */
     pendingCount: number;
     /**
-     * What its agent last said of the whole
+     * Its agent's last report on the whole Mission
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
+    /**
+     * Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done
+     */
+    verified: boolean | null;
     archived: boolean;
     /**
      * What it does or waits for; null once it has ended, or stands still
@@ -4612,7 +4900,7 @@ export type WebhookCreated = {
      * Without its query, which may be a secret
      */
     url: string;
-    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
+    events: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
      * Only of this project; null = of all
      */
@@ -4657,7 +4945,7 @@ export type Webhook = {
      * Without its query, which may be a secret
      */
     url: string;
-    events: Array<'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
+    events: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
      * Only of this project; null = of all
      */
@@ -4707,7 +4995,7 @@ export type Delivery = {
      * The header webhook-id
      */
     messageID: string;
-    type: 'task.started' | 'task.asked' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted';
+    type: 'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted';
     taskID: string | null;
     /**
      * Of the Mission that it speaks of
@@ -4836,10 +5124,10 @@ export type Overview = {
 
 export type OverviewAsk = {
     id: string;
-    kind: 'permission' | 'question';
+    kind: 'permission' | 'question' | 'approval';
     prompt: string;
     /**
-     * permission: allow, deny; question: proposals, other words are welcome
+     * permission, approval: allow, deny; question: proposals, other words are welcome
      */
     options: Array<string>;
     /**
@@ -4847,9 +5135,17 @@ export type OverviewAsk = {
      */
     default: string | null;
     /**
-     * ISO-8601, UTC, milliseconds
+     * null = it waits until it is answered
      */
-    expiresAt: string;
+    expiresAt: string | null;
+    /**
+     * Only of kind approval: what is asked about
+     */
+    of?: 'plan' | 'squad' | 'landing';
+    /**
+     * Only of kind approval: what would happen
+     */
+    would?: Would;
     taskID: string | null;
     /**
      * Of a Mission's own ask, whose taskID is null
@@ -4874,7 +5170,7 @@ export type Health = {
     store: {
         kind: 'sqlite' | 'postgres';
         /**
-         * A write could be made now
+         * Whether the store can be written
          */
         ok: boolean;
         /**
@@ -4883,7 +5179,7 @@ export type Health = {
         reason: string | null;
     };
     /**
-     * Those that failed several times in a row and are left alone: since when, and until when
+     * Providers that failed several times in a row and are paused: since when, and until when
      */
     providers: Array<{
         id: string;
@@ -4892,14 +5188,14 @@ export type Health = {
         retryAt: string | null;
     }>;
     /**
-     * Errors since the start that nobody expected where they came; the log has each with its stack
+     * Unexpected errors since the start; the log has each with its stack trace
      */
     faults: number;
 };
 
 export type Nodes = {
     /**
-     * The node that answers; null where the service has its database alone
+     * The node that answers; null if the service does not share its database
      */
     self: string | null;
     nodes: Array<Node>;
@@ -4910,7 +5206,7 @@ export type Node = {
     version: string;
     host: string;
     /**
-     * `draining`: it takes up nothing more; `lost`: not heard of for ten seconds
+     * `draining`: it starts nothing new; `lost`: no report for ten seconds
      */
     state: 'up' | 'draining' | 'stopped' | 'lost';
     /**
@@ -4918,7 +5214,7 @@ export type Node = {
      */
     running: number;
     /**
-     * How many more it would begin
+     * How many more it would start
      */
     room: number;
     /**
@@ -4947,7 +5243,7 @@ export type Models = {
         kind: string;
         name: string;
         /**
-         * Has what it needs to be called
+         * Whether it can be called
          */
         configured: boolean;
         /**
@@ -4960,7 +5256,7 @@ export type Models = {
          */
         models: Array<string>;
         /**
-         * open: after failures in a row the provider is left alone for a while
+         * open: calls are paused after failures in a row
          */
         breaker: {
             state: 'closed' | 'open' | 'half-open';
@@ -4969,7 +5265,7 @@ export type Models = {
              */
             failures: number;
             /**
-             * Since when it is left alone
+             * Since when calls to it are paused
              */
             since: string | null;
             retryAt: string | null;
@@ -4996,7 +5292,7 @@ export type ModelTrial = {
         costUSD: number | null;
     };
     /**
-     * Agents cannot work without; unknown: there was no answer
+     * Agents need tools; unknown: there was no answer
      */
     tools: 'worked' | 'not called' | 'called wrongly' | 'unknown';
     /**
@@ -5028,7 +5324,7 @@ export type ModelKeySet = {
 
 export type Error = {
     /**
-     * What was expected and what came
+     * What was expected and what was received
      */
     message: string;
     code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
@@ -5036,7 +5332,7 @@ export type Error = {
     requestID: string;
     retryable: boolean;
     /**
-     * What to do about it, where the message does not say it
+     * What to do about it, if the message does not say so
      */
     remedy?: string;
     details?: {
@@ -5083,6 +5379,10 @@ export type TaskCreateData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -5094,7 +5394,7 @@ export type TaskCreateData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -5103,7 +5403,7 @@ export type TaskCreateData = {
 
 export type TaskCreateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -5115,7 +5415,7 @@ export type TaskCreateErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -5135,11 +5435,11 @@ export type TaskCreateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5148,7 +5448,7 @@ export type TaskCreateError = TaskCreateErrors[keyof TaskCreateErrors];
 
 export type TaskCreateResponses = {
     /**
-     * Accepted; the Task runs by itself from here
+     * Accepted; the Task runs on its own from here
      */
     202: TaskCreated;
 };
@@ -5162,6 +5462,10 @@ export type TaskListData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -5190,7 +5494,7 @@ export type TaskListData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -5199,7 +5503,7 @@ export type TaskListData = {
 
 export type TaskListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_cursor`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_cursor`
      */
     400: Error;
     /**
@@ -5219,11 +5523,11 @@ export type TaskListErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5246,6 +5550,10 @@ export type TaskDeleteData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5258,7 +5566,7 @@ export type TaskDeleteData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -5267,7 +5575,7 @@ export type TaskDeleteData = {
 
 export type TaskDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -5279,11 +5587,11 @@ export type TaskDeleteErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `task_active`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `task_active`
      */
     409: Error;
     /**
@@ -5303,11 +5611,11 @@ export type TaskDeleteErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5330,13 +5638,17 @@ export type TaskGetData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5345,7 +5657,7 @@ export type TaskGetData = {
 
 export type TaskGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5357,7 +5669,7 @@ export type TaskGetErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
@@ -5365,11 +5677,11 @@ export type TaskGetErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5392,6 +5704,10 @@ export type TaskUpdateData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5402,7 +5718,7 @@ export type TaskUpdateData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -5411,7 +5727,7 @@ export type TaskUpdateData = {
 
 export type TaskUpdateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -5423,11 +5739,11 @@ export type TaskUpdateErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `budget_reached`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `budget_reached`
      */
     409: Error;
     /**
@@ -5447,11 +5763,11 @@ export type TaskUpdateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5474,17 +5790,21 @@ export type TaskStatusData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
     };
     query?: {
         /**
-         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         * Seconds to delay the answer: with If-None-Match until something changes, otherwise until the end
          */
         wait?: number;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5493,7 +5813,7 @@ export type TaskStatusData = {
 
 export type TaskStatusErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5505,7 +5825,7 @@ export type TaskStatusErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
@@ -5513,11 +5833,11 @@ export type TaskStatusErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5540,17 +5860,21 @@ export type TaskBoardData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
     };
     query?: {
         /**
-         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         * Seconds to delay the answer: with If-None-Match until something changes, otherwise until the end
          */
         wait?: number;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5559,7 +5883,7 @@ export type TaskBoardData = {
 
 export type TaskBoardErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5571,7 +5895,7 @@ export type TaskBoardErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
@@ -5579,11 +5903,11 @@ export type TaskBoardErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5606,6 +5930,10 @@ export type TaskMessagesData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5614,7 +5942,7 @@ export type TaskMessagesData = {
         after?: number;
         limit?: number;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5623,7 +5951,7 @@ export type TaskMessagesData = {
 
 export type TaskMessagesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5635,7 +5963,7 @@ export type TaskMessagesErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
@@ -5643,11 +5971,11 @@ export type TaskMessagesErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5670,18 +5998,22 @@ export type TaskDiffData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
     };
     query?: {
         /**
-         * With `to`: between these two commits of the Task
+         * With `to`: the difference between these two commits of the Task
          */
         from?: string;
         to?: string;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5690,7 +6022,7 @@ export type TaskDiffData = {
 
 export type TaskDiffErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5702,7 +6034,7 @@ export type TaskDiffErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `commit_not_found`
+     * Nothing has this id: `task_not_found`, `commit_not_found`
      */
     404: Error;
     /**
@@ -5710,11 +6042,11 @@ export type TaskDiffErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5737,6 +6069,10 @@ export type TaskCallOutputData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5744,7 +6080,7 @@ export type TaskCallOutputData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5753,7 +6089,7 @@ export type TaskCallOutputData = {
 
 export type TaskCallOutputErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5765,7 +6101,7 @@ export type TaskCallOutputErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `call_not_found`
+     * Nothing has this id: `task_not_found`, `call_not_found`
      */
     404: Error;
     /**
@@ -5773,11 +6109,11 @@ export type TaskCallOutputErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5800,6 +6136,10 @@ export type TaskCheckLogData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5807,7 +6147,7 @@ export type TaskCheckLogData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5816,7 +6156,7 @@ export type TaskCheckLogData = {
 
 export type TaskCheckLogErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5828,7 +6168,7 @@ export type TaskCheckLogErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `check_not_found`
+     * Nothing has this id: `task_not_found`, `check_not_found`
      */
     404: Error;
     /**
@@ -5836,11 +6176,11 @@ export type TaskCheckLogErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5863,6 +6203,10 @@ export type TaskArtifactData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5870,7 +6214,7 @@ export type TaskArtifactData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -5879,7 +6223,7 @@ export type TaskArtifactData = {
 
 export type TaskArtifactErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -5891,7 +6235,7 @@ export type TaskArtifactErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `artifact_not_found`
+     * Nothing has this id: `task_not_found`, `artifact_not_found`
      */
     404: Error;
     /**
@@ -5899,11 +6243,11 @@ export type TaskArtifactErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -5912,7 +6256,7 @@ export type TaskArtifactError = TaskArtifactErrors[keyof TaskArtifactErrors];
 
 export type TaskArtifactResponses = {
     /**
-     * Its bytes, to be saved
+     * Its content, as a download
      */
     200: Blob | File;
 };
@@ -5926,6 +6270,10 @@ export type TaskPreviewData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -5936,7 +6284,7 @@ export type TaskPreviewData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -5945,7 +6293,7 @@ export type TaskPreviewData = {
 
 export type TaskPreviewErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -5957,11 +6305,11 @@ export type TaskPreviewErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -5973,11 +6321,11 @@ export type TaskPreviewErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6001,6 +6349,10 @@ export type TaskCaptureData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6014,7 +6366,7 @@ export type TaskCaptureData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6023,7 +6375,7 @@ export type TaskCaptureData = {
 
 export type TaskCaptureErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6035,11 +6387,11 @@ export type TaskCaptureErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`
      */
     409: Error;
     /**
@@ -6059,11 +6411,11 @@ export type TaskCaptureErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6087,7 +6439,11 @@ export type TaskEventsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Resume after this event id; wins over `after`
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
+         * Resume after this event id; takes precedence over `after`
          */
         'Last-Event-ID'?: string;
     };
@@ -6112,7 +6468,7 @@ export type TaskEventsData = {
          */
         limit?: number;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -6121,7 +6477,7 @@ export type TaskEventsData = {
 
 export type TaskEventsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_event_id`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_event_id`
      */
     400: Error;
     /**
@@ -6133,11 +6489,11 @@ export type TaskEventsErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Older than the log goes back: `events_expired`
+     * The log does not go back that far: `events_expired`
      */
     410: Error;
     /**
@@ -6145,11 +6501,11 @@ export type TaskEventsErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6162,7 +6518,7 @@ export type TaskEventsResponses = {
      */
     200: EventPage;
     /**
-     * Resumed at the end of a settled Task: nothing more comes
+     * Resumed at the end of an ended Task: there is nothing more
      */
     204: void;
 };
@@ -6177,6 +6533,10 @@ export type TaskMessageData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6190,7 +6550,7 @@ export type TaskMessageData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6199,7 +6559,7 @@ export type TaskMessageData = {
 
 export type TaskMessageErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6211,11 +6571,11 @@ export type TaskMessageErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_busy`, `budget_reached`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_busy`, `budget_reached`
      */
     409: Error;
     /**
@@ -6235,11 +6595,11 @@ export type TaskMessageErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6263,6 +6623,10 @@ export type TaskRetryData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6276,7 +6640,7 @@ export type TaskRetryData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6285,7 +6649,7 @@ export type TaskRetryData = {
 
 export type TaskRetryErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6297,11 +6661,11 @@ export type TaskRetryErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`, `budget_reached`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_active`, `budget_reached`
      */
     409: Error;
     /**
@@ -6321,11 +6685,11 @@ export type TaskRetryErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6334,7 +6698,7 @@ export type TaskRetryError = TaskRetryErrors[keyof TaskRetryErrors];
 
 export type TaskRetryResponses = {
     /**
-     * Accepted; the attempt runs by itself from here
+     * Accepted; the attempt runs on its own from here
      */
     202: RetryAccepted;
 };
@@ -6349,6 +6713,10 @@ export type TaskRevertData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6362,7 +6730,7 @@ export type TaskRevertData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6371,7 +6739,7 @@ export type TaskRevertData = {
 
 export type TaskRevertErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6383,11 +6751,11 @@ export type TaskRevertErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `not_revertible`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `not_revertible`
      */
     409: Error;
     /**
@@ -6407,11 +6775,11 @@ export type TaskRevertErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6420,7 +6788,7 @@ export type TaskRevertError = TaskRevertErrors[keyof TaskRevertErrors];
 
 export type TaskRevertResponses = {
     /**
-     * Accepted; the revert runs by itself from here
+     * Accepted; the revert runs on its own from here
      */
     202: TaskReverted;
 };
@@ -6435,6 +6803,10 @@ export type TaskCancelData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6448,7 +6820,7 @@ export type TaskCancelData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6457,7 +6829,7 @@ export type TaskCancelData = {
 
 export type TaskCancelErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6469,11 +6841,11 @@ export type TaskCancelErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_settled`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `task_settled`
      */
     409: Error;
     /**
@@ -6493,11 +6865,11 @@ export type TaskCancelErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6510,7 +6882,7 @@ export type TaskCancelResponses = {
      */
     200: CancelAccepted;
     /**
-     * Accepted; active until its processes are dead
+     * Accepted; active until its processes have ended
      */
     202: CancelAccepted;
 };
@@ -6524,6 +6896,10 @@ export type TaskAnswerData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
         /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
@@ -6539,7 +6915,7 @@ export type TaskAnswerData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6548,7 +6924,7 @@ export type TaskAnswerData = {
 
 export type TaskAnswerErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6560,11 +6936,11 @@ export type TaskAnswerErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `ask_not_found`
+     * Nothing has this id: `task_not_found`, `ask_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
      */
     409: Error;
     /**
@@ -6584,11 +6960,11 @@ export type TaskAnswerErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6597,7 +6973,7 @@ export type TaskAnswerError = TaskAnswerErrors[keyof TaskAnswerErrors];
 
 export type TaskAnswerResponses = {
     /**
-     * This answer stands; the Task goes on
+     * Answer recorded; the Task continues
      */
     200: AnswerAccepted;
 };
@@ -6611,6 +6987,10 @@ export type TaskInterruptData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
         /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
@@ -6626,7 +7006,7 @@ export type TaskInterruptData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6635,7 +7015,7 @@ export type TaskInterruptData = {
 
 export type TaskInterruptErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6647,11 +7027,11 @@ export type TaskInterruptErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`, `session_not_found`
+     * Nothing has this id: `task_not_found`, `session_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `session_ended`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `session_ended`
      */
     409: Error;
     /**
@@ -6671,11 +7051,11 @@ export type TaskInterruptErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6684,7 +7064,7 @@ export type TaskInterruptError = TaskInterruptErrors[keyof TaskInterruptErrors];
 
 export type TaskInterruptResponses = {
     /**
-     * Accepted; its call answers when it has stopped
+     * Accepted; the delegating call returns when the session has stopped
      */
     202: InterruptAccepted;
 };
@@ -6698,6 +7078,10 @@ export type TaskProjectArchiveData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         taskID: string;
@@ -6708,7 +7092,7 @@ export type TaskProjectArchiveData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6717,7 +7101,7 @@ export type TaskProjectArchiveData = {
 
 export type TaskProjectArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -6729,11 +7113,11 @@ export type TaskProjectArchiveErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `task_not_found`
+     * Nothing has this id: `task_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -6745,11 +7129,11 @@ export type TaskProjectArchiveErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6772,6 +7156,10 @@ export type ProjectGetData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -6780,7 +7168,7 @@ export type ProjectGetData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6789,7 +7177,7 @@ export type ProjectGetData = {
 
 export type ProjectGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -6809,11 +7197,11 @@ export type ProjectGetErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6836,6 +7224,10 @@ export type ProjectListData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -6844,11 +7236,11 @@ export type ProjectListData = {
          */
         limit?: number;
         /**
-         * How many to leave out; `Link` has that of the next page
+         * How many to skip; `Link` has the next page
          */
         offset?: number;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -6857,7 +7249,7 @@ export type ProjectListData = {
 
 export type ProjectListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -6873,11 +7265,11 @@ export type ProjectListErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6901,6 +7293,10 @@ export type MissionWakeData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -6912,7 +7308,7 @@ export type MissionWakeData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -6921,7 +7317,7 @@ export type MissionWakeData = {
 
 export type MissionWakeErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -6933,7 +7329,7 @@ export type MissionWakeErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -6953,11 +7349,11 @@ export type MissionWakeErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -6966,7 +7362,7 @@ export type MissionWakeError = MissionWakeErrors[keyof MissionWakeErrors];
 
 export type MissionWakeResponses = {
     /**
-     * Awake; it works by itself from here
+     * Woken; it works on its own from here
      */
     200: MissionWoken;
 };
@@ -6980,6 +7376,10 @@ export type MissionListData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -7002,7 +7402,7 @@ export type MissionListData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7011,7 +7411,7 @@ export type MissionListData = {
 
 export type MissionListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
      */
     400: Error;
     /**
@@ -7031,11 +7431,11 @@ export type MissionListErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7058,6 +7458,10 @@ export type MissionAllData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -7080,7 +7484,7 @@ export type MissionAllData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7089,7 +7493,7 @@ export type MissionAllData = {
 
 export type MissionAllErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_cursor`
      */
     400: Error;
     /**
@@ -7109,11 +7513,11 @@ export type MissionAllErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7136,13 +7540,17 @@ export type MissionStatusData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
     };
     query?: {
         /**
-         * Seconds that the answer may wait: with If-None-Match for a change, without for the end
+         * Seconds to delay the answer: with If-None-Match until something changes, otherwise until the end
          */
         wait?: number;
         /**
@@ -7150,7 +7558,7 @@ export type MissionStatusData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7159,7 +7567,7 @@ export type MissionStatusData = {
 
 export type MissionStatusErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -7171,11 +7579,11 @@ export type MissionStatusErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7187,11 +7595,11 @@ export type MissionStatusErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7215,7 +7623,11 @@ export type MissionEventsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Resume after this event id; wins over `after`
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
+         * Resume after this event id; takes precedence over `after`
          */
         'Last-Event-ID'?: string;
     };
@@ -7240,7 +7652,7 @@ export type MissionEventsData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7249,7 +7661,7 @@ export type MissionEventsData = {
 
 export type MissionEventsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_event_id`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_event_id`
      */
     400: Error;
     /**
@@ -7261,15 +7673,15 @@ export type MissionEventsErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
-     * Older than the log goes back: `events_expired`
+     * The log does not go back that far: `events_expired`
      */
     410: Error;
     /**
@@ -7281,11 +7693,11 @@ export type MissionEventsErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7308,6 +7720,10 @@ export type MissionMessagesData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
@@ -7320,7 +7736,7 @@ export type MissionMessagesData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7329,7 +7745,7 @@ export type MissionMessagesData = {
 
 export type MissionMessagesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -7341,11 +7757,11 @@ export type MissionMessagesErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7357,11 +7773,11 @@ export type MissionMessagesErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7384,6 +7800,10 @@ export type MissionRenameData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
@@ -7394,7 +7814,7 @@ export type MissionRenameData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7403,7 +7823,7 @@ export type MissionRenameData = {
 
 export type MissionRenameErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -7415,11 +7835,11 @@ export type MissionRenameErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7439,11 +7859,11 @@ export type MissionRenameErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7466,6 +7886,10 @@ export type MissionArchiveData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
@@ -7476,7 +7900,7 @@ export type MissionArchiveData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7485,7 +7909,7 @@ export type MissionArchiveData = {
 
 export type MissionArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -7497,11 +7921,11 @@ export type MissionArchiveErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7521,11 +7945,11 @@ export type MissionArchiveErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7549,6 +7973,10 @@ export type MissionAbortData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -7562,7 +7990,7 @@ export type MissionAbortData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7571,7 +7999,7 @@ export type MissionAbortData = {
 
 export type MissionAbortErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -7583,11 +8011,11 @@ export type MissionAbortErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -7607,11 +8035,11 @@ export type MissionAbortErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7620,7 +8048,7 @@ export type MissionAbortError = MissionAbortErrors[keyof MissionAbortErrors];
 
 export type MissionAbortResponses = {
     /**
-     * Stopped; its Tasks go on unless `cascade`
+     * Stopped; its Tasks continue unless `cascade` is set
      */
     200: MissionAborted;
 };
@@ -7634,6 +8062,10 @@ export type MissionDeleteData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
@@ -7646,7 +8078,7 @@ export type MissionDeleteData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7655,7 +8087,7 @@ export type MissionDeleteData = {
 
 export type MissionDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -7667,11 +8099,11 @@ export type MissionDeleteErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7691,11 +8123,11 @@ export type MissionDeleteErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7719,6 +8151,10 @@ export type MissionAnswerData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -7733,7 +8169,7 @@ export type MissionAnswerData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7742,7 +8178,7 @@ export type MissionAnswerData = {
 
 export type MissionAnswerErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
      */
     400: Error;
     /**
@@ -7754,11 +8190,11 @@ export type MissionAnswerErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `ask_closed`
      */
     409: Error;
     /**
@@ -7778,11 +8214,11 @@ export type MissionAnswerErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -7791,7 +8227,7 @@ export type MissionAnswerError = MissionAnswerErrors[keyof MissionAnswerErrors];
 
 export type MissionAnswerResponses = {
     /**
-     * This answer stands; the Mission goes on
+     * Answer recorded; the Mission continues
      */
     200: MissionAnswered;
 };
@@ -7805,6 +8241,10 @@ export type MissionProjectArchiveData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         missionID: string;
@@ -7815,7 +8255,7 @@ export type MissionProjectArchiveData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7824,7 +8264,7 @@ export type MissionProjectArchiveData = {
 
 export type MissionProjectArchiveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -7836,11 +8276,11 @@ export type MissionProjectArchiveErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `mission_not_found`
+     * Nothing has this id: `mission_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `directory_mismatch`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
      */
     409: Error;
     /**
@@ -7852,11 +8292,11 @@ export type MissionProjectArchiveErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7879,6 +8319,10 @@ export type SquadListData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -7887,7 +8331,7 @@ export type SquadListData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7896,7 +8340,7 @@ export type SquadListData = {
 
 export type SquadListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
@@ -7916,11 +8360,11 @@ export type SquadListErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7943,6 +8387,10 @@ export type SquadRecommendData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query: {
@@ -7959,7 +8407,7 @@ export type SquadRecommendData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -7968,7 +8416,7 @@ export type SquadRecommendData = {
 
 export type SquadRecommendErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
@@ -7988,11 +8436,11 @@ export type SquadRecommendErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8001,7 +8449,7 @@ export type SquadRecommendError = SquadRecommendErrors[keyof SquadRecommendError
 
 export type SquadRecommendResponses = {
     /**
-     * Owners first to last, with reasons
+     * Owners, best match first, with reasons
      */
     200: SquadRecommendation;
 };
@@ -8015,6 +8463,10 @@ export type SquadRemoveData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         id: string;
@@ -8033,7 +8485,7 @@ export type SquadRemoveData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -8042,7 +8494,7 @@ export type SquadRemoveData = {
 
 export type SquadRemoveErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
      */
     400: Error;
     /**
@@ -8054,11 +8506,11 @@ export type SquadRemoveErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `squad_not_found`
+     * Nothing has this id: `squad_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `squad_changed`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `squad_changed`
      */
     409: Error;
     /**
@@ -8070,11 +8522,11 @@ export type SquadRemoveErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8097,6 +8549,10 @@ export type SquadGetData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         id: string;
@@ -8107,7 +8563,7 @@ export type SquadGetData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -8116,7 +8572,7 @@ export type SquadGetData = {
 
 export type SquadGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
@@ -8128,7 +8584,7 @@ export type SquadGetErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `squad_not_found`
+     * Nothing has this id: `squad_not_found`
      */
     404: Error;
     /**
@@ -8140,11 +8596,11 @@ export type SquadGetErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8168,6 +8624,10 @@ export type SquadValidateData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8179,7 +8639,7 @@ export type SquadValidateData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -8188,7 +8648,7 @@ export type SquadValidateData = {
 
 export type SquadValidateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
      */
     400: Error;
     /**
@@ -8200,7 +8660,7 @@ export type SquadValidateErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -8220,11 +8680,11 @@ export type SquadValidateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8248,6 +8708,10 @@ export type SquadInstallData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8259,7 +8723,7 @@ export type SquadInstallData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -8268,7 +8732,7 @@ export type SquadInstallData = {
 
 export type SquadInstallErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`, `directory_required`
      */
     400: Error;
     /**
@@ -8280,7 +8744,7 @@ export type SquadInstallErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `squad_changed`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`, `squad_changed`
      */
     409: Error;
     /**
@@ -8300,11 +8764,11 @@ export type SquadInstallErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8328,6 +8792,10 @@ export type WebhookCreateData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8339,7 +8807,7 @@ export type WebhookCreateData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -8348,7 +8816,7 @@ export type WebhookCreateData = {
 
 export type WebhookCreateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_json`
      */
     400: Error;
     /**
@@ -8360,7 +8828,7 @@ export type WebhookCreateErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `webhook_limit`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`, `webhook_limit`
      */
     409: Error;
     /**
@@ -8380,11 +8848,11 @@ export type WebhookCreateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8393,7 +8861,7 @@ export type WebhookCreateError = WebhookCreateErrors[keyof WebhookCreateErrors];
 
 export type WebhookCreateResponses = {
     /**
-     * It is told from now on; the secret is shown this once
+     * Notified from now on; the secret is shown only once
      */
     200: WebhookCreated;
 };
@@ -8407,11 +8875,15 @@ export type WebhookListData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8420,7 +8892,7 @@ export type WebhookListData = {
 
 export type WebhookListErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -8436,11 +8908,11 @@ export type WebhookListErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8463,6 +8935,10 @@ export type WebhookDeliveriesData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
@@ -8477,11 +8953,11 @@ export type WebhookDeliveriesData = {
          */
         limit?: number;
         /**
-         * `nextCursor` of the page before
+         * `nextCursor` of the previous page
          */
         cursor?: string;
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8490,7 +8966,7 @@ export type WebhookDeliveriesData = {
 
 export type WebhookDeliveriesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_cursor`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_cursor`
      */
     400: Error;
     /**
@@ -8506,11 +8982,11 @@ export type WebhookDeliveriesErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8534,6 +9010,10 @@ export type WebhookCallbackSecretData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8541,7 +9021,7 @@ export type WebhookCallbackSecretData = {
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8550,7 +9030,7 @@ export type WebhookCallbackSecretData = {
 
 export type WebhookCallbackSecretErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -8562,7 +9042,7 @@ export type WebhookCallbackSecretErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -8578,11 +9058,11 @@ export type WebhookCallbackSecretErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8606,6 +9086,10 @@ export type WebhookRedeliverDeadData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8613,7 +9097,7 @@ export type WebhookRedeliverDeadData = {
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8622,7 +9106,7 @@ export type WebhookRedeliverDeadData = {
 
 export type WebhookRedeliverDeadErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -8634,7 +9118,7 @@ export type WebhookRedeliverDeadErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -8650,11 +9134,11 @@ export type WebhookRedeliverDeadErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8678,6 +9162,10 @@ export type WebhookRedeliverData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8687,7 +9175,7 @@ export type WebhookRedeliverData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8696,7 +9184,7 @@ export type WebhookRedeliverData = {
 
 export type WebhookRedeliverErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -8708,11 +9196,11 @@ export type WebhookRedeliverErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `delivery_not_found`
+     * Nothing has this id: `delivery_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -8728,11 +9216,11 @@ export type WebhookRedeliverErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8755,13 +9243,17 @@ export type WebhookDeleteData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         webhookID: string;
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8770,7 +9262,7 @@ export type WebhookDeleteData = {
 
 export type WebhookDeleteErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -8782,7 +9274,7 @@ export type WebhookDeleteErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `webhook_not_found`
+     * Nothing has this id: `webhook_not_found`
      */
     404: Error;
     /**
@@ -8790,11 +9282,11 @@ export type WebhookDeleteErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8817,13 +9309,17 @@ export type WebhookGetData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         webhookID: string;
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8832,7 +9328,7 @@ export type WebhookGetData = {
 
 export type WebhookGetErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -8844,7 +9340,7 @@ export type WebhookGetErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `webhook_not_found`
+     * Nothing has this id: `webhook_not_found`
      */
     404: Error;
     /**
@@ -8852,11 +9348,11 @@ export type WebhookGetErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8879,13 +9375,17 @@ export type WebhookUpdateData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path: {
         webhookID: string;
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8894,7 +9394,7 @@ export type WebhookUpdateData = {
 
 export type WebhookUpdateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -8906,7 +9406,7 @@ export type WebhookUpdateErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `webhook_not_found`
+     * Nothing has this id: `webhook_not_found`
      */
     404: Error;
     /**
@@ -8922,11 +9422,11 @@ export type WebhookUpdateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -8950,6 +9450,10 @@ export type WebhookTestData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -8959,7 +9463,7 @@ export type WebhookTestData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -8968,7 +9472,7 @@ export type WebhookTestData = {
 
 export type WebhookTestErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -8980,11 +9484,11 @@ export type WebhookTestErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `webhook_not_found`
+     * Nothing has this id: `webhook_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -9000,11 +9504,11 @@ export type WebhookTestErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9013,7 +9517,7 @@ export type WebhookTestError = WebhookTestErrors[keyof WebhookTestErrors];
 
 export type WebhookTestResponses = {
     /**
-     * What came of it
+     * The result
      */
     200: WebhookTested;
 };
@@ -9028,6 +9532,10 @@ export type WebhookRotateData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -9037,7 +9545,7 @@ export type WebhookRotateData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9046,7 +9554,7 @@ export type WebhookRotateData = {
 
 export type WebhookRotateErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -9058,11 +9566,11 @@ export type WebhookRotateErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `webhook_not_found`
+     * Nothing has this id: `webhook_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -9078,11 +9586,11 @@ export type WebhookRotateErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9091,7 +9599,7 @@ export type WebhookRotateError = WebhookRotateErrors[keyof WebhookRotateErrors];
 
 export type WebhookRotateResponses = {
     /**
-     * The new secret, shown this once
+     * The new secret, shown only once
      */
     200: WebhookSecret;
 };
@@ -9106,7 +9614,11 @@ export type EventStreamData = {
          */
         'x-service-directory'?: string;
         /**
-         * Resume after this event id; wins over `after`
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
+         * Resume after this event id; takes precedence over `after`
          */
         'Last-Event-ID'?: string;
     };
@@ -9133,7 +9645,7 @@ export type EventStreamData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -9142,7 +9654,7 @@ export type EventStreamData = {
 
 export type EventStreamErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_event_id`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `invalid_event_id`
      */
     400: Error;
     /**
@@ -9154,7 +9666,7 @@ export type EventStreamErrors = {
      */
     403: Error;
     /**
-     * Older than the log goes back: `events_expired`
+     * The log does not go back that far: `events_expired`
      */
     410: Error;
     /**
@@ -9166,11 +9678,11 @@ export type EventStreamErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9193,11 +9705,15 @@ export type ServiceOverviewData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Which failures count; default: those of the last 24 hours
+         * Count failures since this time; default: 24 hours ago
          */
         since?: string;
         /**
@@ -9205,7 +9721,7 @@ export type ServiceOverviewData = {
          */
         directory?: string;
         /**
-         * The project by its address, instead of a directory
+         * The project's URL, instead of a directory
          */
         repository?: string;
     };
@@ -9214,7 +9730,7 @@ export type ServiceOverviewData = {
 
 export type ServiceOverviewErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `directory_invalid`, `directory_ambiguous`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`
      */
     400: Error;
     /**
@@ -9234,11 +9750,11 @@ export type ServiceOverviewErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9261,11 +9777,15 @@ export type ServiceHealthData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9274,7 +9794,7 @@ export type ServiceHealthData = {
 
 export type ServiceHealthErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9290,11 +9810,11 @@ export type ServiceHealthErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9317,11 +9837,15 @@ export type ServiceNodesData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9330,7 +9854,7 @@ export type ServiceNodesData = {
 
 export type ServiceNodesErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9346,11 +9870,11 @@ export type ServiceNodesErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9367,12 +9891,16 @@ export type ServiceNodesResponses = {
 export type ServiceNodesResponse = ServiceNodesResponses[keyof ServiceNodesResponses];
 
 export type ServiceDrainNodeData = {
-    body?: never;
+    body?: Nothing;
     headers?: {
         /**
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
         /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
@@ -9383,7 +9911,7 @@ export type ServiceDrainNodeData = {
     };
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9392,7 +9920,7 @@ export type ServiceDrainNodeData = {
 
 export type ServiceDrainNodeErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -9404,23 +9932,31 @@ export type ServiceDrainNodeErrors = {
      */
     403: Error;
     /**
-     * There is none of this id: `node_not_found`
+     * Nothing has this id: `node_not_found`
      */
     404: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
     /**
      * Too many requests; Retry-After: `rate_limited`
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9443,11 +9979,15 @@ export type ServiceModelsData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9456,7 +9996,7 @@ export type ServiceModelsData = {
 
 export type ServiceModelsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9472,11 +10012,11 @@ export type ServiceModelsErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9500,6 +10040,10 @@ export type ServiceTestModelData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -9507,7 +10051,7 @@ export type ServiceTestModelData = {
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9516,7 +10060,7 @@ export type ServiceTestModelData = {
 
 export type ServiceTestModelErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -9528,7 +10072,7 @@ export type ServiceTestModelErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
      */
     409: Error;
     /**
@@ -9548,11 +10092,11 @@ export type ServiceTestModelErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9561,7 +10105,7 @@ export type ServiceTestModelError = ServiceTestModelErrors[keyof ServiceTestMode
 
 export type ServiceTestModelResponses = {
     /**
-     * How it went, also when it failed
+     * The result, even if the call failed
      */
     200: ModelTrial;
 };
@@ -9576,6 +10120,10 @@ export type ServiceSetKeyData = {
          */
         'x-service-directory'?: string;
         /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
          * 1-255 visible ASCII characters; the same key and body get the first answer again
          */
         'Idempotency-Key'?: string;
@@ -9583,7 +10131,7 @@ export type ServiceSetKeyData = {
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9592,7 +10140,7 @@ export type ServiceSetKeyData = {
 
 export type ServiceSetKeyErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`, `invalid_json`
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
      */
     400: Error;
     /**
@@ -9604,7 +10152,7 @@ export type ServiceSetKeyErrors = {
      */
     403: Error;
     /**
-     * Not in its present state, not in this project, or the Idempotency-Key clashes: `idempotency_key_reused`, `idempotency_in_progress`, `provider_not_fixed`, `config_not_writable`
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`, `provider_not_fixed`, `config_not_writable`
      */
     409: Error;
     /**
@@ -9620,11 +10168,11 @@ export type ServiceSetKeyErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9647,11 +10195,15 @@ export type ServiceMetricsData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9660,7 +10212,7 @@ export type ServiceMetricsData = {
 
 export type ServiceMetricsErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9676,11 +10228,11 @@ export type ServiceMetricsErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9703,11 +10255,15 @@ export type ServiceOpenapiData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9716,7 +10272,7 @@ export type ServiceOpenapiData = {
 
 export type ServiceOpenapiErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9732,11 +10288,11 @@ export type ServiceOpenapiErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };
@@ -9761,11 +10317,15 @@ export type ServiceDocData = {
          * The directory, for callers that prefer a header
          */
         'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
     };
     path?: never;
     query?: {
         /**
-         * Accepted and not needed here.
+         * Accepted, but not needed.
          */
         directory?: string;
     };
@@ -9774,7 +10334,7 @@ export type ServiceDocData = {
 
 export type ServiceDocErrors = {
     /**
-     * A field, parameter, header or the directory is not as expected: `invalid_request`
+     * A field, parameter, header or the directory is invalid: `invalid_request`
      */
     400: Error;
     /**
@@ -9790,11 +10350,11 @@ export type ServiceDocErrors = {
      */
     429: Error;
     /**
-     * A fault of the service: `internal`
+     * An unexpected error of the service: `internal`
      */
     500: Error;
     /**
-     * Stopping, or out of store or disk; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
      */
     503: Error;
 };

@@ -104,6 +104,7 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
         text,
         calls: [],
         ...(provider === undefined ? {} : { provider }),
+        ...(event.data.finish === "empty" ? { empty: true } : {}),
       };
       chat.said.push(reply);
       chat.turn = calls.length === 0 ? undefined : { reply, results: calls.map(() => undefined) };

@@ -32,6 +32,8 @@ export type AssistantMessage = {
   text: LongText;
   calls: { callID: string; tool: string; input: EventData["tool.started"]["input"] }[];
   provider?: EventData["reply.finished"]["provider"];
+  /** Nothing to go on with came, and the model is asked again. */
+  empty?: true;
 };
 export type ToolMessage = {
   role: "tool";
@@ -83,14 +85,21 @@ export const isService = ({ messageID }: { messageID: string }): boolean => mess
 export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";
 
-/** How many replies without words and calls the conversation ends in; none where there is something new to read. */
+/**
+ * How many replies the conversation ends in that had neither words nor calls, or lost the calls that they announced; none
+ * where there is something new to read.
+ */
 export const emptyReplies = ({ said, unread }: Conversation): number => {
   if (unread.length > 0) return 0;
   const other = said.findLastIndex(
-    (message) => message.role !== "assistant" || message.calls.length > 0 || !isBlank(message.text),
+    (message) =>
+      message.role !== "assistant" || message.calls.length > 0 || (message.empty !== true && !isBlank(message.text)),
   );
   return said.length - 1 - other;
 };
+
+/** Whether the last reply had words. */
+export const saidSomething = (chat: Conversation): boolean => !isBlank(lastWordOf(chat));
 
 const isBlank = (text: LongText): boolean => typeof text === "string" && text.trim() === "";
 

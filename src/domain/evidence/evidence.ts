@@ -1,5 +1,12 @@
 import type { Recorded } from "../event.ts";
-import { type Evidence, isOfPresentFiles, isOpenSlice, type Slice, type TaskState } from "../state/task.ts";
+import {
+  type Evidence,
+  isOfPresentFiles,
+  isOpenSlice,
+  presentTree,
+  type Slice,
+  type TaskState,
+} from "../state/task.ts";
 import { contrastWords } from "../contrast/wording.ts";
 import { specsOf } from "./check.ts";
 import { cutWords, tellingLines } from "./output.ts";
@@ -69,6 +76,14 @@ export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string)
   evidence: evidence.map((proof) =>
     proof.tree === null && proof.edits === edits && proof.writes === writes ? { ...proof, tree } : proof,
   ),
+});
+
+/** What was seen of the files before a call, of whatever kind, counts after it where the call left the same tree. */
+export const stillSeen = (before: TaskState, after: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
+  evidence:
+    presentTree(before) === tree
+      ? after.evidence.map((proof) => (isOfPresentFiles(before, proof) ? { ...proof, tree } : proof))
+      : after.evidence,
 });
 
 export const commandEvidence = (state: TaskState, event: Recorded & { type: "tool.finished" }) => {

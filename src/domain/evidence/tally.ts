@@ -35,6 +35,29 @@ const dots = /^\S+\.py ([.FEsxX]+)/;
 /** What node repeats at the end. */
 const repeated = /^\s*✖ failing tests:/;
 
+/** What a line begins with, behind its white space, that one of the forms may fit. */
+const beginnings = ["ok ", "not ok ", "--- ", "test ", "Tests run: ", "["] as const;
+
+const first = new Map(beginnings.map((beginning) => [beginning.charCodeAt(0), beginning]));
+const escape = 0x1b;
+
+/**
+ * Whether one of the forms may fit the line at `from`: most lines are of no runner, and a command can write hundreds of
+ * megabytes of them.
+ */
+const isCandidate = (text: string, from: number, end: number): boolean => {
+  let at = from;
+  while (at < end && (text.charCodeAt(at) === 0x20 || text.charCodeAt(at) === 0x09)) at += 1;
+  const unit = text.charCodeAt(at);
+  if (at === end) return false;
+  if (unit >= 0x80 || unit === escape) return true;
+  const beginning = first.get(unit);
+  return beginning !== undefined && text.startsWith(beginning, at);
+};
+
+/** Whether there may be lines of pytest, which have their mark behind a path. */
+const hasPaths = (text: string): boolean => text.includes("::") || text.includes(".py ");
+
 export const createTally = (): Tally => {
   let lines = 0;
   let files = 0;
@@ -62,14 +85,18 @@ export const createTally = (): Tally => {
 
   return {
     take(piece) {
-      const parts = piece.split("\n");
-      for (const [index, part] of parts.entries()) {
-        if (rest.length < longest) rest += part.slice(0, longest - rest.length);
-        if (index === parts.length - 1) continue;
+      let from = 0;
+      const paths = hasPaths(piece);
+      for (let end = piece.indexOf("\n"); end >= 0; end = piece.indexOf("\n", from)) {
         lines += 1;
-        look(rest);
-        rest = "";
+        if (rest !== "") {
+          look(`${rest}${piece.slice(from, end)}`.slice(0, longest));
+          rest = "";
+        } else if (!over && (paths || isCandidate(piece, from, end)))
+          look(piece.slice(from, Math.min(end, from + longest)));
+        from = end + 1;
       }
+      if (rest.length < longest) rest += piece.slice(from, from + longest - rest.length);
     },
     lines: () => lines,
     // A runner that counts by file names some of its tests, too.

@@ -2,9 +2,11 @@ import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
 import { withModel } from "../session/session.ts";
-import { beginStream, isWaiting, noRepetition } from "../state/stream.ts";
+import { beginStream, isWaiting, noRepetition, waitsForAnswers } from "../state/stream.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts";
+import { projectOf } from "../state/project.ts";
+import { afterApproval } from "./approval.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
@@ -12,7 +14,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 14;
+export const missionRevision = 18;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -36,18 +38,23 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "mission.created":
       throw new Error(`Expected one mission.created in ${event.stream}, got a second at version ${event.version}`);
     case "mission.woken": {
-      const { productPillar, model, squads, allowSquadProduction, budget, by } = event.data;
+      const { productPillar, model, squads, allowSquadProduction, budget, checks, models, by, approve } = event.data;
+      const agent = models?.agent ?? model;
       return {
         ...state,
         aborted: null,
         archived: by === "user" ? false : state.archived,
-        ...(by === "user" || model !== undefined ? withModel(state, state.sessionID, model ?? state.wanted) : {}),
-        wanted: model ?? state.wanted,
+        ...(by === "user" || agent !== undefined ? withModel(state, state.sessionID, agent ?? state.wanted) : {}),
+        wanted: agent ?? state.wanted,
         named: model ?? state.named,
+        models: { tasks: models?.tasks ?? state.models.tasks, review: models?.review ?? state.models.review },
         productPillar: productPillar ?? state.productPillar,
         squads: squads ?? state.squads,
         allowSquadProduction: allowSquadProduction ?? state.allowSquadProduction,
         cap: budget === undefined ? state.cap : budget,
+        ...(checks === undefined ? {} : { checks, acceptance: null }),
+        approve: approve ?? state.approve,
+        refusedBy: null,
         paused: null,
         ...(by === "time" ? heard(state, event) : {}),
       };
@@ -82,6 +89,10 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         proposes: false,
       };
     }
+    case "mission.verified":
+      return event.data.of === "acceptance"
+        ? { ...state, acceptance: event.data }
+        : { ...state, verification: event.data };
     case "mission.reminded":
       return { ...heard(state, event), reminded: true };
     case "mission.paused":
@@ -139,6 +150,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "message.received":
       return {
         ...heard(state, event),
+        refusedBy: null,
         attachments: together(state.attachments, event.data.attachments),
         deferred: null,
         failure: null,
@@ -151,7 +163,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...state,
         deferred: null,
         pause: null,
-        time: { ms: timeUntil(before, before.updatedAt), since: event.at },
+        time: { ms: timeUntil(before, before.updatedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
         crashes:
           before.open.some(({ callID }) => !isWaiting(before, callID)) && !before.stopped ? before.crashes + 1 : 0,
@@ -176,10 +188,12 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "tool.started":
     case "tool.finished":
     case "conversation.compacted":
-    case "ask.opened":
-    case "ask.answered":
+    case "ask.reminded":
     case "permission.decided":
       return evolveSession(state, event);
+    case "ask.opened":
+    case "ask.answered":
+      return { ...evolveSession(state, event), ...afterApproval(state, event) };
     case "note.written":
     case "budget.warned":
       return state;
@@ -233,7 +247,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     title: data.title,
     titleBy: data.titleBy,
     directory: data.directory,
-    project: data.project,
+    project: projectOf(data),
     repository: data.repository ?? null,
     pullRequest: null,
     proposed: null,
@@ -241,9 +255,17 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     productPillar: data.productPillar,
     budget: null,
     named: null,
+    models: { tasks: null, review: null },
     squads: [],
     allowSquadProduction: null,
     cap: null,
+    checks: [],
+    acceptance: null,
+    verification: null,
+    approve: [],
+    approvedPlan: null,
+    askedPlan: null,
+    refusedBy: null,
     answeredMs: 0,
     archived: false,
     createdAt: at,

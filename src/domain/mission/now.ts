@@ -16,7 +16,7 @@ const doingOf = (state: MissionState): Doing | undefined => {
   if (wait !== undefined) return wait;
   const step = stepOf(state);
   if (step.kind !== "sleep")
-    return state.sandbox === null || state.stopped ? { kind: "queue", text: "Waiting for a place" } : talkOf(state);
+    return state.sandbox === null || state.stopped ? { kind: "queue", text: "Waiting in the queue" } : talkOf(state);
   const running = state.tasks.filter(isRunning);
   if (running.length > 0)
     return { kind: "tasks", text: short(`Waiting for ${running.map(({ title }) => `"${title}"`).join(", ")}`) };

@@ -92,6 +92,16 @@ export const producedFor = (state: MissionState, phaseID: string): SquadRef | un
   return last != null && "digest" in last ? last : undefined;
 };
 
+/**
+ * A squad of this id was made for the Mission and refused, or what stands in the catalog now is not what was made: it is
+ * used under no phase, until one of that id is made anew.
+ */
+export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef, "id" | "digest">): boolean => {
+  const made = tasks.findLast(({ production, reconciled }) => production?.squad === id && reconciled !== null);
+  if (made?.reconciled == null) return false;
+  return "refused" in made.reconciled || made.reconciled.digest !== digest;
+};
+
 export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState => {
   const last = workOf(state, phase.id).at(-1);
   const outcome = last === undefined ? undefined : outcomeOf(last);

@@ -2,17 +2,16 @@ import { inert } from "../task/pull-request.ts";
 import { deliveredBy, type MissionState } from "../state/mission.ts";
 
 /** What a pull request says of a Mission's change as a whole. */
-export const pullRequestOf = ({
-  title,
-  finished,
-  tasks,
-  missionID,
-}: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">): { title: string; body: string } => {
+export const pullRequestOf = (
+  { title, finished, tasks, missionID }: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">,
+  page: string | undefined,
+): { title: string; body: string } => {
   const landed = tasks.filter((task) => deliveredBy(task) !== undefined && task.production === null);
   const rows = landed.slice(0, mostTasks).map((task) => {
     const { title: what, taskID } = task;
     const commit = deliveredBy(task)?.landedCommit;
-    return `- ${inert(what.replaceAll(/\s+/g, " "))} (${taskID}${commit == null ? "" : `, ${commit.slice(0, 10)}`})`;
+    const link = page === undefined ? taskID : `[${taskID}](${page}/ui/task/${taskID})`;
+    return `- ${inert(what.replaceAll(/\s+/g, " "))} (${link}${commit == null ? "" : `, ${commit.slice(0, 10)}`})`;
   });
   const more = landed.length - rows.length;
   return {

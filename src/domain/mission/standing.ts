@@ -53,11 +53,13 @@ const table: readonly Row[] = [
   ],
   [
     "stalled",
-    ({ failure, finished }) => ({
+    ({ failure, finished, refusedBy }) => ({
       reason:
-        finished !== null
-          ? `It waits for something outside, and no time is set at which it looks again: ${finished.summary}`
-          : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),
+        refusedBy !== null
+          ? `Its plan was not approved (${refusedBy}), and nothing was said of what is to be different`
+          : finished !== null
+            ? `It waits for something outside, and no time is set at which it looks again: ${finished.summary}`
+            : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),
     }),
   ],
 ];

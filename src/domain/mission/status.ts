@@ -36,6 +36,7 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
     pendingCount: openAsks(state).length,
     outcome: state.finished?.outcome ?? null,
     error: errorOf(state)?.error ?? null,
+    verified: verifiedOf(state),
     archived: state.archived,
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
@@ -43,6 +44,10 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
     now: state.now,
   };
 };
+
+/** Of one that said so before the service looked, nobody knows. */
+const verifiedOf = ({ finished }: MissionState): boolean | null =>
+  finished?.outcome === "done" ? (finished.verified ?? null) : null;
 
 /** Of its Tasks. `asking`: of the active ones. */
 export type Counts = { active: number; completed: number; failed: number; cancelled: number; asking: number };
@@ -125,12 +130,15 @@ export const missionStatusOf = (
     attachments: state.attachments,
     productPillar: state.productPillar,
     model: state.model,
+    models: { agent: state.wanted, tasks: state.models.tasks ?? state.named, review: state.models.review },
     squads: state.squads,
+    approve: state.approve,
     squadProduction: mayProduce ? "authorised" : "forbidden",
     usage: tasks.reduce((sum, { usage }) => together(sum, usage), state.usage),
     budget: state.cap,
     budgetUsed: usedOf(state),
     ...spentOf(state, new Map(tasks.map(({ taskID, usage }) => [taskID, usage]))),
+    checks: state.checks,
     generatedAt: now.toISOString(),
   };
 };

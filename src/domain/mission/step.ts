@@ -1,5 +1,6 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
+import { askedPlan, isPlanDue } from "./approval.ts";
 import { isMidway } from "../session/session.ts";
 import { isRead } from "../state/stream.ts";
 import { reachedOf, stopReason } from "./budget.ts";
@@ -14,7 +15,9 @@ import { isRunning, type MissionState } from "../state/mission.ts";
 export type OwnStep =
   /** Deal with open calls of an earlier run. */
   | { kind: "recover" }
-  /** Every open call waits for an answer. `until`: when the first of them times out. */
+  /** Ask a person whether the plan may be carried out. */
+  | { kind: "approve" }
+  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out. */
   | { kind: "ask"; until: string }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
@@ -47,6 +50,12 @@ export const stepOf = (state: MissionState): OwnStep => {
   const midway = isMidway(state.reply);
   if (!unread && (!midway || state.finished !== null)) {
     if (state.proposes) return { kind: "propose" };
+    if (isPlanDue(state) && state.finished?.outcome !== "done") {
+      // Whoever said no without a word is not asked again, until the Mission hears something.
+      if (state.refusedBy !== null) return asleep;
+      const until = askedPlan(state) && waitsUntil(state);
+      return until === undefined ? { kind: "approve" } : { kind: "ask", until };
+    }
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;
   }

@@ -115,7 +115,13 @@ export const missionSentence = (
     case "mission.aborted":
       return `Aborted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}${event.data.cascade ? ", with its Tasks" : ""}`;
     case "mission.finished":
-      return `${{ done: "Done", blocked: "Blocked", waiting: "Waits" }[event.data.outcome]}: ${event.data.summary}`;
+      return `${{ done: "Done", blocked: "Blocked", waiting: "Waits" }[event.data.outcome]}${event.data.verified === false ? " (not verified)" : ""}: ${event.data.summary}`;
+    case "mission.verified": {
+      const { of, commit, results } = event.data;
+      const red = results.filter(({ state }) => state !== "passed").map(({ name }) => name);
+      const what = of === "acceptance" ? "The checks of the whole" : "Checks of its agent";
+      return `${what} on ${commit.slice(0, 10)}: ${red.length === 0 ? "all passed" : `${red.length} of ${results.length} did not pass (${red.slice(0, 5).join(", ")})`}`;
+    }
     case "mission.proposed": {
       const { pullRequest, reason } = event.data;
       return pullRequest === null
@@ -149,7 +155,7 @@ export const missionSentence = (
     case "task.ended":
       return `Task ${quoted(event.data.title)} ${event.data.outcome}${event.data.error === undefined ? "" : `: ${event.data.error}`}`;
     case "squad.reconciled":
-      return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog as it was created`;
+      return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog, exactly as created`;
     case "squad.refused":
       return `Squad of phase ${event.data.phase} was not used: ${event.data.reason}`;
     case "squad.staged":

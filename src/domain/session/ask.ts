@@ -1,34 +1,57 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { PendingAsk } from "../../protocol/task/status.ts";
 import type { DomainEvent } from "../event.ts";
-import { type StreamState, type Ask, waitsForAnswers, openAsks } from "../state/stream.ts";
+import { type StreamState, type Ask, waitsForAnswers, openAsks, rootOf } from "../state/stream.ts";
 
 /**
- * Asks: permissions and questions that a call waits for. Each is opened by its call and answered exactly once: by a
- * caller, by its timeout, or by what ended it. An answer is committed at the version it was decided at, so of two
- * answers one finds the ask closed.
+ * Asks: permissions and questions that a call waits for, and approvals that the service asks for. Each is answered exactly
+ * once: by a caller, by its timeout, or by what ended it. An answer is committed at the version it was decided at, so of
+ * two answers one finds the ask closed.
  */
 
 /** The id of a call's ask. Derived from the call, so that a call that runs again finds its ask. */
 export const askIDOf = (callID: string): string => callID.replace(/^call_/, "ask_");
 
 export const pendingOf = (state: StreamState): PendingAsk[] =>
-  openAsks(state).map(({ askID, kind, prompt, options, default: fallback, expiresAt }) => ({
+  openAsks(state).map(({ askID, kind, prompt, options, default: fallback, expiresAt, of, would }) => ({
     id: askID,
     kind,
     prompt,
     options,
     default: fallback,
     expiresAt,
+    ...(of === undefined ? {} : { of }),
+    ...(would === undefined ? {} : { would }),
   }));
 
-/** If every open call waits for an answer: when the first of their asks times out. */
+/** While nothing is done but wait for answers: when the first of the asks times out, or is to be reminded of. */
 export const waitsUntil = (state: StreamState): string | undefined =>
   waitsForAnswers(state)
     ? openAsks(state)
-        .map(({ expiresAt }) => expiresAt)
+        .flatMap((ask) => [ask.expiresAt ?? [], reminderOf(ask) ?? []].flat())
         .sort()[0]
     : undefined;
+
+/** Hours after which somebody is reminded of an ask; then once a day. */
+const reminderHours = [1, 4, 24];
+
+/** When somebody is to be reminded of an ask next; undefined: it times out before that. */
+export const reminderOf = ({ openedAt, reminded, expiresAt }: Ask): string | undefined => {
+  const hours = reminderHours[reminded] ?? 24 * (reminded - reminderHours.length + 2);
+  const at = new Date(Date.parse(openedAt) + hours * 3_600_000).toISOString();
+  return expiresAt !== null && expiresAt <= at ? undefined : at;
+};
+
+/** The fact that somebody is reminded of what has waited for so long; none: nothing is due. */
+export const remind = (state: StreamState, now: Date): DomainEvent[] => {
+  const due = openAsks(state).filter((ask) => {
+    const at = reminderOf(ask);
+    return at !== undefined && Date.parse(at) <= now.getTime();
+  });
+  return due.length === 0
+    ? []
+    : [{ type: "ask.reminded", data: { sessionID: rootOf(state), askIDs: due.map(({ askID }) => askID) } }];
+};
 
 const answered = (ask: Ask, how: Omit<EventData["ask.answered"], "askID">): DomainEvent => ({
   type: "ask.answered",
@@ -39,29 +62,45 @@ export type AnswerDecision =
   | { kind: "events"; events: DomainEvent[] }
   /** There is no open ask with this id. */
   | { kind: "closed" }
-  /** A decision for a question, or an answer for a permission. */
+  /** A decision for a question, or words for what takes a decision. */
   | { kind: "mismatch"; expected: "decision" | "answer" };
 
-/** Decides on a caller's answer. An ask whose time is over is closed, even if its timeout is not on record yet. */
-export const answer = (
-  state: StreamState,
-  askID: string,
-  given: { decision?: "allow" | "deny" | undefined; answer?: string | undefined; source: string },
-  now: Date,
-): AnswerDecision => {
-  const ask = openAsks(state).find((open) => open.askID === askID);
-  if (ask === undefined || isOver(ask, now)) return { kind: "closed" };
-  const { decision, answer: text, source } = given;
-  if (ask.kind === "permission")
-    return decision === undefined
-      ? { kind: "mismatch", expected: "decision" }
-      : { kind: "events", events: [answered(ask, { decision, by: "caller", source })] };
-  return text === undefined
-    ? { kind: "mismatch", expected: "answer" }
-    : { kind: "events", events: [answered(ask, { answer: text, by: "caller", source })] };
+type Given = {
+  decision?: "allow" | "deny" | undefined;
+  answer?: string | undefined;
+  source: string;
+  /** Who it is, for an approval. */
+  from?: EventData["ask.answered"]["from"] | undefined;
 };
 
-export const isOver = (ask: Ask, now: Date): boolean => Date.parse(ask.expiresAt) <= now.getTime();
+/** Decides on a caller's answer. An ask whose time is over is closed, even if its timeout is not on record yet. */
+export const answer = (state: StreamState, askID: string, given: Given, now: Date): AnswerDecision => {
+  const ask = openAsks(state).find((open) => open.askID === askID);
+  if (ask === undefined || isOver(ask, now)) return { kind: "closed" };
+  const { decision, answer: text, source, from } = given;
+  const by = { by: "caller", source } as const;
+  switch (ask.kind) {
+    case "permission":
+      return decision === undefined || text !== undefined
+        ? { kind: "mismatch", expected: "decision" }
+        : { kind: "events", events: [answered(ask, { decision, ...by })] };
+    case "approval": {
+      if (decision === undefined) return { kind: "mismatch", expected: "decision" };
+      const words = text === undefined ? {} : { answer: text };
+      return {
+        kind: "events",
+        events: [answered(ask, { decision, ...words, ...by, ...(from === undefined ? {} : { from }) })],
+      };
+    }
+    case "question":
+      return text === undefined || decision !== undefined
+        ? { kind: "mismatch", expected: "answer" }
+        : { kind: "events", events: [answered(ask, { answer: text, ...by })] };
+  }
+};
+
+export const isOver = ({ expiresAt }: Ask, now: Date): boolean =>
+  expiresAt !== null && Date.parse(expiresAt) <= now.getTime();
 
 /** The default answers of asks whose time is over. */
 export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
@@ -77,32 +116,33 @@ export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
 
 /** Closes asks without an answer, because of what came instead. */
 export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
-  asks.map((ask) => answered(ask, { ...(ask.kind === "permission" ? { decision: "deny" } : {}), by: "ended", source }));
+  asks.map((ask) => answered(ask, { ...(ask.kind === "question" ? {} : { decision: "deny" }), by: "ended", source }));
 
 /**
  * Closes the asks that a message supersedes. A steering message answers questions in other words, while a permission is
- * a decision and stays open. An interrupting message closes both, a queued one neither.
+ * a decision and stays open. An interrupting message closes both, a queued one neither. Whatever the message, what was to
+ * be approved is not the last word any more.
  */
 export const asksClosedBy = (
   state: StreamState,
   disposition: EventData["message.received"]["disposition"],
 ): DomainEvent[] => {
-  switch (disposition) {
-    case "steered":
-      return endAsks(
-        openAsks(state).filter(({ kind }) => kind === "question"),
-        "message",
-      );
-    case "interrupted":
-      return endAsks(openAsks(state), "message");
-    case "queued":
-    case "restarted":
-      return [];
-  }
+  const closes = (ask: Ask): boolean => {
+    switch (disposition) {
+      case "steered":
+        return ask.kind !== "permission";
+      case "interrupted":
+        return true;
+      case "queued":
+      case "restarted":
+        return ask.kind === "approval";
+    }
+  };
+  return endAsks(openAsks(state).filter(closes), "message");
 };
 
 export const answerWords = ({ decision, answer: text, by, source }: EventData["ask.answered"]): string => {
-  const said = decision ?? text;
+  const said = decision === undefined || text === undefined ? (decision ?? text) : `${decision}: ${text}`;
   switch (by) {
     case "caller":
       return `${source} answered: ${said}`;

@@ -50,7 +50,7 @@ export const stopReason = (
   if (state.budget?.maxCostUSD !== undefined && state.usage.costUSD === null)
     return {
       code: "budget_reached",
-      message: `The price of ${state.model} is unknown, so maxCostUSD cannot be kept. Everything done so far is kept.`,
+      message: `The price of ${state.model} is unknown, so maxCostUSD cannot be enforced. Everything done so far is kept.`,
       retryable: false,
       remedy: `Replace the budget with PATCH /task/${state.taskID}, e.g. by maxTokens, then send a message to continue.`,
     };

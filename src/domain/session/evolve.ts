@@ -21,6 +21,7 @@ type Talk = Recorded & {
     | "conversation.compacted"
     | "ask.opened"
     | "ask.answered"
+    | "ask.reminded"
     | "permission.decided";
 };
 
@@ -94,12 +95,21 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
     }
     case "ask.opened": {
       const { kind } = event.data;
-      const asks = [...state.asks, { ...event.data, answer: null, begun: false }];
-      return pauseClock({ ...state, asks, asked: { ...state.asked, [kind]: state.asked[kind] + 1 } }, event.at);
+      const asks = [...state.asks, { ...event.data, answer: null, begun: false, openedAt: event.at, reminded: 0 }];
+      const asked = kind === "approval" ? state.asked : { ...state.asked, [kind]: state.asked[kind] + 1 };
+      return pauseClock({ ...state, asks, asked }, event.at);
     }
     case "ask.answered": {
       const { askID } = event.data;
-      return { ...state, asks: state.asks.map((ask) => (ask.askID === askID ? { ...ask, answer: event.data } : ask)) };
+      const asks = state.asks.filter((ask) => ask.kind !== "approval" || ask.askID !== askID);
+      return { ...state, asks: asks.map((ask) => (ask.askID === askID ? { ...ask, answer: event.data } : ask)) };
+    }
+    case "ask.reminded": {
+      const { askIDs } = event.data;
+      return {
+        ...state,
+        asks: state.asks.map((ask) => (askIDs.includes(ask.askID) ? { ...ask, reminded: ask.reminded + 1 } : ask)),
+      };
     }
     case "permission.decided": {
       const { callID, decision } = event.data;

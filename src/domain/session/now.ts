@@ -19,13 +19,15 @@ export const short = (text: string): string => {
 /** A time of day. UTC, because who reads it may be elsewhere. */
 const clock = (at: string): string => `${new Date(at).toISOString().slice(11, 19)} UTC`;
 
+const wanted = { permission: "permission", question: "answer", approval: "approval" } as const;
+
 /** What it waits for outside of any step: an answer, a quota, space. */
 export const waitOf = (state: StreamState): Doing | undefined => {
   const [ask] = openAsks(state);
   if (ask !== undefined && waitsForAnswers(state))
     return {
       kind: "ask",
-      text: short(`Waiting for your ${ask.kind === "permission" ? "permission" : "answer"}: ${ask.prompt}`),
+      text: short(`Waiting for your ${wanted[ask.kind]}: ${ask.prompt}`),
     };
   if (state.deferred !== null)
     return { kind: "quota", text: short(`Waiting until ${clock(state.deferred.until)}: ${state.deferred.reason}`) };

@@ -1,4 +1,6 @@
+import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
+import type { Approvable } from "../../protocol/field.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
@@ -46,6 +48,18 @@ export type MissionState = StreamState & {
    * For the Mission and its Tasks together. `budget` of the shared fold stays null, since that is for a single agent.
    */
   cap: MissionBudget | null;
+  /** What the project's head must pass before the Mission can be done. */
+  checks: CheckSpec[];
+  /** The newest result of those checks. */
+  acceptance: EventData["mission.verified"] | null;
+  /** The newest result of checks of its agent's own. */
+  verification: EventData["mission.verified"] | null;
+  /** What a person is asked before it happens: its own plan, and squads and landings of its Tasks. */
+  approve: Approvable[];
+  /** The plan that was approved last, the one that was asked about last, and who refused that without a word. */
+  approvedPlan: string | null;
+  askedPlan: string | null;
+  refusedBy: string | null;
   /** Total time that its own model took to answer, in milliseconds. The time of its tools is negligible. */
   answeredMs: number;
   archived: boolean;
@@ -55,6 +69,8 @@ export type MissionState = StreamState & {
   aborted: (EventData["mission.aborted"] & { at: string }) | null;
   /** The model that a caller named: for its agent, and for Tasks whose squad names none. */
   named: ModelRef | null;
+  /** Those that callers named by role, before `named`. */
+  models: { tasks: ModelRef | null; review: ModelRef | null };
   /** Files that came with its wakes, newest last: the newest of each name, up to 64. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];

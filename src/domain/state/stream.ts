@@ -39,7 +39,7 @@ export type StreamState = {
   /** Since when replies failed for lack of quota. */
   quotaSince: string | null;
   open: OpenCall[];
-  /** The asks of calls that have not ended. */
+  /** The asks of calls that have not ended, and the approval that is asked for. */
   asks: Ask[];
   /** How many of each kind the agents have asked so far. */
   asked: { question: number; permission: number };
@@ -138,8 +138,16 @@ export type OpenCall = {
   label?: string;
 };
 
-/** `begun`: the permitted action was started, and must not be started again. */
-export type Ask = EventData["ask.opened"] & { answer: EventData["ask.answered"] | null; begun: boolean };
+/**
+ * `begun`: the permitted action was started, and must not be started again. `reminded`: how often somebody was. One of
+ * kind approval is here until it is answered.
+ */
+export type Ask = EventData["ask.opened"] & {
+  answer: EventData["ask.answered"] | null;
+  begun: boolean;
+  openedAt: string;
+  reminded: number;
+};
 
 export type Session = {
   sessionID: string;
@@ -192,9 +200,13 @@ const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): 
   return inner.length > 0 && inner.every((call) => waits(state, call.callID, how));
 };
 
-/** Every open call waits for an answer: no work is being done, even if a worker holds the Task. */
+/**
+ * Every open call waits for an answer, or an approval is asked for: no work is being done, even if a worker holds the Task.
+ */
 export const waitsForAnswers = (state: StreamState): boolean =>
-  state.open.length > 0 && state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
+  state.open.length === 0
+    ? (state.reply === null || isRead(state)) && state.asks.some(({ kind }) => kind === "approval")
+    : state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
 /** The call has done nothing since its ask was opened, and does nothing until it is answered. */
 export const isWaiting = (state: StreamState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);

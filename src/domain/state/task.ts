@@ -1,10 +1,10 @@
 import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Effort } from "../../protocol/field.ts";
+import type { Approvable, Effort } from "../../protocol/field.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Artifact, ErrorInfo, Goal, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
 import type { AttachmentRef, BlobRef, LongText } from "../../protocol/text.ts";
-import type { SquadRef } from "../agent.ts";
+import type { ModelRef, SquadRef } from "../agent.ts";
 import { isRead, type StreamState } from "./stream.ts";
 
 /**
@@ -28,6 +28,8 @@ export type TaskState = StreamState & {
   /** Where its directory's clone comes from, and its result goes; null: it stays in the directory. */
   remote: { url: string; ref: string | null } | null;
   project: string;
+  /** Of reviewers whose squad names none; null: the Task's own. */
+  reviewModel: ModelRef | null;
   checks: CheckSpec[];
   /** The request said that no checks are to run. */
   unchecked: boolean;
@@ -50,6 +52,12 @@ export type TaskState = StreamState & {
   installed: EventData["squad.installed"] | null;
   /** Of reasoning, as requested; null: the agents' or the operator's holds. */
   effort: Effort | null;
+  /** What a person is asked before it happens. */
+  approve: Approvable[];
+  /** What was approved last, by what would happen; null: nothing is. `plan`: the slices, of a plan. */
+  approved: Record<Approvable, { askID: string; subject: string; tree: string | null; plan: string | null } | null>;
+  /** An approval was denied without a word; null: none was. */
+  refusal: { of: Approvable; by: string } | null;
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "pull-request" | "none";
   /** Its run has had no other beside it, and has not advanced since. */
@@ -72,6 +80,10 @@ export type TaskState = StreamState & {
   /** The ids that external agents gave their sessions, by our session ids. */
   externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
+  /** The newest commit of its tree that another node could go on from. `version`: of its event. */
+  checkpoint: (EventData["checkpoint.kept"] & { version: number }) | null;
+  /** Its files are on a node that is gone, until they are made again on this one. */
+  moved: EventData["workspace.moved"] | null;
   /** After a retry, until its files are there: the attempt whose files and branch have to make way; null: none. */
   earlier: number | null;
   /**
@@ -91,6 +103,8 @@ export type TaskState = StreamState & {
   edits: number;
   /** Counts those that surely did: edits, and what a delegated agent brought in. */
   writes: number;
+  /** The files in place as a call left them, where somebody looked; null: nobody did. */
+  left: (Seen & { tree: string }) | null;
   /** The commit of the Task's tree on its base; null before the first one, or while it equals the base. */
   tree: EventData["tree.committed"] | null;
   /** What the model said of the change, asked for at this value of `edits`; null: it was not asked in this attempt. */
@@ -183,16 +197,25 @@ export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
 /**
  * Whether something was seen on the files as they are, as far as is known: by the tree, whatever was called in between.
  * Between commits the newest observation says which tree that is. Where nobody has looked since, only calls that surely
- * changed files count; in place, where no commit will tell, every call that may have.
+ * changed files count; in place, where no commit will tell, every call that may have. There the files are looked at after
+ * each such call, once there is evidence; without Git nothing can tell what they are.
  */
 export const isOfPresentFiles = (state: TaskState, seen: Seen): boolean => {
-  const sameCalls = (other: Seen) => other.edits === state.edits && other.writes === state.writes;
-  if (state.workspace?.kind !== "worktree") return sameCalls(seen);
-  const tree = state.touched
-    ? state.evidence.findLast((other) => sameCalls(other) && other.tree !== null)?.tree
-    : (state.tree?.tree ?? state.workspace.baseTree);
-  if (tree != null && seen.tree !== null) return seen.tree === tree;
-  return tree == null ? seen.writes === state.writes : sameCalls(seen);
+  const inPlace = state.workspace?.kind !== "worktree";
+  const tree = presentTree(state);
+  if (tree !== null && seen.tree !== null) return seen.tree === tree;
+  return tree === null && !inPlace ? seen.writes === state.writes : isOfSameCalls(state, seen);
+};
+
+const isOfSameCalls = (state: TaskState, { edits, writes }: Seen): boolean =>
+  edits === state.edits && writes === state.writes;
+
+/** The tree of the files as they are; null: not known. */
+export const presentTree = (state: TaskState): string | null => {
+  const { workspace, touched, tree, left } = state;
+  if (workspace?.kind === "worktree" && !touched) return tree?.tree ?? workspace.baseTree;
+  const seen = state.evidence.findLast((other) => other.tree !== null && isOfSameCalls(state, other));
+  return seen?.tree ?? (left !== null && isOfSameCalls(state, left) ? left.tree : null);
 };
 
 /** Its tree differs from the base's: there is something to land. */

@@ -6,6 +6,7 @@ import { withModel } from "../session/session.ts";
 import { isIdle, isOfPresentFiles, staysOnBranch, type Slice, type TaskState, isOpenSlice } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 import type { EventData } from "../../protocol/event/event.ts";
+import { noApproval } from "../session/approval.ts";
 import { answersService } from "./report.ts";
 import { titleOf } from "./title.ts";
 
@@ -66,6 +67,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       : {
           input: event.version,
           abandoned: null,
+          refusal: null,
           // A result on its own branch changed nothing of the user's: the work continues where it is.
           ...(state.landed !== null && staysOnBranch(state) ? { landed: null } : {}),
           contrastTold: state.contrastTold || ofService(event.data) === "contrast",
@@ -93,6 +95,8 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         contrastTold: false,
         seenRed: false,
         abandoned: null,
+        approved: noApproval,
+        refusal: null,
         round: 0,
         landingRound: 0,
         moves: 0,
@@ -141,6 +145,8 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
 /** After a landing, the next attempt starts in a new workspace on a new base. */
 export const newAttempt = {
   tree: null,
+  checkpoint: null,
+  moved: null,
   denied: null,
   touched: false,
   results: {},

@@ -1,7 +1,9 @@
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
+import { projectOf } from "../state/project.ts";
 import { beginStream } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
+import { noApproval } from "../session/approval.ts";
 
 /** The state of a Task after its first event. */
 
@@ -27,7 +29,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     directory: data.directory,
     repository: data.repository ?? null,
     remote: data.remote ?? null,
-    project: data.project,
+    project: projectOf(data),
     checks: data.checks,
     unchecked: data.unchecked ?? false,
     ownChecks: [],
@@ -42,6 +44,10 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     installing: null,
     installed: null,
     effort: data.effort ?? null,
+    reviewModel: data.reviewModel ?? null,
+    approve: data.approve ?? [],
+    approved: noApproval,
+    refusal: null,
     isolation: data.isolation,
     landing: data.landing,
     budget: data.budget,
@@ -60,6 +66,8 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     evidence: [],
     externalSessions: {},
     workspace: null,
+    checkpoint: null,
+    moved: null,
     earlier: null,
     revertOf: data.revertOf === undefined ? null : { ...data.revertOf, read: event.version, tried: false },
     dependencies: null,
@@ -69,6 +77,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     touched: false,
     edits: 0,
     writes: 0,
+    left: null,
     tree: null,
     described: null,
     denied: null,

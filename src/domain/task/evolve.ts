@@ -1,5 +1,6 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
+import { afterApproval } from "../session/approval.ts";
 import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
@@ -11,6 +12,7 @@ import {
   commandEvidence,
   contrastEvidence,
   seenOnTree,
+  stillSeen,
 } from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
 import { landedAs, withLanding, withProposal } from "./landing.ts";
@@ -19,12 +21,12 @@ import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
-import { isRead, noRepetition, rootOf } from "../state/stream.ts";
+import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 29;
+export const taskRevision = 33;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -33,6 +35,8 @@ const waits: ReadonlySet<string> = new Set([
   "run.stopped",
   "run.stuck",
   "workspace.prepared",
+  "checkpoint.kept",
+  "workspace.moved",
   "dependencies.given",
   "setup.started",
   "agent.attached",
@@ -44,6 +48,7 @@ const waits: ReadonlySet<string> = new Set([
   "budget.warned",
   "checks.found",
   "check.started",
+  "ask.reminded",
   "permission.decided",
   "permissions.read",
 ]);
@@ -89,7 +94,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         startedAt: state.startedAt ?? event.at,
         attemptStartedAt: state.attemptStartedAt ?? event.at,
         // A run that died counts as working until its last event.
-        time: { ms: timeUntil(before, before.updatedAt), since: event.at },
+        time: { ms: timeUntil(before, before.updatedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
         crashes: hasDied(before) ? before.crashes + 1 : before.crashes,
         alone: event.data.alone === true,
@@ -111,13 +116,21 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "tool.started":
     case "conversation.compacted":
     case "ask.opened":
-    case "ask.answered":
+    case "ask.reminded":
     case "permission.decided":
       return evolveSession(state, event);
+    case "ask.answered":
+      return { ...evolveSession(state, event), ...afterApproval(state, event) };
+    case "approval.moved":
+      return { ...state, ...afterApproval(state, event) };
     case "workspace.prepared":
       return state.landed === null
-        ? { ...state, workspace: event.data, earlier: null }
+        ? { ...state, workspace: event.data, earlier: null, moved: null }
         : { ...state, ...newAttempt, workspace: event.data, earlier: null };
+    case "checkpoint.kept":
+      return { ...state, checkpoint: { ...event.data, version: event.version } };
+    case "workspace.moved":
+      return afterMove(state, event.data);
     case "dependencies.given":
       return { ...state, dependencies: event.data.folders };
     case "setup.started":
@@ -146,7 +159,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         seenRed: state.seenRed || isRed(event.data),
         ...(edits ? { edits: state.edits + 1, ...reopenSlices(state) } : {}),
       };
-      return { ...after, ...commandEvidence(after, event) };
+      const { tree } = event.data;
+      if (tree === undefined) return { ...after, ...commandEvidence(after, event) };
+      const { edits: at, writes: by } = after;
+      return { ...after, ...stillSeen(state, after, tree), left: { tree, edits: at, writes: by } };
     }
     case "note.written":
     case "message.passed":
@@ -339,6 +355,26 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         cancel: null,
       };
   }
+};
+
+/**
+ * The files are those of the checkpoint, or of the base. What is committed and kept goes on as it is; anything after that is
+ * gone, and the rest of the work begins there.
+ */
+const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskState => {
+  const { tree, touched } = state;
+  const after = { ...state, moved, dependencies: null, setup: null, externalSessions: {} };
+  if (!touched && (tree === null || tree.commit === moved.commit)) return after;
+  return {
+    ...after,
+    tree: null,
+    denied: null,
+    touched: true,
+    conflicts: [],
+    edits: state.edits + 1,
+    writes: state.writes + 1,
+    ...reopenSlices(state),
+  };
 };
 
 /** A command that ended by itself, and not well. */

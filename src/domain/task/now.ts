@@ -21,7 +21,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
   if (state.cancel?.mode === "stop") return { kind: "stop", text: "Stopping" };
   const wait = waitOf(state);
   if (wait !== undefined) return wait;
-  if (state.attemptStartedAt === null || state.stopped) return { kind: "queue", text: "Waiting for a place" };
+  if (state.attemptStartedAt === null || state.stopped) return { kind: "queue", text: "Waiting in the queue" };
   if (state.setup !== null && state.setup.finished === null)
     return { kind: "setup", text: short(`Running \`${state.setup.run}\`, which sets the workspace up`) };
   const checks = checksRunning(state);

@@ -8,13 +8,15 @@ export type Told = {
   checks: readonly CheckState[];
   /** In words; null: no tests ran on the base. */
   contrast: string | null;
+  /** Address of the service's page; undefined: there is no link. */
+  page: string | undefined;
 };
 
 /** Characters of the report: forges take 65,536 of the whole. */
 const longestReport = 20_000;
 const mostChecks = 100;
 
-export const pullRequestBody = ({ taskID, report, checks, contrast }: Told): string => {
+export const pullRequestBody = ({ taskID, report, checks, contrast, page }: Told): string => {
   const text = report.trim();
   const shown = text.length <= longestReport ? text : `${text.slice(0, longestReport)}\n\n…`;
   const rows = checks.slice(0, mostChecks).map(({ name, state, baseline, stale }) => {
@@ -27,7 +29,9 @@ export const pullRequestBody = ({ taskID, report, checks, contrast }: Told): str
     rows.length === 0 ? "" : ["### Checks", "", "| Check | Result |", "|---|---|", ...rows].join("\n"),
     more > 0 ? `And ${more} more.` : "",
     contrast === null ? "" : `Proof by contrast: ${inert(contrast)}.`,
-    `Task: ${taskID}`,
+    page === undefined
+      ? `Task: ${taskID}`
+      : `Task: [${taskID}](${page}/ui/task/${taskID}), [checks and evidence](${page}/ui/task/${taskID}?tab=checks)`,
   ]
     .filter((part) => part !== "")
     .join("\n\n");

@@ -9,7 +9,7 @@ import type { TaskState } from "../state/task.ts";
 /** Whether what the agent says next is about what the service sent back, and not about the work. */
 export const answersService = (data: EventData["message.received"]): boolean => {
   const source = ofService(data);
-  return source !== undefined && source !== "contrast" && source !== "sources";
+  return source !== undefined && source !== "contrast" && source !== "sources" && source !== "node";
 };
 
 /** The report after a reply of the Orchestrator that ends its work. */

@@ -8,18 +8,16 @@ import type { Description } from "./commit-text.ts";
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
   const { isolation, landing, landings, production } = state;
   if (isActive(state)) return { reason: "it is running" };
-  if (production !== null) return { reason: "it made a squad, and landed no files" };
-  if (isolation === "directory")
-    return { reason: "it worked in place: its edits are in no commit of the service's, so they cannot be taken back" };
-  if (landing === "branch")
-    return { reason: "its work stays on a branch of its own, and is not on a branch of the project" };
+  if (production !== null) return { reason: "it created a squad and landed no files" };
+  if (isolation === "directory") return { reason: "it worked in place, so there is no commit to revert" };
+  if (landing === "branch") return { reason: "its work is only on its own branch, not on a branch of the project" };
   const commits = landings.filter(({ ref }) => !ref.startsWith(ownBranches)).map(({ commit }) => commit);
   if (commits.length > 0) return { commits: commits.toReversed() };
   return {
     reason:
       landings.length === 0
-        ? "nothing of it landed"
-        : "the project had no branch checked out, and its work stays on a branch of its own",
+        ? "it landed nothing"
+        : "the project had no branch checked out, so its work is only on its own branch",
   };
 };
 
@@ -36,7 +34,7 @@ export const notRevertible = (
   code: "not_revertible",
   message: `${notRevertibleText(`"${title}"`, reason, paths)} Nothing was changed.`,
   retryable: false,
-  remedy: "Send a message that says how to take it back by hand; the Task's agents read it.",
+  remedy: "Send a message that says how to undo it by hand; the Task's agents read it.",
 });
 
 const namedPaths = (paths: readonly string[]): string =>
@@ -46,7 +44,7 @@ const namedPaths = (paths: readonly string[]): string =>
 export const revertRequest = (title: string, taskID: string, commits: readonly string[]): string =>
   `Revert "${title}"
 
-Take back what the Task ${taskID} landed as ${commits.join(", ")}: the files become what they would be without it, and what came later stays. The service does this itself, as \`git revert\` would.`;
+Undo what the Task ${taskID} landed as ${commits.join(", ")}, and keep later changes. The service does this itself, like \`git revert\`.`;
 
 /** The message of the commit that takes them back. */
 export const revertDescription = (title: string, commits: readonly string[]): Description => ({

@@ -16,6 +16,7 @@ export const statusOf = (
     baseCommit: state.workspace?.of ?? state.workspace?.baseCommit ?? null,
   },
   effort: state.effort,
+  approve: state.approve,
   revertOf: state.revertOf?.taskID ?? null,
   dependencies: state.dependencies ?? [],
   goals: goalsOf(state),

@@ -4,6 +4,7 @@ import { revertibleOf } from "../task/revert.ts";
 import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf, verifiedOf } from "../evidence/check.ts";
+import { isPlanDue } from "../session/approval.ts";
 import { pendingOf, waitsUntil } from "../session/ask.ts";
 import { openAsks } from "../state/stream.ts";
 import { isActive, isCurrent, type TaskState } from "../state/task.ts";
@@ -23,7 +24,7 @@ export const phaseOf = (state: TaskState): Phase => {
   if (state.sessions.some(({ purpose, end }) => purpose === "review" && end === null)) return "reviewing";
   if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
   if (state.workspace === null && state.reply === null) return "preparing";
-  return "working";
+  return isPlanDue(state) ? "planning" : "working";
 };
 
 /**

@@ -18,12 +18,12 @@ export const describeEvent = (event: Recorded): string => {
       return `Created: ${event.data.title}`;
     case "task.updated":
       return event.data.titleBy === "service"
-        ? `Named by what landed: ${event.data.title}`
+        ? `Renamed after its commit: ${event.data.title}`
         : `Changed ${Object.keys(event.data).join(", ")}`;
     case "run.started":
       return event.data.killed.length === 0
-        ? `Started by a worker (${event.data.sandbox.name})`
-        : `Started by a worker; ended ${event.data.killed.length} process groups of an earlier run`;
+        ? `Started (${event.data.sandbox.name})`
+        : `Started; ended ${event.data.killed.length} process groups of an earlier run`;
     case "run.stopped":
       return `Paused: ${event.data.reason}`;
     case "run.stuck":
@@ -47,7 +47,7 @@ export const describeEvent = (event: Recorded): string => {
         : ofService(event.data) === "contrast"
           ? "The agent was told that its tests show no difference"
           : ofService(event.data) === "sources"
-            ? "The agent was told of places that it cites and has not seen"
+            ? "The agent was asked to read the sources it cites"
             : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
@@ -87,7 +87,7 @@ export const describeEvent = (event: Recorded): string => {
     case "session.started":
       return event.data.purpose === "review" ? `${event.data.agent} reviews` : `Delegated to ${event.data.agent}`;
     case "message.passed":
-      return `An agent at work was given what ${event.data.source} said`;
+      return `Message from ${event.data.source} passed on to a running agent`;
     case "session.interrupted":
       return `Session interrupted by ${event.data.surface}${event.data.reason === "" ? "" : `: ${event.data.reason}`}`;
     case "session.ended":
@@ -105,12 +105,16 @@ export const describeEvent = (event: Recorded): string => {
     case "permissions.read":
       return `Rules of ${event.data.file}: ${[...event.data.deny.map((rule) => `deny ${rule}`), ...event.data.ask.map((rule) => `ask ${rule}`)].join(", ")}`;
     case "ask.opened":
-      return `${event.data.kind === "permission" ? "Asks for permission" : "Asks"}: ${event.data.prompt}`;
+      return `${askedFor[event.data.kind]}: ${event.data.prompt}`;
+    case "ask.reminded":
+      return `Reminded of what waits for an answer: ${event.data.askIDs.join(", ")}`;
+    case "approval.moved":
+      return `The change to approve is the same on another base, as ${event.data.commit.slice(0, 10)}`;
     case "ask.answered":
       return answerWords(event.data);
     case "commit.described":
       return event.data.said === null
-        ? "No commit message came from the model"
+        ? "The model gave no commit message"
         : `Commit message written: ${event.data.said.title}`;
     case "tree.committed":
       if (event.data.files === 0) return "Nothing changed";
@@ -130,16 +134,20 @@ export const describeEvent = (event: Recorded): string => {
       return `Check ${event.data.checkID} ${event.data.state}${event.data.on === "base" ? " on the base" : ""}${event.data.reason === null ? "" : `: ${event.data.reason}`}`;
     case "contrast.finished":
       return `Proof by contrast ${contrastWords(event.data)}`;
+    case "checkpoint.kept":
+      return `Commit ${event.data.commit.slice(0, 10)} kept for other nodes`;
+    case "workspace.moved":
+      return `Taken over from ${event.data.from} by ${event.data.to}${event.data.commit === null ? "" : `, from ${event.data.commit.slice(0, 10)}`}`;
     case "workspace.rebased":
       return `Moved onto ${event.data.baseCommit.slice(0, 10)}`;
     case "landing.conflicted":
       return `Conflict with the project, round ${event.data.round}: ${event.data.paths.slice(0, 5).join(", ")}`;
     case "landing.started":
-      return `Landing ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+      return `Landing ${event.data.commit.slice(0, 10)} on ${branchOf(event.data.ref)}`;
     case "landing.withdrawn":
       return `Landing withdrawn: ${event.data.reason}`;
     case "landing.finished":
-      return `Landed ${event.data.commit.slice(0, 10)} on ${event.data.ref}`;
+      return `Landed ${event.data.commit.slice(0, 10)} on ${branchOf(event.data.ref)}`;
     case "landing.proposed":
       return `Pull request ${event.data.number} ${event.data.state}: ${event.data.url}`;
     case "mission.created":
@@ -148,6 +156,7 @@ export const describeEvent = (event: Recorded): string => {
     case "mission.aborted":
     case "mission.finished":
     case "mission.proposed":
+    case "mission.verified":
     case "mission.reminded":
     case "mission.paused":
     case "mission.stalled":
@@ -174,6 +183,10 @@ export const describeEvent = (event: Recorded): string => {
       return event.data.error ?? `Task ${event.data.lifecycleStatus}`;
   }
 };
+
+const askedFor = { permission: "Asks for permission", question: "Asks", approval: "Asks for approval" } as const;
+
+const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
 
 /** How the project's dependency folders are provided to the Task's commands. */
 export const dependencyWords = (folders: EventData["dependencies.given"]["folders"]): string =>

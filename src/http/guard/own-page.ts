@@ -19,6 +19,6 @@ export const refuseOthers = ({ headers, socket }: IncomingMessage, password: boo
   if (here && own && !forwarded.some((name) => headers[name] !== undefined)) return;
   throw new ServiceError(
     "key_not_allowed",
-    "Expected a request of the service's own page on its own machine, got another one. Set SERVICE_SERVER_PASSWORD to give keys from elsewhere.",
+    "Expected a request from the service's own page on its own machine, got one from elsewhere. To set keys from elsewhere, set SERVICE_SERVER_PASSWORD.",
   );
 };

@@ -32,6 +32,7 @@ const once = [
   "transfer-encoding",
   "origin",
   "x-service-directory",
+  "x-service-node",
   "idempotency-key",
   "last-event-id",
   "expect",
@@ -76,7 +77,7 @@ const corsOf = (origin: string): Record<string, string> => ({
 const preflightHeaders = {
   "access-control-allow-methods": "GET, HEAD, POST, PATCH, DELETE",
   "access-control-allow-headers":
-    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-method, mcp-name, mcp-protocol-version, x-service-directory",
+    "authorization, content-type, idempotency-key, if-none-match, last-event-id, mcp-method, mcp-name, mcp-protocol-version, x-service-directory, x-service-node",
   "access-control-max-age": "600",
 };
 

@@ -22,7 +22,7 @@ export const sendArchive = (
     "content-disposition": `attachment; filename="${asciiName(archive.filename)}"`,
   });
   void hand(archive, outgoing).catch((error: unknown) =>
-    log.debug({ requestID: entry.requestID, err: error }, "archive not taken whole"),
+    log.debug({ requestID: entry.requestID, err: error }, "archive not downloaded completely"),
   );
   return onSocket;
 };

@@ -99,10 +99,10 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
       await missions.remove(directory, params.missionID);
       return json(entry, 200, { missionID: params.missionID, deleted: true });
     },
-    "mission.answer": async ({ entry, params, directory, body, once }) =>
+    "mission.answer": async ({ entry, params, directory, body, once, caller }) =>
       accepted(
         entry,
-        await runOnce(once, () => missions.answer(directory, params.missionID, params.askID, body, once)),
+        await runOnce(once, () => missions.answer(directory, params.missionID, params.askID, body, once, caller)),
       ),
     "mission.projectArchive": async ({ entry, params, directory, head, outgoing }) => {
       if (head) {

@@ -1,5 +1,5 @@
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
-import type { ProjectPlace } from "../../protocol/task/board.ts";
+import type { Project, ProjectPlace } from "../../protocol/task/board.ts";
 import type { Store } from "../../store/store.ts";
 import type { Handler } from "../request/call.ts";
 import { tagged, tagOf, unchanged } from "../response/etag.ts";
@@ -16,7 +16,7 @@ type Deps = {
   project(directory: string): Promise<string>;
   place(directory: string): Promise<ProjectPlace>;
   /** Whose directory it is, where the service keeps it for a repository by address. */
-  repositoryOf(directory: string): { url: string; ref: string | null } | null;
+  repositoryOf(directory: string): Project["repository"];
 };
 
 const dayMs = 24 * 3600_000;
@@ -24,27 +24,28 @@ const listSize = 50;
 
 export const createProjectHandlers = (deps: Deps): { [ID in ProjectRoute]: Handler<Routes[ID]> } => {
   const { store } = deps;
-  const named = <P extends { directory: string }>(projects: readonly P[]) =>
-    projects.map((project) => ({ ...project, repository: deps.repositoryOf(project.directory) }));
+  const offered = (directory: string): Project => ({
+    directory,
+    repository: deps.repositoryOf(directory),
+    tasks: 0,
+    active: 0,
+    updated: 0,
+  });
   return {
     "project.get": async ({ entry, directory }) => json(entry, 200, await deps.place(directory)),
     "project.list": async ({ entry, query, incoming, outgoing }) => {
       const { limit = listSize, offset = 0 } = query;
       const end = offset + limit;
       const [known, here] = await Promise.all([store.projects(end + 1, whenGone(outgoing)), deps.startedIn()]);
-      const page = named(known.slice(offset, end));
+      const page = known.slice(offset, end);
       if (known.length > end) return json(entry, 200, page, nextLink(incoming.url ?? "", { offset: end }));
-      const offered = here === undefined || known.some(({ directory }) => directory === here) ? [] : [here];
-      return json(entry, 200, [
-        ...page,
-        ...named(offered.map((directory) => ({ directory, tasks: 0, active: 0, updated: 0 }))),
-      ]);
+      const isNew = here !== undefined && !known.some(({ directory }) => directory === here);
+      return json(entry, 200, isNew ? [...page, offered(here)] : page);
     },
     "service.overview": async ({ entry, query, directory, incoming, outgoing }) => {
       const since = query.since === undefined ? new Date(Date.now() - dayMs) : new Date(query.since);
       const project = directory === undefined ? undefined : await deps.project(directory);
-      const { projects, ...all } = await store.overview({ since, project }, whenGone(outgoing));
-      const found = { ...all, projects: named(projects) };
+      const found = await store.overview({ since, project }, whenGone(outgoing));
       // When it was asked for is no part of what has changed.
       const etag = tagOf(JSON.stringify({ ...found, since: query.since }));
       return unchanged(entry, incoming.headers["if-none-match"], etag) ?? json(entry, 200, found, tagged(etag));

@@ -193,8 +193,11 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.cancel": async ({ entry, params, directory, body, once }) =>
       accepted(entry, await runOnce(once, () => tasks.cancel(directory, params.taskID, body, once))),
 
-    "task.answer": async ({ entry, params, directory, body, once }) =>
-      accepted(entry, await runOnce(once, () => tasks.answer(directory, params.taskID, params.askID, body, once))),
+    "task.answer": async ({ entry, params, directory, body, once, caller }) =>
+      accepted(
+        entry,
+        await runOnce(once, () => tasks.answer(directory, params.taskID, params.askID, body, once, caller)),
+      ),
 
     "task.interrupt": async ({ entry, params, directory, body, once }) =>
       accepted(

@@ -46,7 +46,7 @@ export const createWebhookHandlers = ({ webhooks, answered }: Deps): { [ID in We
     "webhook.deliveries": async ({ entry, query, incoming }) => {
       const { limit = pageSize, state, webhookID, taskID, cursor } = query;
       if (cursor !== undefined && !isID("dlv", cursor))
-        throw new ServiceError("invalid_cursor", `Expected nextCursor of the page before, got ${quote(cursor)}.`);
+        throw new ServiceError("invalid_cursor", `Expected nextCursor of the previous page, got ${quote(cursor)}.`);
       const found = await webhooks.deliveries({
         ...(state === undefined ? {} : { state }),
         ...(webhookID === undefined ? {} : { webhook: webhookID }),

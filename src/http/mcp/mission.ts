@@ -30,24 +30,32 @@ export const createMissionTools = ({
   realPath,
 }: ToolDeps): Tool[] => {
   const wake = describeFields(routes["mission.wake"].body, {
-    missionID: "Of a Mission that goes on, or the name of a new one. Absent: a new Mission",
-    text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or more direction",
+    missionID: "Id of a Mission, existing or new. Absent: a new Mission",
+    text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or further instructions",
   }).extend({ directory, idempotencyKey });
 
   return [
     tool({
       name: "mission_wake",
-      title: "Begin or steer a Mission",
+      title: "Start or steer a Mission",
       description:
         "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad that knows how, reads what became of it, and goes on until the goal is reached; it sleeps in between and needs nobody.\n" +
         "For one piece of work use task_create: it is quicker and cheaper. With the missionID of an existing Mission the text reaches its agent, also as the answer to its question, and wakes one that was stopped.\n" +
         "Answers a missionID; follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      shown: wake.extend({ repository: shownRepository }),
+      // The forms of a check stand in task_create already.
+      shown: wake.extend({
+        repository: shownRepository,
+        checks: z.array(z.unknown()).optional().describe("Of the project's head before it is done, as in task_create"),
+        models: z
+          .record(z.string(), z.string())
+          .optional()
+          .describe("Of its `agent`, its `tasks` and their `review`: provider/model each"),
+      }),
       output: z.object({
         missionID: z.string(),
-        created: z.boolean().describe("false: it was there already and has heard you"),
+        created: z.boolean().describe("false: it already existed and has received the text"),
         repeated: z.boolean(),
         next,
       }),
@@ -61,16 +69,16 @@ export const createMissionTools = ({
           missionID: woken.missionID,
           created: woken.created,
           repeated: replayed,
-          next: "It works by itself, perhaps for hours. Look now and then with mission_status.",
+          next: "It works on its own, perhaps for hours. Look now and then with mission_status.",
         };
       },
     }),
 
     tool({
       name: "mission_status",
-      title: "See how a Mission stands",
+      title: "Get a Mission's status",
       description:
-        "How a Mission stands: its plan with the state and the Task of each phase, what it waits for, what its agent says of the whole, why it could not go on; and in `next` what to do now.\n" +
+        "A Mission's status: its plan with the state and the Task of each phase, what it waits for, what its agent says of the whole, why it could not go on; and in `next` what to do now.\n" +
         "With waitSeconds it answers as soon as the Mission rests or needs an answer. For one of its Tasks use task_status with the taskID of the phase.",
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
       input: z.strictObject({ missionID, directory, waitSeconds }),

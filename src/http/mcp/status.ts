@@ -20,7 +20,13 @@ const nextPollSeconds = z
   .describe("Ask again after so many seconds; null: nothing will change by itself");
 const next = z.string().describe("What to do now");
 const waitingFor = z
-  .array(pendingAsk.pick({ id: true, kind: true, prompt: true, options: true, default: true, expiresAt: true }))
+  .array(
+    pendingAsk.pick({ id: true, kind: true, prompt: true }).extend({
+      options: z.array(z.string()),
+      default: z.string().nullable(),
+      expiresAt: z.string().nullable(),
+    }),
+  )
   .describe("What waits for an answer, and until when; then the default stands");
 const problem = z
   .object({ code: z.string(), message: z.string(), retryable: z.boolean(), remedy: z.string().nullable() })
@@ -35,7 +41,7 @@ export const mcpTaskStatus = z.object({
   next,
   nextPollSeconds,
   waitingFor,
-  queue: z.string().nullable().describe("Why it has not begun, or does not go on"),
+  queue: z.string().nullable().describe("Why it has not started, or does not continue"),
   goals: z
     .array(z.object({ title: z.string(), state: z.string(), notes: z.string().optional() }))
     .describe("Its parts: open, running, accepted, rejected by review, or dropped"),
@@ -50,13 +56,13 @@ export const mcpTaskStatus = z.object({
     }),
   ),
   error: problem.describe("Why it failed or was cancelled, and what helps"),
-  summary: z.string().nullable().describe("The Task's last words, once it has ended"),
+  summary: z.string().nullable().describe("The Task's last message, once it has ended"),
   git: z.object({
     landedCommit: z.string().nullable().describe("The commit on the project's branch"),
-    branch: z.string().nullable().describe("Where its work is kept, also when nothing landed"),
+    branch: z.string().nullable().describe("The branch with its work, even if nothing landed"),
     changed: z.string().nullable(),
   }),
-  costUSD: z.number().nullable().describe("null: the price is not known"),
+  costUSD: z.number().nullable().describe("null: the price is unknown"),
   directory: z.string(),
 });
 
@@ -116,7 +122,15 @@ const stateOfGoal = ({ settlement, review, execution }: Goal): string => {
   return execution.state === "running" ? "running" : "open";
 };
 
-const asksOf = (pending: readonly PendingAsk[]) => pending.map((ask) => ({ ...ask, prompt: clip(ask.prompt) }));
+const asksOf = (pending: readonly PendingAsk[]) =>
+  pending.map(({ id, kind, prompt, options, default: fallback, expiresAt }) => ({
+    id,
+    kind,
+    prompt: clip(prompt),
+    options,
+    default: fallback,
+    expiresAt,
+  }));
 
 const problemOf = (message: string | undefined, info: TaskStatus["errorInfo"]): z.infer<typeof problem> =>
   message === undefined
@@ -139,7 +153,7 @@ const nextOfTask = ({ taskID, lifecycleStatus: state, pending, git, errorInfo }:
   switch (state) {
     case "active":
       return pending.length === 0
-        ? "It works by itself. Go on with something else, or call task_status with waitSeconds."
+        ? "It works on its own. Go on with something else, or call task_status with waitSeconds."
         : answerWords(pending, `sortie task answer ${taskID}`, "task_message");
     case "completed":
       if (git.landedCommit !== null)
@@ -149,19 +163,19 @@ const nextOfTask = ({ taskID, lifecycleStatus: state, pending, git, errorInfo }:
         : `Done: the work is on the branch ${git.branch}, for somebody to merge.`;
     case "failed":
       return errorInfo?.remedy != null
-        ? `It failed. ${errorInfo.remedy} A task_message then goes on from what it has.`
-        : "It failed; nothing landed. A task_message that says what to do differently goes on from what it has.";
+        ? `It failed. ${errorInfo.remedy} A task_message then continues from its current state.`
+        : "It failed; nothing landed. A task_message that says what to do differently continues from its current state.";
     case "cancelled":
-      return "It was cancelled; nothing landed. A task_message makes it go on.";
+      return "It was cancelled; nothing landed. A task_message makes it continue.";
   }
 };
 
-/** Only people give permissions: an agent that asked for the work never gets to answer a permission ask. */
+/** Only people give permissions and approvals: an agent that asked for the work never gets to answer them. */
 const answerWords = (pending: readonly PendingAsk[], command: string, tool: string): string => {
-  const permission = pending.find(({ kind }) => kind === "permission");
-  return permission === undefined
+  const asked = pending.find(({ kind }) => kind !== "question");
+  return asked === undefined
     ? `It asks a question. If you know the answer, send it with ${tool}; otherwise ask your user.`
-    : `It asks for a permission, which only a person may give: have your user answer on the service's page, or with \`${command} --ask ${permission.id} --allow\` (or --deny).`;
+    : `It asks for ${asked.kind === "permission" ? "a permission" : "an approval"}, which only a person may give: have your user answer on the service's page, or with \`${command} --ask ${asked.id} --allow\` (or --deny).`;
 };
 
 // ---- Missions ------------------------------------------------------------------------------------------------------
@@ -200,10 +214,11 @@ export const mcpMissionStatus = z.object({
   ),
   phasesLeftOut: z.number().int(),
   tasks: z.object({ total: z.number().int(), running: z.number().int(), inactive: z.number().int() }),
-  summary: z.string().nullable().describe("What its agent last said of the whole"),
+  summary: z.string().nullable().describe("Its agent's last report on the whole Mission"),
+  verified: z.boolean().nullable().describe("Of done: its checks passed on the project's head"),
   wakeAt: z.string().nullable(),
   error: problem.describe("Why its agent could not go on, and what helps"),
-  costUSD: z.number().nullable().describe("Of the whole tree; null: the price is not known"),
+  costUSD: z.number().nullable().describe("Of the whole tree; null: the price is unknown"),
   directory: z.string(),
 });
 
@@ -233,6 +248,7 @@ export const mcpMissionStatusOf = (mission: MissionStatus): McpMissionStatus => 
     phasesLeftOut: Math.max(0, mission.plan.length - mostPhases),
     tasks: mission.taskCounts,
     summary: mission.finished === null ? null : clip(mission.finished.summary),
+    verified: mission.verified,
     wakeAt: mission.finished?.wakeAt ?? null,
     error: problemOf(mission.error, mission.errorInfo),
     costUSD: mission.usage.costUSD,
@@ -252,26 +268,26 @@ const stateOfMission = (mission: MissionStatus): McpMissionStatus["state"] => {
 const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, finished }: MissionStatus): string => {
   switch (state) {
     case "working":
-      return "It works by itself. Go on with something else, or call mission_status with waitSeconds.";
+      return "It works on its own. Go on with something else, or call mission_status with waitSeconds.";
     case "asking":
       return answerWords(pending, `sortie mission answer ${missionID}`, "mission_wake (same missionID)");
     case "waiting":
       return finished?.wakeAt == null
         ? "It waits for something from outside; read `summary`. mission_wake makes it go on."
-        : `It goes on by itself at ${finished.wakeAt}. mission_wake makes it go on now.`;
+        : `It continues automatically at ${finished.wakeAt}. mission_wake makes it continue now.`;
     case "paused":
-      return "Its budget is used up. Only mission_wake with a higher budget makes it go on; ask your user first.";
+      return "Its budget is used up. Only mission_wake with a higher budget makes it continue; ask your user first.";
     case "stalled":
-      return "It stands still: nothing runs and nothing is due. mission_wake with a text makes it go on.";
+      return "It is stalled: nothing runs and nothing is due. mission_wake with a text makes it continue.";
     case "idle":
-      return "It sleeps. mission_wake with a text gives it more direction.";
+      return "It is idle. mission_wake with a text gives it further instructions.";
     case "done":
       return "Its agent says that the goal is reached; the Tasks of the plan show what landed. mission_wake adds to it.";
     case "blocked":
-      return "Its agent cannot go on; read `summary`. mission_wake with what it lacks makes it go on.";
+      return "Its agent cannot go on; read `summary`. mission_wake with what it needs makes it continue.";
     case "failed":
       return "Its agent could not go on; read `error`. mission_wake tries again.";
     case "aborted":
-      return "It was stopped by somebody. Only mission_wake makes it go on; ask your user first.";
+      return "It was stopped by somebody. Only mission_wake makes it continue; ask your user first.";
   }
 };

@@ -49,7 +49,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       "What has to pass before anything lands: shell commands, run in the project's folder (exit 0 passes), or objects, e.g. [\"npm test\"]. Absent: the project's own",
     metadata: "JSON of your own, kept with the Task",
     model: "provider/model, if your user named one",
-    effort: "How hard its models reason, if your user said so",
+    effort: "How much its models reason, if your user said so",
     budget: "Caps; the Task ends when one is reached",
     isolation: "worktree (default in Git): apart from the user's files. directory: in them",
     landing: "commit: onto the project's branch. branch: left on one of its own",
@@ -74,7 +74,8 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         "Answers a taskID; follow it with task_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: create,
-      shown: create.extend({
+      // Who calls by MCP waits with task_status.
+      shown: create.omit({ callbackURL: true }).extend({
         repository: shownRepository,
         metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own"),
       }),
@@ -97,17 +98,17 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
           directory: made.directory,
           squad: made.squad.id,
           repeated: replayed,
-          next: "It works by itself. Go on with something else, or call task_status with waitSeconds 30 until it has ended.",
+          next: "It works on its own. Go on with something else, or call task_status with waitSeconds 30 until it has ended.",
         };
       },
     }),
 
     tool({
       name: "task_status",
-      title: "See how a Task stands",
+      title: "Get a Task's status",
       description:
-        "How a Task stands: state and phase, the service's own check results, its goals, what it waits for, why it failed and what helps, its last words, the commit that landed; and in `next` what to do now.\n" +
-        "With waitSeconds it answers as soon as the Task ends or needs an answer; better than asking again and again. Trust `state` and `checks`: they are what the service saw, `summary` is what the agent says.",
+        "A Task's status: state and phase, the service's own check results, its goals, what it waits for, why it failed and what helps, its last message, the commit that landed; and in `next` what to do now.\n" +
+        "With waitSeconds it answers as soon as the Task ends or needs an answer; this is better than polling. Trust `state` and `checks`: they are what the service saw, `summary` is what the agent says.",
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
       input: z.strictObject({ taskID, waitSeconds }),
       output: mcpTaskStatus,
@@ -125,9 +126,9 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
 
     tool({
       name: "task_message",
-      title: "Say something to a Task",
+      title: "Send a message to a Task",
       description:
-        "Gives a Task more direction, or answers its question. While it works, its agent reads the message with its next step. A Task that has ended goes on with it, with all it knows: the way to correct or extend a result, rather than a new Task.\n" +
+        "Gives a Task further instructions, or answers its question. While it works, its agent reads the message with its next step. A Task that has ended continues with all it knows: use this, not a new Task, to correct or extend a result.\n" +
         "A permission that it asks for is not given by a message; only a person can, see task_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: messageBody.extend({ taskID, directory, idempotencyKey }),
@@ -135,7 +136,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         taskID: z.string(),
         disposition: z
           .enum(["steered", "queued", "interrupted", "restarted"])
-          .describe("steered: read with its next step. queued: read later. restarted: it had ended and goes on"),
+          .describe("steered: read with its next step. queued: read later. restarted: it had ended and continues"),
         readers: messageAccepted.shape.readers,
         repeated: z.boolean(),
         next,

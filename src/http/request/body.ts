@@ -117,6 +117,8 @@ const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
   // zod drops such a key silently, so refuse it.
   const named = text.includes('"__proto__"') && protoKey.test(text);
   await pause();
+  // Before JSON.parse, which would look through all of it first.
+  if (text.trimStart() === "") throw new ServiceError("invalid_json", "Expected valid JSON, got white space.");
   if (named) throw new ServiceError("invalid_request", 'Expected keys other than "__proto__", got that one.');
   try {
     return JSON.parse(text);
@@ -125,7 +127,7 @@ const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
     const at = /position (\d+)/.exec(error instanceof Error ? error.message : "")?.[1];
     throw new ServiceError(
       "invalid_json",
-      `Expected valid JSON, got ${at === undefined ? (text.trim() === "" ? "white space" : "an unfinished text") : `a mistake at position ${at}`}.`,
+      `Expected valid JSON, got ${at === undefined ? "an unfinished text" : `a mistake at position ${at}`}.`,
     );
   } finally {
     await pause();

@@ -16,6 +16,8 @@ export type Call<R> = {
   body: Parsed<R, "body">;
   directory: R extends { directory: "required" } ? string : string | undefined;
   once: IdempotencyKey | undefined;
+  /** Whose credentials it came with (null: the service has no password), and from where. */
+  caller: { user: string | null; address: string };
   /** HEAD: the same answer without its body. */
   head: boolean;
   incoming: IncomingMessage;

@@ -15,8 +15,11 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 /** Visible ASCII, as header values require. */
 export const keyForm = /^[\x21-\x7e]{1,255}$/;
 
-/** The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there. */
-export type RealPath = (directory: string) => Promise<string>;
+/**
+ * The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there; of a
+ * repository's the same on every node. `earlier`: what versions before that had in its place.
+ */
+export type RealPath = (directory: string) => Promise<{ name: string; earlier?: string }>;
 
 /** A key is scoped to the folder itself, however a caller spells it: a retry may come from another client. */
 export const onceKey = async (
@@ -32,10 +35,12 @@ export const onceKey = async (
       "invalid_request",
       `Expected an Idempotency-Key of 1 to 255 visible ASCII characters, got ${quote(header)}.`,
     );
-  const directory = scope.directory === undefined ? "" : await realPath(scope.directory);
+  const { name, earlier } = scope.directory === undefined ? { name: "" } : await realPath(scope.directory);
   const sent = body() ?? "";
+  const scopeOf = (place: string): string => JSON.stringify([scope.method, scope.path, place, scope.user]);
   return {
-    scope: JSON.stringify([scope.method, scope.path, directory, scope.user]),
+    scope: scopeOf(name),
+    ...(earlier === undefined ? {} : { earlier: scopeOf(earlier) }),
     key: header,
     bodyHash: await hashOf(typeof sent === "string" ? Buffer.from(sent) : sent),
   };
@@ -59,7 +64,9 @@ export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
     }
     open.set(id, once.bodyHash);
     try {
-      const found = await store.once(once.scope, once.key);
+      const found =
+        (await store.once(once.scope, once.key)) ??
+        (once.earlier === undefined ? undefined : await store.once(once.earlier, once.key));
       if (found === undefined) return await run();
       if (found.bodyHash !== once.bodyHash) throw reused(once.key);
       const { status, body } = found.stored;

@@ -4,8 +4,10 @@ import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { missionID } from "../../protocol/mission/status.ts";
 import type { Route } from "../../protocol/route/route.ts";
+import type { Auth } from "../guard/auth.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
+import { chosenNode } from "./chosen-node.ts";
 import { directoryOf, type PlaceOf, repositoryOf } from "./directory.ts";
 import { onceKey, type RealPath } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
@@ -23,7 +25,7 @@ export type Serve = (arrived: Arrived) => HttpAnswer | Promise<HttpAnswer>;
 /** Turns a request into a parsed call: body, then schemas, then directory. */
 export const createServe = (
   route: Route,
-  user: string,
+  { username: user, password }: Auth,
   bodies: Bodies,
   realPath: RealPath,
   placeOf: PlaceOf,
@@ -57,11 +59,13 @@ export const createServe = (
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
+    const node = incoming.headers["x-service-node"];
     // With the parameters as they are read, not as they were escaped.
     const path = () => route.path.replace(/\{(\w+)\}/g, (_whole, name: string) => params[name] ?? "");
     const once = async () => {
       if (key === undefined) return undefined;
-      return onceKey(key, { method: route.method, path: path(), directory, user }, () => sentBody?.bytes, realPath);
+      const scope = typeof node === "string" ? `${path()} at ${node}` : path();
+      return onceKey(key, { method: route.method, path: scope, directory, user }, () => sentBody?.bytes, realPath);
     };
     const call = {
       entry,
@@ -71,11 +75,12 @@ export const createServe = (
       body,
       directory,
       once: route.method === "POST" ? await once() : undefined,
+      caller: { user: password === undefined ? null : user, address: entry.address },
       head,
       incoming,
       outgoing,
     } as unknown as Call<Route>;
-    return handler(call);
+    return typeof node === "string" ? chosenNode.run(node, () => handler(call)) : handler(call);
   };
 };
 

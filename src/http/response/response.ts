@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { type ErrorCode, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { Log } from "../../log.ts";
@@ -78,10 +79,7 @@ export const whenGone = (outgoing: ServerResponse): AbortSignal => {
 export const onSocket = "taken";
 
 /** Node omits the body for HEAD; content-length is sent all the same. */
-export const write = (
-  outgoing: ServerResponse,
-  { status, headers, body }: Exclude<HttpAnswer, typeof onSocket>,
-): void => {
+const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<HttpAnswer, typeof onSocket>): void => {
   if (body === null) {
     outgoing.writeHead(status, headers).end();
     return;
@@ -89,6 +87,36 @@ export const write = (
   const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
   outgoing.writeHead(status, { ...headers, "content-length": length }).end(body);
 };
+
+const pieceBytes = 64 * 1024;
+
+/** The same; a long body goes out in pieces, and other work runs between them. Resolves when the socket has it, or is gone. */
+export const writeLong = async (
+  outgoing: ServerResponse,
+  answered: Exclude<HttpAnswer, typeof onSocket>,
+): Promise<void> => {
+  const { status, headers, body } = answered;
+  if (body === null || body.length <= pieceBytes) return write(outgoing, answered);
+  await setImmediate();
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
+  outgoing.writeHead(status, { ...headers, "content-length": bytes.length });
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(bytes.subarray(at, at + pieceBytes))) await drained(outgoing);
+    await setImmediate();
+  }
+  outgoing.end();
+};
+
+const drained = (outgoing: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    const done = () => {
+      outgoing.off("drain", done).off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done).on("close", done);
+    if (outgoing.destroyed) done();
+  });
 
 /** An error as an answer. Errors of the wire itself have an HTTP status that differs from their code's. */
 export type Failure = { status: number; headers: Record<string, string>; body: ErrorBody };
@@ -125,11 +153,11 @@ export const failureOf = (thrown: unknown, requestID: string, log: Log): Failure
 const diskFull = (cause: unknown): ServiceError =>
   new ServiceError(
     "disk_low",
-    "There is no space left on a disk that this needs. Delete Tasks that have ended, or free space otherwise.",
+    "There is no space left on the disk. Delete ended Tasks, or free space in another way.",
     { cause, headers: { "retry-after": "10" } },
   );
 
-const unknownTask = "Expected the id of an existing Task, got one that does not exist.";
+const unknownTask = "No Task has this id.";
 
 export const taskNotFound = (): ServiceError => new ServiceError("task_not_found", unknownTask);
 

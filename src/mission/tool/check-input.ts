@@ -38,13 +38,15 @@ const flat = z.strictObject({
   criteria: z.string().optional().describe("review: what the result is to be"),
 });
 
-export const checkInput = z.union([
-  commandText,
-  flat.transform((given, context) => {
-    const parsed = checkRequest.safeParse(given);
-    if (parsed.success) return parsed.data;
-    for (const { path, message } of parsed.error.issues)
-      context.issues.push({ code: "custom", path: [...path], message, input: given });
-    return z.NEVER;
-  }),
-]);
+const parsed = (given: unknown, context: z.core.$RefinementCtx) => {
+  const check = checkRequest.safeParse(given);
+  if (check.success) return check.data;
+  for (const { path, message } of check.error.issues)
+    context.issues.push({ code: "custom", path: [...path], message, input: given });
+  return z.NEVER;
+};
+
+export const checkInput = z.union([commandText, flat.transform(parsed)]);
+
+/** The same where another tool has told what a check is. */
+export const checkAsTold = z.union([commandText, z.record(z.string(), z.unknown()).transform(parsed)]);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { producedFor, productionsOf } from "../../domain/mission/plan.ts";
+import { isBarred, producedFor, productionsOf } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
@@ -63,14 +63,14 @@ export const chooseSquad = async (
   const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to mend it`);
   const { scan, found } = catalog;
-  const allowed = ({ squad }: CatalogEntry) => state.squads.length === 0 || state.squads.includes(squad.id);
+  const allowed = (one: CatalogEntry) => isUsable(state, one);
   if (made !== undefined) {
     if (wanted !== undefined && wanted !== made.id)
       return no(`The squad ${made.id} was made for phase ${phase.id}: dispatch to it, got ${wanted}`);
     const standing = scan.squads.find(({ squad }) => squad.id === made.id);
     if (standing?.digest !== made.digest || standing.squad.version !== made.version)
       return no(
-        `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used`,
+        `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used: have one made anew, under another id`,
       );
     return { ok: true, found: standing };
   }
@@ -101,10 +101,18 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Squad
   if (set.length > 0 && !set.includes(id)) return no(`The user chose the squads ${set.join(", ")}, got ${id}`);
   const found = scan.squads.find(({ squad }) => squad.id === id);
   if (found === undefined) return no(`Expected an installed squad (${idsOf(scan.squads)}), got ${id}`);
+  if (isBarred(run.state(), { id, digest: found.digest }))
+    return no(
+      `The squad ${id} is not as it was made for this Mission, and is not used: have one made anew, under another id`,
+    );
   if (!found.squad.pillars.includes(productPillar))
     return no(`Expected a squad for ${productPillar}, got ${id}, which is for ${found.squad.pillars.join(" and ")}`);
   return { ok: true, found };
 };
+
+/** In the set that the user chose, and not one that was made for this Mission and is not as it was made. */
+const isUsable = (state: MissionState, { squad: { id }, digest }: CatalogEntry): boolean =>
+  (state.squads.length === 0 || state.squads.includes(id)) && !isBarred(state, { id, digest });
 
 /** A production was started for the phase, and no usable squad resulted. */
 const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
@@ -137,13 +145,13 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
       const { owners, related } = catalog.found;
       const set = run.state().squads;
       const listed = (some: typeof owners) =>
-        some.map(({ found: { squad, digest }, reasons }) => ({
+        some.map(({ found, found: { squad, digest }, reasons }) => ({
           id: squad.id,
           version: squad.version,
           digest,
           summary: squad.summary,
           notFor: squad.notFor,
-          allowed: set.length === 0 || set.includes(squad.id),
+          allowed: isUsable(run.state(), found),
           reasons,
         }));
       const bar = planned === undefined ? undefined : whyNoProduction(run, planned);

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import type { SquadRef } from "../../domain/agent.ts";
+import { isPlanDue } from "../../domain/mission/approval.ts";
 import { pausedText, reachedOf } from "../../domain/mission/budget.ts";
 import { isFirst, shareOf } from "../../domain/mission/grant.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
@@ -177,6 +178,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     const state = run.state();
     const known = state.tasks.find((task) => task.callID === callID);
     if (known !== undefined) return ok(dispatched(known));
+    if (isPlanDue(state)) return failed(planUnapproved);
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
     const kept = run.limits.reservePercent;
@@ -202,6 +204,9 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
   }
 };
 
+const planUnapproved =
+  "The user approves the plan before anything is dispatched, also after it was changed. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
+
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (
   run: MissionRun,
@@ -214,8 +219,10 @@ const create = async (
   const origin: MissionDispatch = {
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
+    approve: state.approve.filter((of) => of === (production === undefined ? "landing" : "squad")),
     expected: squad,
-    model: state.named ?? undefined,
+    model: state.models.tasks ?? state.named ?? undefined,
+    reviewModel: state.models.review ?? undefined,
     attachments,
     handover,
     phase: contract,
@@ -249,7 +256,7 @@ const create = async (
     const place = await branchOut(run);
     if ("why" in place) return failed(`${place.why} Nothing was dispatched.`);
     const { directory } = place;
-    const { git, mirrored } = await run.workspaces.inspect(directory);
+    const { git, mirror } = await run.workspaces.inspect(directory);
     const made = await run.tasks.create(
       directory,
       {
@@ -259,7 +266,7 @@ const create = async (
         source: "mission",
         ...(budget === null ? {} : { budget }),
         // A later phase starts from the project's branch, so the result has to land there; of a repository on the Mission's.
-        ...(mirrored !== true && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
+        ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,
       origin,

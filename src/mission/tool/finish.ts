@@ -1,8 +1,11 @@
 import { z } from "zod";
+import type { MissionState } from "../../domain/state/mission.ts";
 import { phaseState } from "../../domain/mission/plan.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool } from "../../tool/tool.ts";
+import type { Tool, ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
+import { isGreen, redOf, verify } from "../verify.ts";
+import { evidenceText } from "./verify.ts";
 
 /** The tool that declares how the Mission stands. */
 
@@ -15,29 +18,55 @@ const finishInput = z.strictObject({
 export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> => ({
   name: "finish",
   description:
-    "Says how the whole stands, and ends your turn. done: every phase is done and you have read the evidence. blocked: you can do nothing more without the user; say what is missing. " +
+    "Says how the whole stands, and ends your turn. done: every phase is done and you have read the evidence; refused while a check of the whole is red. blocked: you can do nothing more without the user; say what is missing. " +
     "waiting: something outside has to happen first; with `wakeInMinutes` you are woken then. " +
     "Not needed while Tasks run: answer without a call, you are woken when one ends.",
   input: finishInput,
   effect: "log",
-  run: ({ outcome, summary, wakeInMinutes }, { callID }) =>
+  run: ({ outcome, summary, wakeInMinutes }, context) =>
     run.inOrder(async () => {
-      const state = run.state();
-      if (state.finished?.callID === callID) return ok("Said.");
-      const open = state.plan.filter((phase) => phaseState(state, phase) !== "done");
-      if (outcome === "done" && open.length > 0)
-        return failed(
-          `Expected every phase of the plan to be done, these are not: ${open.map((phase) => `${phase.id} (${phaseState(state, phase)})`).join(", ")}. Change the plan if they are no longer wanted, or say blocked.`,
-        );
+      const { callID } = context;
+      const before = run.state();
+      if (before.finished?.callID === callID) return ok("Said.");
       if (wakeInMinutes !== undefined && outcome !== "waiting")
         return failed(`Expected wakeInMinutes only with the outcome waiting, got ${outcome}.`);
+      const stillOpen = outcome === "done" ? openPhases(before) : undefined;
+      if (stillOpen !== undefined) return failed(stillOpen);
+      const accepted = outcome === "done" ? await accept(run, context) : undefined;
+      if (typeof accepted === "string") return failed(accepted);
+      const state = run.state();
+      // The checks may have taken long: what came meanwhile may be more work.
+      if (state.input > (state.reply?.read ?? 0)) return failed("Something came in meanwhile. Read it first.");
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
       const decidedAt = state.version;
       const said = await run.record(
-        [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt } }],
+        [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt, ...accepted } }],
         { decidedAt },
       );
       return said ? ok("Said.") : failed("Something came in meanwhile. Read it first.");
     }),
 });
+
+/** Why the plan is not done; undefined: it is. */
+const openPhases = (state: MissionState): string | undefined => {
+  const open = state.plan.filter((phase) => phaseState(state, phase) !== "done");
+  return open.length === 0
+    ? undefined
+    : `Expected every phase of the plan to be done, these are not: ${open.map((phase) => `${phase.id} (${phaseState(state, phase)})`).join(", ")}. Change the plan if they are no longer wanted, or say blocked.`;
+};
+
+/** The user's checks of the whole, on the project's head. A string says why the Mission is not done. */
+const accept = async (
+  run: MissionRun,
+  context: Pick<ToolContext, "callID" | "signal" | "onOutput">,
+): Promise<{ verified: boolean } | string> => {
+  const { checks } = run.state();
+  if (checks.length === 0) return { verified: false };
+  const done = await verify(run, { callID: context.callID, of: "acceptance", checks }, context);
+  if (typeof done === "string")
+    return `${done} The user's checks of the whole could not be run, so it is not done: say blocked if you cannot help that.`;
+  return redOf(done.results).length === 0
+    ? { verified: isGreen(done.results) }
+    : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results)}`;
+};

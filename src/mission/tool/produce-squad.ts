@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { phaseState, producedFor } from "../../domain/mission/plan.ts";
+import type { SquadRef } from "../../domain/agent.ts";
+import { isBarred, phaseState, producedFor } from "../../domain/mission/plan.ts";
 import { isName } from "../../squad/catalog/catalog.ts";
 import { productionBounds } from "../../squad/production.ts";
 import { slugOf } from "../../squad/catalog/recommend.ts";
@@ -9,6 +10,7 @@ import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
+import { workDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -79,6 +81,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     const problem = await problemOf(run, phase, given.squad);
     if (problem !== undefined) return failed(`${problem} Nothing was begun.`);
   }
+  const gone = await isGone(run, producedFor(run.state(), phase.id));
   using lock = await lockName(`production ${project} ${owned}`, lockMs);
   if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
   // Awaited inside the lock's scope; otherwise it would be released before the Task is committed.
@@ -89,7 +92,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     bar: (state) => {
       const now = phaseState(state, phase);
       if (now === "running" || now === "producing" || now === "done") return `Phase ${phase.id} is ${now}.`;
-      return producedFor(state, phase.id) === undefined
+      return gone || producedFor(state, phase.id) === undefined
         ? undefined
         : `A squad was made for phase ${phase.id}: dispatch to it.`;
     },
@@ -113,6 +116,13 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   });
 };
 
+/** The squad that was made is in the catalog no more, or not as it was made: another one may be made. */
+const isGone = async (run: MissionRun, made: SquadRef | undefined): Promise<boolean> => {
+  if (made === undefined) return false;
+  const { squads, healthy } = await run.catalog.scan(workDirectory(run));
+  return healthy && squads.find(({ squad }) => squad.id === made.id)?.digest !== made.digest;
+};
+
 /** Checks each rule of squad production before anything is created. */
 const problemOf = async (
   run: MissionRun,
@@ -123,7 +133,9 @@ const problemOf = async (
   if (bar !== undefined) return `No squad can be made for phase ${phase.id}: ${bar}.`;
   const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return catalog.why;
-  const [owner] = catalog.found.owners;
+  const owner = catalog.found.owners.find(
+    ({ found: { squad, digest } }) => !isBarred(run.state(), { id: squad.id, digest }),
+  );
   if (owner !== undefined) return `The phase "${phase.phase}" is owned by ${owner.found.squad.id}: dispatch to it.`;
   const taken = catalog.scan.squads.find(({ squad }) => squad.id === id);
   if (taken !== undefined || !isName(id)) return `Expected the id of no installed squad, got "${id}".`;

@@ -8,6 +8,7 @@ import { lookTools } from "./look.ts";
 import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
+import { verifyTool } from "./verify.ts";
 import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.ts";
 
 /** The tools of a Mission's agent: plan, dispatch and observe; of files it reads the committed ones. No shell. */
@@ -22,6 +23,7 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
     evidenceTool(run),
     messageTool(run),
     cancelTool(run),
+    verifyTool(run),
     produceTool(run),
     ask,
     remember,

@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { interruptedCall, runCalls } from "../../agent/loop/call.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
 import type { AgentSession } from "../../agent/session.ts";
-import { isOver, timeouts } from "../../domain/session/ask.ts";
+import { isOver, remind, timeouts } from "../../domain/session/ask.ts";
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import { missionAgent } from "../../domain/mission/evolve.ts";
 import { nextStep } from "../../domain/mission/next.ts";
@@ -18,6 +18,7 @@ import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
+import { askPlan } from "../approve.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
 import { projectFiles } from "./files.ts";
@@ -92,7 +93,11 @@ const move = async (run: MissionRun): Promise<void> => {
       case "ask":
         if (openAsks(state).some((ask) => isOver(ask, now)))
           await run.record(timeouts(state, now), { decidedAt: state.version });
+        else if (remind(state, now).length > 0) await run.record(remind(state, now), { decidedAt: state.version });
         else if (await rest(run, new Date(step.until))) return;
+        break;
+      case "approve":
+        await askPlan(run);
         break;
       case "recover":
         await recover(run);
@@ -127,7 +132,7 @@ const move = async (run: MissionRun): Promise<void> => {
       case "unpriced":
         await failTurn(run, {
           code: "budget_reached",
-          message: `The price of ${state.model} is unknown, so maxCostUSD cannot be kept. Nothing more is asked or dispatched.`,
+          message: `The price of ${state.model} is unknown, so maxCostUSD cannot be enforced. Nothing more is asked or dispatched.`,
           retryable: false,
           remedy: "Wake the Mission with another budget, e.g. maxTokens.",
         });
@@ -254,8 +259,8 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     task() {
       throw new Error("Expected a Task, got a Mission.");
     },
-    async record(events, decidedAt) {
-      await run.record(events, decidedAt === undefined ? {} : { decidedAt });
+    async record(events, options) {
+      await run.record(events, options);
       // Tasks that ended meanwhile are read with the next request.
       if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },

@@ -55,7 +55,7 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
       );
     }
     case 402:
-      return quota(`${id} wants to be paid first${status}${quoted}`, id);
+      return quota(`${id} requires payment${status}${quoted}`, id);
     case 404:
       return refused(
         `${id} does not know the model ${modelID}${status}${quoted}`,
@@ -65,7 +65,7 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
       if (/insufficient_quota|credit balance|billing_hard_limit/i.test(seen.words))
         return quota(`${id}: the account's quota is used up${status}${quoted}`, id);
       return {
-        ...fail("provider_limited", `${id} asks to slow down${status}${quoted}`, true, null),
+        ...fail("provider_limited", `${id} limits the rate of requests${status}${quoted}`, true, null),
         elsewhere: true,
         ...retryAfter(seen, failing.now()),
       };

@@ -4,6 +4,7 @@ import { isNestedWithin } from "../../json.ts";
 import type { Connection, ProviderKind } from "../provider-kind.ts";
 import { callIDs, type Kept } from "./kept.ts";
 import type { ModelReply, ModelRequest, PromptFile, PromptMessage, Traits } from "../model.ts";
+import { closedSchema } from "./strict.ts";
 
 /**
  * Converts our conversation to a provider's prompt. The same conversation gives the same bytes, so that the provider's
@@ -161,12 +162,24 @@ const textIn = (bytes: Uint8Array): string | undefined => {
   }
 };
 
-/** OpenAI's Responses API makes a schema strict, and each optional parameter required, unless it is told not to. */
-export const toolsFor = (request: ModelRequest, { kind, api }: Connection): LanguageModelV4FunctionTool[] =>
-  request.tools.map(({ name, description, parameters }) => ({
-    type: "function",
-    name,
-    description,
-    inputSchema: parameters,
-    ...(kind === "openai" && api === "responses" ? { strict: false } : {}),
-  }));
+/**
+ * `strict`: tools whose schema allows it are (strict.ts). OpenAI's Responses API makes a schema strict, and each optional
+ * parameter required, unless it is told not to.
+ */
+export const toolsFor = (
+  request: ModelRequest,
+  { kind, api }: Connection,
+  strict: boolean,
+): LanguageModelV4FunctionTool[] =>
+  request.tools.map((tool) => {
+    const { name, description, parameters } = tool;
+    const closed = strict ? closedSchema(tool) : undefined;
+    const told = closed !== undefined || (kind === "openai" && api === "responses");
+    return {
+      type: "function",
+      name,
+      description,
+      inputSchema: closed ?? parameters,
+      ...(told ? { strict: closed !== undefined } : {}),
+    };
+  });

@@ -17,6 +17,7 @@ import { parsed } from "./arguments.ts";
 import { effortFor } from "./effort.ts";
 import { createPrompter, keep, toolsFor } from "./prompt.ts";
 import type { KeptPart } from "./kept.ts";
+import { hasStrict, refusesStrict } from "./strict.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
 import { loadOnce } from "../../async/load-once.ts";
 
@@ -34,7 +35,8 @@ const over = new Error("The reply is over.");
 
 /**
  * A model of one provider, called through the AI SDK's provider interface: one HTTP request per reply, no retries of
- * its own. The package is loaded with the first reply.
+ * its own; but once in its life a refusal of strict schemas is followed by the same request without. The package is
+ * loaded with the first reply.
  */
 export const createProviderModel = (
   connection: Connection,
@@ -48,15 +50,18 @@ export const createProviderModel = (
   const failing = { connection, modelID, now: Date.now };
   const untaped = loadOnce(() => loadLanguageModel(connection, modelID, fetch));
 
+  let takesStrict = hasStrict(connection);
+
   const call = async (request: ModelRequest, abortSignal: AbortSignal): Promise<ModelReply | ModelFailure> => {
     const gathered = gather(request, abortSignal);
+    const strict = takesStrict;
     const effort = effortFor(traits, connection, modelID, request);
     try {
       const { tape } = options;
       const taped = tape && loadLanguageModel(connection, modelID, tape(fetch, request.task ?? "call"));
       const model = await (taped ?? untaped());
       const { stream } = await model.doStream(
-        callOptions(request, promptFor(request), connection, effort, abortSignal),
+        callOptions(request, promptFor(request), connection, { effort, strict, abortSignal }),
       );
       // Not `for await`, whose end would wait for the connection to close.
       const reader = stream.getReader();
@@ -66,6 +71,10 @@ export const createProviderModel = (
     }
     const { finish, usage, error } = gathered;
     const spent = { ...usage, costUSD: await priceOf(gathered.reported, usage, connection, modelID) };
+    if (error !== undefined && strict && refusesStrict(error.value)) {
+      takesStrict = false;
+      return call(request, abortSignal);
+    }
     if (error !== undefined) return { ...failureOf(error.value, failing), usage: spent };
     const outcome = outcomeOf(finish, gathered.calls.length > 0, connection.id);
     if (typeof outcome !== "string") return { ...outcome, usage: spent };
@@ -116,11 +125,10 @@ const callOptions = (
   request: ModelRequest,
   prompt: LanguageModelV4Prompt,
   connection: Connection,
-  effort: Effort | undefined,
-  abortSignal: AbortSignal,
+  { effort, strict, abortSignal }: { effort: Effort | undefined; strict: boolean; abortSignal: AbortSignal },
 ): LanguageModelV4CallOptions => {
   const { kind } = connection;
-  const tools = toolsFor(request, connection);
+  const tools = toolsFor(request, connection, strict);
   return {
     prompt,
     ...(tools.length === 0 ? {} : { tools }),
@@ -297,8 +305,9 @@ const outcomeOf = (
   const done = called ? "calls" : "end";
   switch (finish?.unified) {
     case "stop":
-    case "tool-calls":
       return done;
+    case "tool-calls":
+      return called ? "calls" : "empty";
     case "length":
       return "length";
     case "content-filter":

@@ -61,16 +61,28 @@ export const markFileOf = ({ folder, runID }: MarkFiles, mark: string): string =
   `${folder}/${encodeURIComponent(mark.slice(runID.length + 1))}`;
 
 /** By its open files; undefined as for `markOf`. */
-const heldMarkOf = (pid: string, { folder, runID, since }: MarkFiles): string | undefined => {
+export const heldMarkOf = (pid: string, { folder, runID, since }: MarkFiles): string | undefined => {
   if (Number(statOf(pid)?.started ?? 0) < since) return undefined;
-  try {
-    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
-      const target = readlinkSync(`/proc/${pid}/fd/${fd}`);
-      const [, name] = target.startsWith(`${folder}/`) ? (/\/([^/]+) \(deleted\)$/.exec(target) ?? []) : [];
-      if (name !== undefined) return `${runID}/${decodeURIComponent(name)}`;
-    }
-  } catch {}
+  for (const target of openFilesOf(pid)) {
+    const [, name] = target.startsWith(`${folder}/`) ? (/\/([^/]+) \(deleted\)$/.exec(target) ?? []) : [];
+    if (name !== undefined) return `${runID}/${decodeURIComponent(name)}`;
+  }
   return undefined;
+};
+
+/** Where its descriptors lead; those that are closed while they are read are left out. */
+const openFilesOf = (pid: string): string[] => {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
+      } catch {
+        return [];
+      }
+    });
+  } catch {
+    return [];
+  }
 };
 
 /** The mark of a process; undefined if it has none or we may not read it. */

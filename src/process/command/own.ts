@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import type { OwnListener, OwnProcess, OwnProgram, Tracker } from "../process.ts";
 import type { RunnerClient } from "../runner/client.ts";
+import { readInTurns } from "../runner/in-turns.ts";
 import type { GroupRecord } from "./group-record.ts";
 import { killGroup } from "./kill.ts";
 import { watchProgress } from "./progress.ts";
@@ -128,8 +129,8 @@ export const startHere = ({ file, args, cwd, env, input }: OwnProgram, listener:
     detached: true,
     stdio: [input === undefined ? "ignore" : typeof input === "number" ? input : "pipe", "pipe", "pipe"],
   });
-  child.stdout?.on("data", (chunk: Buffer) => listener.output("stdout", chunk));
-  child.stderr?.on("data", (chunk: Buffer) => listener.output("stderr", chunk));
+  readInTurns(child.stdout, (chunk) => listener.output("stdout", chunk));
+  readInTurns(child.stderr, (chunk) => listener.output("stderr", chunk));
   child.once("error", (error) => listener.failed(error.message));
   child.once("close", (code, signal) => listener.ended(code, signal));
   if (child.pid !== undefined) listener.started(child.pid);

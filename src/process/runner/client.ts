@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Log } from "../../log.ts";
 import { entryPoint } from "../../package-root.ts";
+import { readInTurns } from "./in-turns.ts";
 import { closeOthers } from "./init-script.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
@@ -64,13 +65,11 @@ export const createRunnerClient = (log: Log): RunnerClient => {
       env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
       stdio: ["pipe", "pipe", "ignore"],
     });
-    child.stdout?.on(
-      "data",
-      createReader(({ type, id, payload }) => {
-        if (type === frames.ready) ready = child;
-        else hear(type, id, payload);
-      }),
-    );
+    const read = createReader(({ type, id, payload }) => {
+      if (type === frames.ready) ready = child;
+      else hear(type, id, payload);
+    });
+    readInTurns(child.stdout, read);
     child.stdin?.on("error", () => {});
     child.once("error", (error) => lose(child, error.message));
     child.once("close", () => lose(child, "its runner was ended"));

@@ -10,7 +10,8 @@ export const closeOthers =
 /**
  * Each command has a separate waiter process, because bash cannot read and wait at once. Waiter and reader run a copy
  * of bash whose file is not readable, so the commands cannot inspect them; commands inherit none of their descriptors.
- * While commands are held the waiters go on, so that a held command can be ended.
+ * While commands are held the waiters go on, so that a held command can be ended. One that is stopped before it has
+ * reported its own start is ended by its waiter (`c`).
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
@@ -28,7 +29,13 @@ while IFS=' ' read -r verb a b; do
            exec 9>&-
            eval "$job"; } &
          wait $!
-         echo "x $a $?" >&9; } & ;;
+         echo "x $a $?" >&9; } &
+       waiters[a]=$! ;;
+    c) for stat in /proc/[0-9]*/stat; do
+         read -r pid _ _ parent _ <"$stat" && [ "$parent" = "\${waiters[a]}" ] && kill -9 -- "-$pid" "$pid"
+       done
+       kill -9 -- "-\${waiters[a]}" "\${waiters[a]}"
+       echo "x $a 137" >&9 ;;
     k) kill -9 -- "-$a" ;;
     q) kill -9 -1
        echo "q $a" >&9 ;;

@@ -97,6 +97,17 @@ export const openSandbox = (
       inquire(job);
     }, reportMs);
   };
+  /**
+   * A killed job that has not reported its start gets the same time for that: another command may have stopped it, and its
+   * group is not known.
+   */
+  const endUnreported = (job: Job) => {
+    setTimeout(() => {
+      if (job.group !== undefined || job.exited || ended) return;
+      job.pipes?.release();
+      say(`c ${job.slot}\n`);
+    }, reportMs);
+  };
   const busy = () => [...jobs.values()].some((job) => job.slot !== undefined && !job.exited);
 
   const begin = (job: Job) => {
@@ -295,7 +306,7 @@ export const openSandbox = (
         jobs.delete(id);
         job.listener.exit(null);
         job.listener.close();
-      }
+      } else endUnreported(job);
     },
     drop(id) {
       const job = jobs.get(id);

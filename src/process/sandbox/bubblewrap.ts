@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { filterDescriptor } from "./spawn.ts";
@@ -110,11 +110,19 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
  */
 let found: string[] | undefined;
 const hidden = (): string[] =>
-  (found ??= [
-    ...procHidden.filter((name) => existsSync(`/proc/${name}`)),
-    ...readdirSync("/proc", { withFileTypes: true })
-      .filter((entry) => entry.isFile() && !isForAll(`/proc/${entry.name}`))
-      .map(({ name }) => name),
-  ].flatMap((name) => ["--ro-bind", "/dev/null", `/proc/${name}`]));
+  (found ??= [...procHidden.filter((name) => existsSync(`/proc/${name}`)), ...closedInProc()].flatMap((name) => [
+    "--ro-bind",
+    "/dev/null",
+    `/proc/${name}`,
+  ]));
 
-const isForAll = (path: string): boolean => ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o004) !== 0;
+/**
+ * Files of /proc that only root may read. Processes are passed over by name: one that ends while /proc is listed has no
+ * kind there, and asking for kinds with the names would fail for it.
+ */
+export const closedInProc = (): string[] =>
+  readdirSync("/proc").filter((name) => {
+    if (/^\d/.test(name)) return false;
+    const stats = lstatSync(`/proc/${name}`, { throwIfNoEntry: false });
+    return stats?.isFile() === true && (stats.mode & 0o004) === 0;
+  });

@@ -68,7 +68,7 @@ export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOp
   // Programs installed as a link in /usr/local/bin.
   for (const entry of existsSync("/usr/local/bin") ? readdirSync("/usr/local/bin") : []) {
     const link = join("/usr/local/bin", entry);
-    if (!lstatSync(link).isSymbolicLink() || !existsSync(link)) continue;
+    if (lstatSync(link, { throwIfNoEntry: false })?.isSymbolicLink() !== true || !existsSync(link)) continue;
     const target = dirname(realpathSync(link));
     if (isWithin("/opt", target)) tool(target);
   }

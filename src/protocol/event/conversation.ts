@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { effort, modelRef } from "../field.ts";
+import { approvable, effort, modelRef, would } from "../field.ts";
 import { attachmentRef, blobRef, gitID, longText } from "../text.ts";
 
 /** Events of a conversation, in a Task or a Mission: messages, replies, tool calls, asks and answers. */
@@ -51,7 +51,7 @@ export const talkEvents = {
     calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
     finish: z
       .enum(["calls", "end", "length", "empty", "failed"])
-      .describe("`empty`: neither words nor calls came, and the model is asked again"),
+      .describe("`empty`: neither words nor calls came, or no call that was announced; the model is asked again"),
     failure: turnFailure.nullable(),
     usage: modelUsage,
     durationMs: z.number(),
@@ -108,6 +108,9 @@ export const talkEvents = {
     exitCode: z.number().nullable(),
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),
+    tree: gitID
+      .exactOptional()
+      .describe("The files that it left, as a tree: of what may change files in place, once something is evidence"),
     evidence: z
       .object({
         command: z.string().describe("On one line, both ends of it"),
@@ -153,25 +156,38 @@ export const talkEvents = {
   }),
   /** The project's own rules, read once before the agents' first step. They can only narrow the operator's. */
   "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
-  /** The call waits for an answer until `expiresAt` at most; then `default` applies. */
+  /**
+   * The call waits for an answer until `expiresAt` at most; then `default` applies. An approval is asked by the service,
+   * before what it is about is done.
+   */
   "ask.opened": z.object({
     askID: z.string(),
     sessionID: z.string(),
-    callID: z.string(),
-    kind: z.enum(["permission", "question"]),
+    callID: z.string().nullable().describe("null: of kind approval"),
+    kind: z.enum(["permission", "question", "approval"]),
     prompt: z.string(),
     options: z.array(z.string()),
     default: z.string().nullable(),
-    expiresAt: z.iso.datetime(),
+    expiresAt: z.iso.datetime().nullable().describe("null: it waits until it is answered"),
+    of: approvable.exactOptional().describe("Of kind approval: what is asked about"),
+    would: would.exactOptional(),
   }),
-  /** Exactly one for each ask. `ended`: closed by a message, a cancel or the Task's end. */
+  /** Exactly one for each ask. `ended`: closed by a message, a cancel or the Task's end, or because it is void. */
   "ask.answered": z.object({
     askID: z.string(),
     decision: z.enum(["allow", "deny"]).exactOptional(),
-    answer: z.string().exactOptional(),
+    answer: z.string().exactOptional().describe("Of an approval: why it was denied, in words for the agent"),
     by: z.enum(["caller", "timeout", "ended"]),
     source: z.string(),
+    from: z
+      .object({ user: z.string().nullable(), address: z.string() })
+      .exactOptional()
+      .describe("Whose credentials answered an approval (null: the service has no password), and from where"),
   }),
+  /** Somebody is reminded that these have waited for an answer for long. */
+  "ask.reminded": z.object({ sessionID: z.string(), askIDs: z.array(z.string()) }),
+  /** What is asked about, or was approved, is on another base, and as it was: file by file the same change. */
+  "approval.moved": z.object({ sessionID: z.string(), askID: z.string(), commit: gitID, tree: gitID }),
   /** The external agent's own session for one of ours, which it continues after a restart if it can. */
   "agent.attached": z.object({
     sessionID: z.string(),

@@ -5,7 +5,16 @@ import { missionEvents, productionEvents } from "./mission.ts";
 import { sliceEvents } from "./slice.ts";
 import { artifactBy, errorInfo, production, squadRef } from "../task/status.ts";
 import { talkEvents } from "./conversation.ts";
-import { budget, effort, lifecycleStatus, modelRef, priority, productPillar, repository } from "../field.ts";
+import {
+  approvable,
+  budget,
+  effort,
+  lifecycleStatus,
+  modelRef,
+  priority,
+  productPillar,
+  repository,
+} from "../field.ts";
 import { attachmentRef, gitID, longText, sha256 } from "../text.ts";
 import { workEvents } from "./workspace.ts";
 
@@ -25,7 +34,10 @@ export const eventData = {
     priority,
     source: z.string(),
     directory: z.string().describe("Real path"),
-    project: z.string().describe("The Git common directory's real path, else the directory's"),
+    project: z
+      .string()
+      .describe("The Git common directory's real path, else the directory's; of a repository its address"),
+    node: z.string().exactOptional().describe("Of several nodes, another one than was asked, which has the directory"),
     repository: repository
       .exactOptional()
       .describe("The project was named by address; `directory` is where the service keeps its files"),
@@ -44,6 +56,7 @@ export const eventData = {
     squad: squadRef,
     model: modelRef,
     effort: effort.exactOptional().describe("Of reasoning, where the request names one"),
+    reviewModel: modelRef.exactOptional().describe("Of a Mission's Task: of reviewers whose squad names none"),
     isolation: z.enum(["worktree", "directory"]),
     landing: z.enum(["commit", "branch", "pull-request", "none"]),
     budget: budget.nullable(),
@@ -57,6 +70,7 @@ export const eventData = {
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
     contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
+    approve: z.array(approvable).exactOptional().describe("What a person is asked before it happens"),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()

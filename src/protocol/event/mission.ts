@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { modelRef, productPillar, pullRequest, repository, time } from "../field.ts";
-import { budgetShare, planned, squadIDs } from "../mission/status.ts";
+import { checkSpec } from "../check.ts";
+import { approvable, modelRef, productPillar, pullRequest, repository, time } from "../field.ts";
+import { budgetShare, namedModels, planned, squadIDs, verification } from "../mission/status.ts";
 import { diffStat, squadRef, usage } from "../task/status.ts";
 
 /** Events of a Mission, and of a Task that produces a squad. */
@@ -14,7 +15,10 @@ export const missionEvents = {
     title: z.string(),
     titleBy: z.enum(["caller", "service"]),
     directory: z.string().describe("Real path"),
-    project: z.string().describe("The Git common directory's real path, else the directory's"),
+    project: z
+      .string()
+      .describe("The Git common directory's real path, else the directory's; of a repository its address"),
+    node: z.string().exactOptional().describe("Of several nodes, another one than was asked, which has the directory"),
     productPillar,
     model: modelRef,
     repository: repository
@@ -31,9 +35,12 @@ export const missionEvents = {
     by: z.enum(["user", "time"]),
     productPillar: productPillar.exactOptional(),
     model: modelRef.exactOptional(),
+    models: namedModels.exactOptional().describe("By role, those that the wake named"),
     squads: squadIDs.exactOptional(),
     allowSquadProduction: z.boolean().exactOptional(),
     budget: budgetShare.nullable().exactOptional(),
+    checks: z.array(checkSpec).exactOptional().describe("What the whole must pass; []: nothing any more"),
+    approve: z.array(approvable).exactOptional(),
     reason: z.string().exactOptional().describe("By time: what its agent wanted to look at again"),
   }),
   "mission.updated": z.object({
@@ -49,6 +56,18 @@ export const missionEvents = {
     outcome: z.enum(["done", "blocked", "waiting"]),
     summary: z.string(),
     wakeAt: time.nullable(),
+    verified: z
+      .boolean()
+      .exactOptional()
+      .describe("Of done: the checks of the whole passed on the project's head, as the service saw it"),
+  }),
+  /** Checks ran on a checkout of the project's head, of which nothing stays. */
+  "mission.verified": z.object({
+    sessionID,
+    callID: z.string(),
+    of: z.enum(["acceptance", "asked"]).describe("acceptance: the checks of the whole; asked: its agent's own"),
+    commit: z.string(),
+    results: z.array(verification),
   }),
   /** The Mission's branch as a whole was proposed, or what became of that; `reason`: why there is no pull request. */
   "mission.proposed": z.object({

@@ -63,6 +63,21 @@ export const workEvents = {
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
     before: z.string().exactOptional().describe("After a retry: the branch with what the attempt before it made"),
+    node: z.string().exactOptional().describe("Of several nodes, the one that has these files"),
+  }),
+  /** The Task's commit, kept where all nodes reach it: another one could go on from there. */
+  "checkpoint.kept": z.object({
+    commit: gitID,
+    tree: gitID,
+    base: gitID,
+    pack: blobRef.nullable().describe("What the commit adds to the base; null: it is the base"),
+  }),
+  /** The node that had the Task's files is gone, and another one goes on from what was kept. */
+  "workspace.moved": z.object({
+    from: z.string(),
+    to: z.string(),
+    commit: gitID.nullable().describe("Of the newest checkpoint; null: there is none, and the work begins at its base"),
+    lost: z.number().int().describe("How many calls that may have changed files came after it"),
   }),
   /**
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.

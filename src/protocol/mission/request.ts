@@ -1,7 +1,16 @@
 import { z } from "zod";
-import { attachmentRequest, modelRef, productPillar, repositoryRequest, text, wordsWithin } from "../field.ts";
+import { checkRequest, commandText } from "../check.ts";
+import {
+  approvable,
+  attachmentRequest,
+  modelRef,
+  productPillar,
+  repositoryRequest,
+  text,
+  wordsWithin,
+} from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
-import { missionBudget, missionID, squadIDs } from "./status.ts";
+import { missionBudget, missionID, models, squadIDs } from "./status.ts";
 
 /** Bodies of the Mission routes. */
 
@@ -20,9 +29,24 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
         text: text(limits.requestBytes).optional().describe("Direction; required for a new Mission"),
         attachments: z.array(attachmentRequest).max(limits.attachments).optional(),
         model: modelRef.optional(),
+        models: models.optional().describe("By role; a role that is absent stays as it was"),
         productPillar: productPillar.optional().describe("Default code"),
         squads: squadIDs.optional().describe("Only these may be dispatched to; [] = any; absent: as before"),
         allowSquadProduction: z.boolean().optional(),
+        checks: z
+          .array(z.union([commandText, checkRequest]))
+          .max(limits.checks)
+          .optional()
+          .describe(
+            "What the project's head must pass before the Mission can be done; [] = nothing; absent: as before",
+          ),
+        approve: z
+          .array(approvable)
+          .max(3)
+          .optional()
+          .describe(
+            "What waits for a person's approval: its plan, each squad that is made, each landing; absent: as before",
+          ),
         budget: missionBudget.nullable().optional().describe("Caps the whole tree of Tasks; null takes the cap away"),
       })
       .meta({ id: "MissionWake" }),

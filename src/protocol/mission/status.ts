@@ -1,7 +1,8 @@
 import { z } from "zod";
-import { activity, now, productPillar, pullRequest, repository, time } from "../field.ts";
+import { checkSpec } from "../check.ts";
+import { activity, approvable, modelRef, now, productPillar, pullRequest, repository, time } from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
-import { attachmentRef } from "../text.ts";
+import { attachmentRef, blobRef } from "../text.ts";
 
 /**
  * The plan, the status and the list row of a Mission, and the answers of its routes. Source: interface.md 2.6–2.8,
@@ -25,7 +26,35 @@ export const missionBudget = z
   })
   .meta({ id: "MissionBudget" });
 
+/** Models by role, as a caller names them. */
+export const models = z
+  .strictObject({
+    agent: modelRef.optional().describe("The Mission's agent"),
+    tasks: modelRef.optional().describe("Tasks whose squad names none"),
+    review: modelRef.optional().describe("Reviewers whose squad names none"),
+  })
+  .meta({ id: "MissionModels" });
+
+export const namedModels = z.object({
+  agent: modelRef.exactOptional(),
+  tasks: modelRef.exactOptional(),
+  review: modelRef.exactOptional(),
+});
+
 export const squadIDs = z.array(z.string().min(1).max(64)).max(32);
+
+/** What came of one check on the project's head. */
+export const verification = z.object({
+  checkID: z.string(),
+  name: z.string(),
+  required: z.boolean(),
+  state: z.enum(["passed", "failed", "error"]),
+  exitCode: z.number().int().nullable(),
+  durationMs: z.number().int(),
+  reason: z.string().nullable().describe("Why it did not pass"),
+  tail: z.string().describe("The end of its output, where it did not pass"),
+  log: blobRef,
+});
 
 // ---- answers -------------------------------------------------------------------------------------------------------
 
@@ -48,7 +77,11 @@ const head = {
     .describe("Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked"),
   stateReason: z.string().nullable().describe("In one sentence; null where the word says it"),
   pendingCount: z.number().int().describe("Questions of its own that wait for an answer"),
-  outcome: z.enum(["done", "blocked", "waiting"]).nullable().describe("What its agent last said of the whole"),
+  outcome: z.enum(["done", "blocked", "waiting"]).nullable().describe("Its agent's last report on the whole Mission"),
+  verified: z
+    .boolean()
+    .nullable()
+    .describe("Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done"),
   archived: z.boolean(),
   now: now.nullable().describe("What it does or waits for; null once it has ended, or stands still"),
   createdAt: time,
@@ -124,16 +157,13 @@ export const missionStatus = z
     lastEventID: z.number().int(),
     landingBranch: z.string().nullable().describe("Of a repository: the branch on which its Tasks land"),
     pullRequest: pullRequest.nullable().describe("Of that branch as a whole, once the Mission said that it is done"),
-    error: z
-      .string()
-      .optional()
-      .describe("Why its agent does not go on: it could not, or was aborted; a wake tries again"),
+    error: z.string().optional().describe("Why its agent stopped: it failed or was aborted; a wake tries again"),
     errorInfo: errorInfo.optional(),
-    aborted: z.boolean().describe("Nothing but a wake wakes it"),
+    aborted: z.boolean().describe("Only a wake resumes it"),
     finished: z
       .object({ outcome: z.enum(["done", "blocked", "waiting"]), summary: z.string(), wakeAt: time.nullable() })
       .nullable()
-      .describe("What its agent last said of the whole"),
+      .describe("Its agent's last report on the whole Mission"),
     taskCounts: z.object(counts),
     progress: z.object({
       ...counts,
@@ -153,7 +183,11 @@ export const missionStatus = z
     attachments: z.array(attachmentRef).describe("Files that came with its wakes, the newest of each name"),
     productPillar,
     model: z.string(),
+    models: z
+      .object({ agent: z.string(), tasks: z.string().nullable(), review: z.string().nullable() })
+      .describe("By role; null: none is named for it, and the squad's or the Task's own counts"),
     squads: z.array(z.string()).describe("The explicit set; empty: any"),
+    approve: z.array(approvable).describe("What a person is asked before it happens"),
     squadProduction: z.enum(["authorised", "forbidden"]),
     usage: usage.describe("Of the whole tree"),
     budget: missionBudget.nullable(),
@@ -162,6 +196,7 @@ export const missionStatus = z
       .extend({ maxCostUSD: z.number().nullable().describe("null: a price is not known") })
       .describe("Used by the tree by now; minutes of Tasks count when they end"),
     budgetReserved: amounts.describe("What running Tasks may still use of what is reserved for them"),
+    checks: z.array(checkSpec).describe("What the whole must pass before it can be done"),
     generatedAt: time,
   })
   .meta({ id: "MissionStatus" });
@@ -202,6 +237,8 @@ export const budgetShare = z.object({
 });
 
 export type MissionBudget = z.infer<typeof budgetShare>;
+
+export type Verification = z.infer<typeof verification>;
 
 export type MissionSummary = z.infer<typeof missionSummary>;
 

@@ -11,7 +11,7 @@ const params = z.object({ missionID: z.string() });
 export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests) => {
   const missionList = {
     method: "GET",
-    summary: "List Missions with the numbers of their Tasks, last update first",
+    summary: "List Missions with the numbers of their Tasks, most recently updated first",
     directory: "filter",
     query: z.object({
       search: z.string().min(1).max(200).optional().describe("Title, Mission id or directory"),
@@ -27,19 +27,19 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     "mission.wake": {
       method: "POST",
       path: "/mission/wake",
-      summary: "Begin a Mission, or give one more direction",
+      summary: "Start a Mission, or send it instructions",
       directory: "required",
       body: bodies.missionWake,
       bodySize: "large",
       refuses: ["squad_not_available", "model_not_configured", "model_not_found"],
-      answers: [json(mission.missionWoken, "Awake; it works by itself from here")],
+      answers: [json(mission.missionWoken, "Woken; it works on its own from here")],
     },
     "mission.list": { ...missionList, path: "/missions" },
     "mission.all": { ...missionList, path: "/mission" },
     "mission.status": {
       method: "GET",
       path: "/mission/{missionID}/status",
-      summary: "The Mission's Tasks, plan and use together",
+      summary: "The Mission's Tasks, plan and usage",
       directory: "required",
       params: params,
       query: waitQuery,
@@ -78,7 +78,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     "mission.archive": {
       method: "PATCH",
       path: "/mission/{missionID}/archive",
-      summary: "Put a Mission out of the list, or back; a wake puts it back too",
+      summary: "Archive a Mission or restore it; a wake also restores it",
       directory: "optional",
       params: params,
       body: bodies.missionArchive,
@@ -87,12 +87,12 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     "mission.abort": {
       method: "POST",
       path: "/mission/{missionID}/abort",
-      summary: "Stop the Mission's agent; nothing but a wake wakes it again",
+      summary: "Stop the Mission's agent until the next wake",
       directory: "optional",
       params: params,
       body: bodies.missionAbort,
       bodyOptional: true,
-      answers: [json(mission.missionAborted, "Stopped; its Tasks go on unless `cascade`")],
+      answers: [json(mission.missionAborted, "Stopped; its Tasks continue unless `cascade` is set")],
     },
     "mission.delete": {
       method: "DELETE",
@@ -108,12 +108,12 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     "mission.answer": {
       method: "POST",
       path: "/mission/{missionID}/pending/{askID}",
-      summary: "Answer what a Mission waits for",
+      summary: "Answer a Mission's question",
       directory: "optional",
       params: z.object({ missionID: z.string(), askID: z.string() }),
       body: taskAnswer,
       refuses: ["ask_closed"],
-      answers: [json(mission.missionAnswered, "This answer stands; the Mission goes on")],
+      answers: [json(mission.missionAnswered, "Answer recorded; the Mission continues")],
     },
     "mission.projectArchive": {
       method: "GET",

@@ -73,7 +73,7 @@ export const flag = z
 export const waitQuery = z.object({
   wait: count(0, 60)
     .optional()
-    .describe("Seconds that the answer may wait: with If-None-Match for a change, without for the end"),
+    .describe("Seconds to delay the answer: with If-None-Match until something changes, otherwise until the end"),
 });
 
 export const unchanged: Answer = { status: 304, description: "Unchanged since If-None-Match" };

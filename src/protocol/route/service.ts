@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "../event/frame.ts";
-import { time } from "../field.ts";
+import { nothing, time } from "../field.ts";
 import { overview } from "../overview.ts";
 import { eventQuery, json, type Route, unchanged } from "./route.ts";
 import * as service from "../service.ts";
@@ -21,9 +21,10 @@ export const serviceRoutes = {
   "service.overview": {
     method: "GET",
     path: "/overview",
-    summary: "How many Tasks need you, run, wait and failed, per project and in all, and the open asks",
+    summary:
+      "How many Tasks need you, are running, are waiting and have failed, per project and in total, and the open asks",
     directory: "filter",
-    query: z.object({ since: time.optional().describe("Which failures count; default: those of the last 24 hours") }),
+    query: z.object({ since: time.optional().describe("Count failures since this time; default: 24 hours ago") }),
     answers: [json(overview, "The overview, with an ETag"), unchanged],
   },
   "service.health": {
@@ -36,40 +37,42 @@ export const serviceRoutes = {
   "service.nodes": {
     method: "GET",
     path: "/nodes",
-    summary: "The services that share the database, those of the last day",
+    summary: "The services that share the database, seen within the last day",
     directory: "accepted",
     answers: [json(service.nodes, "Nodes, by name")],
   },
   "service.drainNode": {
     method: "POST",
     path: "/node/{name}/drain",
-    summary: "Have a node take up nothing more, and let its runs come to the end of their steps",
+    summary: "Drain a node: it starts nothing new, and its runs finish their current steps",
     directory: "accepted",
     params: z.object({ name: z.string() }),
+    body: nothing,
+    bodyOptional: true,
     refuses: ["node_not_found", "node_away"],
     answers: [json(service.node, "The node", 202)],
   },
   "service.models": {
     method: "GET",
     path: "/models",
-    summary: "The model in use and why, and the providers with where their keys come from",
+    summary: "The model in use and why, and the providers with the source of their keys",
     directory: "accepted",
     answers: [json(service.models, "Models")],
   },
   "service.testModel": {
     method: "POST",
     path: "/model/test",
-    summary: "Make one real call of a model and say how it went",
+    summary: "Make one real call to a model and report the result",
     directory: "accepted",
     body: service.modelTest,
     bodyOptional: true,
     refuses: ["model_not_configured", "model_not_found"],
-    answers: [json(service.modelTrial, "How it went, also when it failed")],
+    answers: [json(service.modelTrial, "The result, even if the call failed")],
   },
   "service.setKey": {
     method: "POST",
     path: "/model/key",
-    summary: "Give the key of a provider, which is kept in config.jsonc and used at once",
+    summary: "Set a provider's key, which is saved in config.jsonc and used immediately",
     directory: "accepted",
     body: service.modelKey,
     refuses: ["key_not_allowed", "provider_not_fixed", "config_not_writable"],

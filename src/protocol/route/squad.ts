@@ -9,8 +9,9 @@ export const squadRoutes = {
   "squad.list": {
     method: "GET",
     path: "/squads",
-    summary: "The squads that a project sees, and what is wrong with others",
+    summary: "The squads that a project sees, and packages with problems",
     directory: "optional",
+    refuses: ["node_away"],
     answers: [json(squad.squadCatalog, "The catalog")],
   },
   "squad.recommend": {
@@ -22,8 +23,8 @@ export const squadRoutes = {
       phase: z.string().min(1).max(129).describe("Words, or domain/phase"),
       productPillar: productPillar.optional().describe("Default code"),
     }),
-    refuses: ["squad_invalid"],
-    answers: [json(squad.squadRecommendation, "Owners first to last, with reasons")],
+    refuses: ["squad_invalid", "node_away"],
+    answers: [json(squad.squadRecommendation, "Owners, best match first, with reasons")],
   },
   "squad.get": {
     method: "GET",
@@ -31,13 +32,13 @@ export const squadRoutes = {
     summary: "A squad with its texts, as the project sees it",
     directory: "optional",
     params: params,
-    refuses: ["squad_not_found", "squad_invalid"],
+    refuses: ["squad_not_found", "squad_invalid", "node_away"],
     answers: [json(squad.squadDetail, "The squad")],
   },
   "squad.validate": {
     method: "POST",
     path: "/squad/validate",
-    summary: "Say what is wrong with a package",
+    summary: "Validate a package",
     directory: "optional",
     body: squad.squadValidate,
     bodySize: "large",
@@ -47,7 +48,7 @@ export const squadRoutes = {
   "squad.install": {
     method: "POST",
     path: "/squad/install",
-    summary: "Install or upgrade a package, whole or not at all",
+    summary: "Install or upgrade a package atomically",
     directory: "optional",
     body: squad.squadInstall,
     bodySize: "large",
@@ -57,7 +58,7 @@ export const squadRoutes = {
   "squad.remove": {
     method: "DELETE",
     path: "/squad/{id}",
-    summary: "Uninstall a squad; Tasks that began with it keep it",
+    summary: "Uninstall a squad; Tasks that started with it keep it",
     directory: "optional",
     params: params,
     query: squad.squadRemove,

@@ -19,13 +19,13 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full"],
-      answers: [json(accepted.taskCreated, "Accepted; the Task runs by itself from here", 202)],
+      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full", "node_away"],
+      answers: [json(accepted.taskCreated, "Accepted; the Task runs on its own from here", 202)],
     },
     "task.list": {
       method: "GET",
       path: "/tasks",
-      summary: "List a project's Tasks, last update first",
+      summary: "List a project's Tasks, most recently updated first",
       directory: "required",
       query: z.object({
         status: field.activity.optional(),
@@ -65,7 +65,7 @@ export const taskRoutes = (bodies: Requests) =>
     "task.delete": {
       method: "DELETE",
       path: "/task/{taskID}",
-      summary: "Delete a settled Task with its history and workspace",
+      summary: "Delete an ended Task with its history and workspace",
       directory: "required",
       params: params,
       query: bodies.taskDeleteQuery,
@@ -86,7 +86,7 @@ export const taskRoutes = (bodies: Requests) =>
     "task.board": {
       method: "GET",
       path: "/task/{taskID}/board",
-      summary: "Everything a front end shows first; then the stream from lastEventID",
+      summary: "Everything a front end shows first; follow the events after lastEventID",
       directory: "accepted",
       params: params,
       query: waitQuery,
@@ -109,7 +109,12 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       query: z
         .object({
-          from: z.string().min(1).max(64).optional().describe("With `to`: between these two commits of the Task"),
+          from: z
+            .string()
+            .min(1)
+            .max(64)
+            .optional()
+            .describe("With `to`: the difference between these two commits of the Task"),
           to: z.string().min(1).max(64).optional(),
         })
         .refine(({ from, to }) => (from === undefined) === (to === undefined), {
@@ -121,7 +126,7 @@ export const taskRoutes = (bodies: Requests) =>
     "task.callOutput": {
       method: "GET",
       path: "/task/{taskID}/call/{callID}/output",
-      summary: "All that a call gave its agent; the conversation has long ones cut",
+      summary: "The whole output of a tool call, which the conversation may shorten",
       directory: "accepted",
       params: z.object({ taskID: z.string(), callID: z.string() }),
       refuses: ["call_not_found"],
@@ -139,16 +144,16 @@ export const taskRoutes = (bodies: Requests) =>
     "task.artifact": {
       method: "GET",
       path: "/task/{taskID}/artifacts/{artifactID}",
-      summary: "A file that was kept beside the result; the board lists them",
+      summary: "A file kept with the result; the board lists them",
       directory: "accepted",
       params: z.object({ taskID: z.string(), artifactID: z.string() }),
       refuses: ["artifact_not_found"],
-      answers: [{ status: 200, description: "Its bytes, to be saved", type: "*/*" }],
+      answers: [{ status: 200, description: "Its content, as a download", type: "*/*" }],
     },
     "task.preview": {
       method: "GET",
       path: "/task/{taskID}/preview",
-      summary: "Whether a picture of what the Task has made can be taken, and those that were",
+      summary: "Whether a screenshot of the result can be taken, and the existing ones",
       directory: "required",
       params: params,
       refuses: ["node_away"],
@@ -157,7 +162,7 @@ export const taskRoutes = (bodies: Requests) =>
     "task.capture": {
       method: "POST",
       path: "/task/{taskID}/preview/capture",
-      summary: "Take a picture of a page that the Task's server serves",
+      summary: "Take a screenshot of a page that the Task's server serves",
       directory: "required",
       params: params,
       body: bodies.taskCapture,
@@ -175,13 +180,13 @@ export const taskRoutes = (bodies: Requests) =>
       answers: [
         { status: 200, description: "Frames", type: "text/event-stream", schema: streamFrame },
         json(eventPage, "With format=json"),
-        { status: 204, description: "Resumed at the end of a settled Task: nothing more comes" },
+        { status: 204, description: "Resumed at the end of an ended Task: there is nothing more" },
       ],
     },
     "task.message": {
       method: "POST",
       path: "/task/{taskID}/message",
-      summary: "Add an instruction; a settled Task becomes active again",
+      summary: "Send an instruction; an ended Task becomes active again",
       directory: "required",
       params: params,
       body: bodies.taskMessage,
@@ -192,24 +197,24 @@ export const taskRoutes = (bodies: Requests) =>
     "task.retry": {
       method: "POST",
       path: "/task/{taskID}/retry",
-      summary: "Begin an ended Task's next attempt: the request again, on the project's present files",
+      summary: "Retry an ended Task: run the request again, on the project's current files",
       directory: "required",
       params: params,
       body: bodies.taskRetry,
       bodyOptional: true,
       refuses: ["task_active", "budget_reached"],
-      answers: [json(accepted.retryAccepted, "Accepted; the attempt runs by itself from here", 202)],
+      answers: [json(accepted.retryAccepted, "Accepted; the attempt runs on its own from here", 202)],
     },
     "task.revert": {
       method: "POST",
       path: "/task/{taskID}/revert",
-      summary: "Take back what a Task landed, by a Task of its own",
+      summary: "Revert what a Task landed, in a new Task",
       directory: "required",
       params: params,
       body: bodies.taskRevert,
       bodyOptional: true,
       refuses: ["not_revertible", "repository_unavailable", "queue_full", "node_away"],
-      answers: [json(accepted.taskReverted, "Accepted; the revert runs by itself from here", 202)],
+      answers: [json(accepted.taskReverted, "Accepted; the revert runs on its own from here", 202)],
     },
     "task.cancel": {
       method: "POST",
@@ -222,29 +227,31 @@ export const taskRoutes = (bodies: Requests) =>
       refuses: ["task_settled"],
       answers: [
         json(accepted.cancelAccepted, "Cancelled"),
-        json(accepted.cancelAccepted, "Accepted; active until its processes are dead", 202),
+        json(accepted.cancelAccepted, "Accepted; active until its processes have ended", 202),
       ],
     },
     "task.answer": {
       method: "POST",
       path: "/task/{taskID}/pending/{askID}",
-      summary: "Answer what a Task waits for",
+      summary: "Answer a Task's question or permission request",
       directory: "required",
       params: z.object({ taskID: z.string(), askID: z.string() }),
       body: bodies.taskAnswer,
       refuses: ["ask_not_found", "ask_closed"],
-      answers: [json(accepted.answerAccepted, "This answer stands; the Task goes on")],
+      answers: [json(accepted.answerAccepted, "Answer recorded; the Task continues")],
     },
     "task.interrupt": {
       method: "POST",
       path: "/task/{taskID}/session/{sessionID}/interrupt",
-      summary: "Stop one delegated session; the Task goes on",
+      summary: "Stop one delegated session; the Task continues",
       directory: "required",
       params: z.object({ taskID: z.string(), sessionID: z.string() }),
       body: bodies.sessionInterrupt,
       bodyOptional: true,
       refuses: ["session_not_found", "session_ended"],
-      answers: [json(accepted.interruptAccepted, "Accepted; its call answers when it has stopped", 202)],
+      answers: [
+        json(accepted.interruptAccepted, "Accepted; the delegating call returns when the session has stopped", 202),
+      ],
     },
     "task.projectArchive": {
       method: "GET",
@@ -259,16 +266,18 @@ export const taskRoutes = (bodies: Requests) =>
       path: "/project",
       summary: "Where a Task in this directory would work: on a copy, or in the files themselves",
       directory: "required",
+      refuses: ["node_away"],
       answers: [json(board.projectPlace, "The place")],
     },
     "project.list": {
       method: "GET",
       path: "/projects",
-      summary: "The directories that have Tasks, last update first; at the end the one that the service was started in",
+      summary:
+        "The directories that have Tasks, most recently updated first, and last the one that the service was started in",
       directory: "accepted",
       query: z.object({
         limit: count(1, 200).optional().describe("Default 50"),
-        offset: count(0, 1_000_000).optional().describe("How many to leave out; `Link` has that of the next page"),
+        offset: count(0, 1_000_000).optional().describe("How many to skip; `Link` has the next page"),
       }),
       answers: [json(z.array(board.project), "Projects")],
     },

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { count, json, type Route } from "./route.ts";
+import { nothing } from "../field.ts";
 import * as webhook from "../webhook.ts";
 
 const params = z.object({ webhookID: z.string() });
@@ -8,11 +9,11 @@ export const webhookRoutes = {
   "webhook.create": {
     method: "POST",
     path: "/webhook",
-    summary: "Have another service told of Tasks and Missions, of one project's if a directory is given",
+    summary: "Notify another service of Tasks and Missions, or of one project's if a directory is given",
     directory: "filter",
     body: webhook.webhookCreate,
     refuses: ["webhook_limit"],
-    answers: [json(webhook.webhookCreated, "It is told from now on; the secret is shown this once")],
+    answers: [json(webhook.webhookCreated, "Notified from now on; the secret is shown only once")],
   },
   "webhook.list": {
     method: "GET",
@@ -24,14 +25,14 @@ export const webhookRoutes = {
   "webhook.deliveries": {
     method: "GET",
     path: "/webhook/deliveries",
-    summary: "What is to be told, was told, and could not be",
+    summary: "Pending, successful and failed deliveries",
     directory: "accepted",
     query: z.object({
       state: webhook.deliveryState.optional(),
       webhookID: z.string().min(1).max(64).optional().describe("A webhook's, or `callback`"),
       taskID: z.string().min(1).max(64).optional(),
       limit: count(1, 200).optional().describe("Default 50"),
-      cursor: z.string().min(1).max(64).optional().describe("`nextCursor` of the page before"),
+      cursor: z.string().min(1).max(64).optional().describe("`nextCursor` of the previous page"),
     }),
     refuses: ["invalid_cursor"],
     answers: [json(webhook.deliveryPage, "Newest first")],
@@ -48,7 +49,7 @@ export const webhookRoutes = {
   "webhook.redeliverDead": {
     method: "POST",
     path: "/webhook/redeliver",
-    summary: "Tell again all that could not be told since a time",
+    summary: "Resend all failed deliveries since a time",
     directory: "accepted",
     body: webhook.webhookRedeliver,
     answers: [json(webhook.redelivered, "Their number")],
@@ -56,10 +57,10 @@ export const webhookRoutes = {
   "webhook.redeliver": {
     method: "POST",
     path: "/webhook/delivery/{deliveryID}/redeliver",
-    summary: "Tell one again, with the same webhook-id",
+    summary: "Resend one delivery, with the same webhook-id",
     directory: "accepted",
     params: z.object({ deliveryID: z.string() }),
-    body: webhook.nothing,
+    body: nothing,
     bodyOptional: true,
     refuses: ["delivery_not_found"],
     answers: [json(webhook.redelivered, "It is due now")],
@@ -75,7 +76,7 @@ export const webhookRoutes = {
   "webhook.update": {
     method: "PATCH",
     path: "/webhook/{webhookID}",
-    summary: "Change its address or events, pause it, put it back to work",
+    summary: "Change a webhook's address or events, or pause or resume it",
     directory: "accepted",
     params,
     body: webhook.webhookPatch,
@@ -84,7 +85,7 @@ export const webhookRoutes = {
   "webhook.delete": {
     method: "DELETE",
     path: "/webhook/{webhookID}",
-    summary: "Delete a webhook with all that was to be told to it",
+    summary: "Delete a webhook with its pending deliveries",
     directory: "accepted",
     params,
     answers: [json(webhook.webhookDeleted, "Deleted")],
@@ -92,21 +93,21 @@ export const webhookRoutes = {
   "webhook.test": {
     method: "POST",
     path: "/webhook/{webhookID}/test",
-    summary: "Send a message of the type webhook.test now, and say what came of it",
+    summary: "Send a test message now and report the result",
     directory: "accepted",
     params,
-    body: webhook.nothing,
+    body: nothing,
     bodyOptional: true,
-    answers: [json(webhook.webhookTested, "What came of it")],
+    answers: [json(webhook.webhookTested, "The result")],
   },
   "webhook.rotate": {
     method: "POST",
     path: "/webhook/{webhookID}/secret",
-    summary: "Replace its secret; for a while both sign",
+    summary: "Replace its secret; messages are signed with both for a while",
     directory: "accepted",
     params,
     body: webhook.webhookRotate,
     bodyOptional: true,
-    answers: [json(webhook.webhookSecret, "The new secret, shown this once")],
+    answers: [json(webhook.webhookSecret, "The new secret, shown only once")],
   },
 } as const satisfies Record<string, Route>;

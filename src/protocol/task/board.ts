@@ -98,6 +98,9 @@ export const projectPlace = z
     because: z.enum(["no_git", "no_commit"]).nullable().describe("Why there can be no copy to work in"),
     branch: z.string().nullable().describe("The branch that a result would land on; null: none is checked out"),
     landing: z.enum(["commit", "branch", "none"]).describe("As of the 202"),
+    landings: z
+      .array(z.enum(["commit", "branch", "pull-request"]))
+      .describe("What a request may ask for; none in place, and pull-request where the clone's remote can have one"),
     checks: z.array(z.string()).describe("The project's own commands, which run where a request names no checks"),
     squad: z.string().describe("Of a request that names none"),
   })

@@ -59,6 +59,11 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           .describe(
             "pull-request: where a forge is known for the repository, or for the remote of the directory's clone",
           ),
+        approve: z
+          .array(z.enum(["plan", "landing"]))
+          .max(2)
+          .optional()
+          .describe("What waits for a person's approval, however long that takes"),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })
@@ -88,11 +93,15 @@ export const createRequests = (limits: Limits = defaultLimits) => {
     sessionInterrupt: z.strictObject({ surface, reason }).meta({ id: "SessionInterrupt" }),
     taskAnswer: z
       .strictObject({
-        decision: z.enum(["allow", "deny"]).optional().describe("To an ask of kind permission"),
-        answer: text(maxAnswer).optional().describe("To an ask of kind question: one of its options, or other words"),
+        decision: z.enum(["allow", "deny"]).optional().describe("To an ask of kind permission or approval"),
+        answer: text(maxAnswer)
+          .optional()
+          .describe(
+            "To an ask of kind question: one of its options, or other words. With a denied approval: what is to be different",
+          ),
         source: source(limits).optional(),
       })
-      .refine((body) => (body.decision === undefined) !== (body.answer === undefined), {
+      .refine(({ decision, answer }) => (decision === undefined) !== (answer === undefined) || decision === "deny", {
         error: ({ input }) =>
           `Expected one of decision and answer, got ${(input as { decision?: string }).decision === undefined ? "neither" : "both"}`,
       })

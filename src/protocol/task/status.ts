@@ -2,6 +2,7 @@ import { z } from "zod";
 import { checkKinds, checkSpec, viewport } from "../check.ts";
 import {
   activity,
+  approvable,
   budget,
   effort,
   lifecycleStatus,
@@ -12,6 +13,7 @@ import {
   pullRequest,
   repository,
   time,
+  would,
 } from "../field.ts";
 
 /** The status record of a Task, its list row, and the parts of both. Source: completion.md "Tasks". */
@@ -187,11 +189,15 @@ export const errorInfo = z
 export const pendingAsk = z
   .object({
     id: z.string(),
-    kind: z.enum(["permission", "question"]),
+    kind: z.enum(["permission", "question", "approval"]),
     prompt: z.string(),
-    options: z.array(z.string()).describe("permission: allow, deny; question: proposals, other words are welcome"),
+    options: z
+      .array(z.string())
+      .describe("permission, approval: allow, deny; question: proposals, other words are welcome"),
     default: z.string().nullable().describe("What stands when nobody answers; null = the agent decides"),
-    expiresAt: time,
+    expiresAt: time.nullable().describe("null = it waits until it is answered"),
+    of: approvable.optional().describe("Only of kind approval: what is asked about"),
+    would: would.optional().describe("Only of kind approval: what would happen"),
   })
   .meta({ id: "PendingAsk" });
 
@@ -311,6 +317,7 @@ export const taskStatus = z
       .nullable()
       .describe("null: the project is a directory"),
     effort: effort.nullable().describe("Of reasoning, as requested"),
+    approve: z.array(approvable).describe("What a person is asked before it happens, as requested"),
     revertOf: z.string().nullable().describe("The Task that it takes back; null: it is no revert"),
     dependencies: z
       .array(

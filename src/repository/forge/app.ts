@@ -2,7 +2,6 @@ import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
 import { createCall } from "./call.ts";
 import type { ForgePlace } from "./forge.ts";
-import { createRequest, told } from "./octokit.ts";
 import { ForgeRefused } from "../repository.ts";
 
 /**
@@ -34,6 +33,8 @@ export const createAppTokens = ({
     const [owner = "", repo = ""] = path.split("/");
     const call = createCall(api, { vouched, resolve });
     const unending = new AbortController().signal;
+    // Loaded on use: most services know no app.
+    const { createRequest, told } = await import("./octokit.ts");
     const request = createRequest(api, signedBy(app), call)(unending);
     const found = await told(request("GET /repos/{owner}/{repo}/installation", { owner, repo })).catch(explained);
     const { id: installation_id } = installed.parse(found.data);

@@ -61,13 +61,11 @@ const expectTaken = (answer: CallResult, host: string): void => {
   const limited = status === 429 || (status === 403 && isLimit(headers, words));
   if (limited || status === 408 || status >= 500)
     throw new RepositoryAway(
-      limited
-        ? `its forge at ${host} takes no more requests now`
-        : `its forge at ${host} answers with status ${status}`,
+      limited ? `its forge at ${host} is limiting requests` : `its forge at ${host} answers with status ${status}`,
       { retryAfterMs: retryAfterOf(headers) },
     );
   if (status === 401)
-    throw new ForgeRefused(status, `${host} wants another token than repositories.credentials has for it (${words})`);
+    throw new ForgeRefused(status, `${host} refused the token in repositories.credentials (${words})`);
   if (status >= 300 && status < 400)
     throw new ForgeRefused(status, `${host} answers with a redirect, which is not followed: name the right address`);
   throw new ForgeRefused(status, `${host} answers with status ${status}: ${words}`);
@@ -121,7 +119,7 @@ export const jsonOf = ({ status, body }: CallResult, host: string): unknown => {
   try {
     return JSON.parse(body.toString("utf8"));
   } catch {
-    throw new ForgeRefused(status, `${host} answers with what is no JSON`);
+    throw new ForgeRefused(status, `${host} sent an answer that is not JSON`);
   }
 };
 

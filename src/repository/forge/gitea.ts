@@ -55,7 +55,7 @@ export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge
   };
   const one = (data: unknown): Pull => {
     const parsed = pull.safeParse(data);
-    if (!parsed.success) throw new ForgeRefused(200, `${host} answers with what is no pull request`);
+    if (!parsed.success) throw new ForgeRefused(200, `${host} sent an answer that is not a pull request`);
     return parsed.data;
   };
   const maybe = async (url: string, signal: AbortSignal): Promise<Pull | undefined> => {

@@ -20,7 +20,7 @@ const mostPages = 20;
 
 const foundOf = (data: unknown): Found => {
   const parsed = pull.safeParse(data);
-  if (!parsed.success) throw new ForgeRefused(200, "GitHub answers with what is no pull request");
+  if (!parsed.success) throw new ForgeRefused(200, "GitHub sent an answer that is not a pull request");
   const { number, html_url: url, state, merged_at: merged, head, draft = false } = parsed.data;
   return { number, url, state: merged === null ? state : "merged", head: head.sha, draft };
 };

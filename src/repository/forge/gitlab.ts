@@ -42,7 +42,7 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
   const { host } = new URL(api);
   const one = (data: unknown): Merge => {
     const parsed = merge.safeParse(data);
-    if (!parsed.success) throw new ForgeRefused(200, `${host} answers with what is no merge request`);
+    if (!parsed.success) throw new ForgeRefused(200, `${host} sent an answer that is not a merge request`);
     return parsed.data;
   };
   /** `below`: what this resource of the client leaves out of its addresses. */

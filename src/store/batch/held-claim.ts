@@ -14,13 +14,15 @@ export type HeldClaims = {
   add(stream: StreamID, claimed: Claimed, since: number, release: () => Promise<void>): Claim;
   /** Aborts `lost` of the claim that this process holds on the stream; with an epoch, only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
+  /** Likewise, if its epoch is below this one. */
+  loseBelow(stream: StreamID, epoch: number): void;
   renew(stream: StreamID, epoch: number, since: number): void;
   entries(): readonly Readonly<Entry>[];
 };
 
 export const createHeldClaims = (): HeldClaims => {
   const claims = new Map<StreamID, Entry & { lost: AbortController }>();
-  return {
+  const claimed: HeldClaims = {
     add(stream, { epoch }, since, release) {
       const lost = new AbortController();
       const entry = { stream, epoch, since, lost };
@@ -44,10 +46,15 @@ export const createHeldClaims = (): HeldClaims => {
       claims.delete(stream);
       entry.lost.abort(new Error(`The claim on ${stream} is lost`));
     },
+    loseBelow(stream, epoch) {
+      const held = claims.get(stream)?.epoch;
+      if (held !== undefined && held < epoch) claimed.lose(stream, held);
+    },
     renew(stream, epoch, since) {
       const entry = claims.get(stream);
       if (entry?.epoch === epoch) entry.since = since;
     },
     entries: () => [...claims.values()],
   };
+  return claimed;
 };

@@ -1,4 +1,5 @@
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
+import { projectOf } from "../../domain/state/project.ts";
 import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
@@ -59,7 +60,7 @@ const timeOf = (due: Due | null | "as-it-is", before: DueTime): DueTime => {
 export const namesIn = (write: Write): string[] =>
   write.appends.flatMap(({ events }) =>
     events.flatMap((event) =>
-      event.type === "mission.created" ? [nameOf(event.data.project, event.data.missionID)] : [],
+      event.type === "mission.created" ? [nameOf(projectOf(event.data), event.data.missionID)] : [],
     ),
   );
 
@@ -82,7 +83,8 @@ const append = (
     const recorded = record(event, place);
     state = evolveFold(state, recorded);
     changes.events.push(recorded);
-    if (event.type === "mission.created") changes.names.set(nameOf(event.data.project, event.data.missionID), stream);
+    if (event.type === "mission.created")
+      changes.names.set(nameOf(projectOf(event.data), event.data.missionID), stream);
   }
   if (state === undefined) return;
   changes.states.set(stream, state);

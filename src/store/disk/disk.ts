@@ -203,7 +203,7 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
       const expected = room.free < least ? least : goOnAt;
       throw new ServiceError(
         "disk_low",
-        `Expected at least ${mib(expected)} free for the data folder, found ${mib(room.free)}. Delete Tasks that have ended, or free space otherwise.`,
+        `Expected at least ${mib(expected)} free for the data folder, found ${mib(room.free)}. Delete ended Tasks, or free space in another way.`,
         { headers: { "retry-after": "10" } },
       );
     },

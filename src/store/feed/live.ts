@@ -5,19 +5,56 @@ import { createNow } from "./now.ts";
 
 type Listener = (frame: LiveFrame, after: Position) => void;
 
-/** Live frames within one process. A listener must not throw or block: it is called in the middle of a reply. */
-export const createLive = (): Live => {
+/** The way to other nodes. */
+type Far = {
+  frame: (frame: LiveFrame, after: Position) => void;
+  /** These streams are read here. */
+  watch: (streams: readonly StreamID[]) => void;
+};
+
+export type FarLive = Live &
+  Disposable & {
+    /** A frame of another node, for the readers that are here. */
+    receive(frame: LiveFrame, after: Position): void;
+    /** The stream is read at another node. */
+    watched(stream: StreamID): void;
+  };
+
+/** How often readers are told of, and for how long that counts, in milliseconds. */
+const watchMs = 3_000;
+const watchedMs = 10_000;
+
+/**
+ * Live frames within one process, and by `far` those of streams that are read at other nodes. A listener must not throw or
+ * block: it is called in the middle of a reply.
+ */
+export const createLive = (far?: Far): FarLive => {
   const listeners = new Map<StreamID, Set<Listener>>();
-  const tell = (stream: StreamID, frame: LiveFrame, after: Position): void => {
+  /** Until when a stream counts as read elsewhere, by `performance.now()`. */
+  const elsewhere = new Map<StreamID, number>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const receive = (stream: StreamID, frame: LiveFrame, after: Position): void => {
     for (const listener of listeners.get(stream) ?? []) listener(frame, after);
+  };
+  const tell = (stream: StreamID, frame: LiveFrame, after: Position): void => {
+    receive(stream, frame, after);
+    if ((elsewhere.get(stream) ?? 0) > performance.now()) far?.frame(frame, after);
+  };
+  const watch = (): void => {
+    const now = performance.now();
+    for (const [stream, until] of elsewhere) if (until < now) elsewhere.delete(stream);
+    if (listeners.size > 0) far?.watch([...listeners.keys()]);
   };
   const now = createNow(tell);
   return {
     publish(frame, after) {
-      const stream = frame.taskID ?? frame.sessionID ?? "";
+      const stream = streamOf(frame);
       if (frame.type !== "now.delta") tell(stream, frame, after);
       now.take(stream, frame, after);
     },
+    receive: (frame, after) => receive(streamOf(frame), frame, after),
+    watched: (stream) => void elsewhere.set(stream, performance.now() + watchedMs),
     end: now.end,
     forget: now.forget,
     now: now.of,
@@ -26,6 +63,10 @@ export const createLive = (): Live => {
       const entry: Listener = (frame, after) => listener(frame, after);
       const set = listeners.get(stream) ?? new Set();
       listeners.set(stream, set.add(entry));
+      if (far !== undefined) {
+        if (set.size === 1) far.watch([stream]);
+        timer ??= setInterval(watch, watchMs).unref();
+      }
       return {
         [Symbol.dispose]() {
           set.delete(entry);
@@ -33,5 +74,8 @@ export const createLive = (): Live => {
         },
       };
     },
+    [Symbol.dispose]: () => clearInterval(timer),
   };
 };
+
+const streamOf = (frame: LiveFrame): StreamID => frame.taskID ?? frame.sessionID ?? "";

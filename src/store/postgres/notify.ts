@@ -1,41 +1,59 @@
 import { randomBytes } from "node:crypto";
 import type { Client, ClientConfig } from "pg";
+import type { Position } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { CommitSignal } from "../feed/follow.ts";
-import type { Position, StreamID } from "../../domain/event.ts";
-import { commitBounds, openClient } from "./connection.ts";
+import { createHintQueue, type Hint, type HintQueue, unpack } from "../feed/hint.ts";
+import { type Bounds, openClient } from "./connection.ts";
 
-export type Notify = AsyncDisposable & {
-  channel: string;
-  /** The payload of our notifications: who sent it, and which streams were erased. */
-  tell: (erased: ReadonlySet<StreamID>) => string;
-};
+/** What else a process does with what others tell it, besides waking its followers. */
+export type Heard = (hint: Exclude<Hint, readonly ["grown" | "erased", ...unknown[]]>) => void;
 
-/** A notification must be smaller than 8,000 bytes. Followers of an erased stream beyond this number notice later. */
-const mostErased = 200;
+export type Hints = Pick<HintQueue, "tell" | "frame"> & AsyncDisposable;
 
 const pollMs = 1000;
 
+const bounds: Bounds = { statement: 5_000, lock: 5_000 };
+
+/** As the database lists the connection. */
+export const hintsName = "sortie hints";
+
 /**
- * Signals commits of other processes: by NOTIFY, and by polling the newest position every second, because a
- * notification is lost with its connection.
+ * Hints to and from other processes of the database, by NOTIFY on a connection of its own: within commits it would make
+ * them wait for each other, and a listener that is stopped would hold them up for good once its queue is full. What is
+ * told while there is no connection is lost; so the newest position is also asked for every second.
  */
 export const listen = async (options: {
-  config: ClientConfig;
+  /** undefined: no other process has the database. */
+  config: ClientConfig | undefined;
   channel: string;
   commits: CommitSignal;
   position: () => Promise<Position>;
+  heard: Heard;
   log: Log;
-}): Promise<Notify> => {
-  const { config, channel, commits, position, log } = options;
+}): Promise<Hints> => {
+  const { config, channel, commits, position, heard, log } = options;
   const self = randomBytes(8).toString("hex");
   let client: Client | undefined;
   let closed = false;
   let connecting: Promise<void> | undefined;
 
-  const connect = async (): Promise<void> => {
-    const next = await openClient(config, commitBounds);
+  const hear = (hints: readonly Hint[]): void => {
+    const grown = new Set<string>();
+    const erased = new Set<string>();
+    let any = false;
+    for (const hint of hints) {
+      if (hint[0] === "erased") erased.add(hint[1]);
+      else if (hint[0] !== "grown") heard(hint);
+      else if (hint[1] === null) any = true;
+      else grown.add(hint[1]);
+    }
+    if (any || grown.size + erased.size > 0) commits.ring(any ? undefined : grown, erased);
+  };
+
+  const connect = async (to: ClientConfig): Promise<void> => {
+    const next = await openClient({ ...to, application_name: hintsName }, bounds);
     const drop = () => {
       if (client === next) client = undefined;
     };
@@ -44,10 +62,7 @@ export const listen = async (options: {
       if (!closed) log.warn({ error: messageOf(error) }, "notifications stopped; looking every second meanwhile");
     });
     next.on("end", drop);
-    next.on("notification", ({ payload }) => {
-      const [from, ...erased] = (payload ?? "").split(" ");
-      if (from !== self) commits.ring(undefined, new Set(erased));
-    });
+    next.on("notification", ({ payload }) => hear(unpack(payload ?? "", self) ?? []));
     try {
       await next.query(`listen "${channel}"`);
       client = next;
@@ -55,18 +70,28 @@ export const listen = async (options: {
       await next.end().catch(() => {});
       throw error;
     }
+    // What was told meanwhile is lost.
+    commits.ring();
   };
+
+  const queue = createHintQueue(self, async (payloads) => {
+    if (client === undefined || payloads.length === 0) return;
+    const text = "select pg_notify($1, payload) from unnest($2::text[]) as payload";
+    await client
+      .query(text, [channel, payloads])
+      .catch((error: unknown) => log.debug({ error: messageOf(error) }, "other nodes could not be notified"));
+  });
 
   let seen: Position = -1;
   const look = async (): Promise<void> => {
-    if (client === undefined) await connect();
+    if (client === undefined && config !== undefined) await connect(config).catch(() => {});
     if (commits.listeners() === 0) return;
     const newest = await position();
     if (newest === seen) return;
     seen = newest;
     commits.ring();
   };
-  await connect();
+  if (config !== undefined) await connect(config);
   const timer = setInterval(() => {
     connecting ??= look()
       .catch(() => {})
@@ -76,10 +101,15 @@ export const listen = async (options: {
   }, pollMs);
 
   return {
-    channel,
-    tell: (erased) => [self, ...[...erased].slice(0, mostErased)].join(" "),
+    tell(hints) {
+      if (client !== undefined) queue.tell(hints);
+    },
+    frame(frame, after) {
+      if (client !== undefined) queue.frame(frame, after);
+    },
     async [Symbol.asyncDispose]() {
       closed = true;
+      queue.close();
       clearInterval(timer);
       await connecting;
       await client?.end().catch(() => {});

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import type { Pool, PoolConfig } from "pg";
-import type { Recorded, StreamID } from "../../domain/event.ts";
+import type { StreamID } from "../../domain/event.ts";
 import { type Clock, createClock } from "../../clock.ts";
 import { messageOf, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
@@ -19,15 +19,16 @@ import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
 import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
-import { createLive } from "../feed/live.ts";
+import { createLive, type FarLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createDatabaseBlobs, prepareBlobs } from "./blob.ts";
 import { createCheck } from "./check.ts";
 import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
-import { createPlacements, isHere, lostMs, place, prepareNodes } from "./node/placement.ts";
-import { listen } from "./notify.ts";
+import { claimedIn, createPlacements, isHere, lostMs, madeIn, place, prepareNodes } from "./node/placement.ts";
+import { createDueSignal, createHeard, hintsOf } from "./node/told.ts";
+import { type Hints, listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";
 import { createReader } from "./reader.ts";
@@ -42,6 +43,8 @@ import { runAll, webhooksOn } from "./webhook.ts";
 
 type Options = {
   url: string;
+  /** Past a pooler, for all but short transactions. Default: `url`. */
+  directURL?: string | undefined;
   dataDir: string;
   log: Log;
   space?: Space;
@@ -77,7 +80,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const config = configOf(url, schema);
   const open = (bounds: Bounds, extra: PoolConfig): Pool =>
     scope.adopt(openPool({ ...config, ...extra }, bounds, log), (opened) => opened.end());
-  await prepare(config, options);
+  const lasting = configOf(options.directURL ?? url, schema);
+  await prepare(lasting, options);
   const pool = open(commitBounds, { max: 10 });
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(pool) }) });
 
@@ -86,7 +90,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const cache = createCache();
   const held = createHeldClaims();
   const commits = createCommitSignal();
-  const reader = scope.use(createReader(open(slowBounds, { max: slowReads }), config));
+  const reader = scope.use(createReader(open(slowBounds, { ...lasting, max: slowReads }), lasting));
   const reads = withErrors(
     eachAgain(
       {
@@ -104,8 +108,21 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   );
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
-  const notify = scope.use(await listen({ config, channel, commits, position: () => reads.position(), log }));
-  scope.use(buildIndexes({ config, log }));
+  const due = createDueSignal();
+  const hints: Hints = scope.use(
+    await listen({
+      config: options.alone === true ? undefined : lasting,
+      channel,
+      commits,
+      position: () => reads.position(),
+      heard: createHeard({ held, live: () => live, due }),
+      log,
+    }),
+  );
+  const live: FarLive = scope.use(
+    createLive({ frame: hints.frame, watch: (streams) => hints.tell(streams.map((stream) => ["watched", stream])) }),
+  );
+  scope.use(buildIndexes({ config: lasting, log }));
   const leasePool = open(commitBounds, {
     max: 1,
     query_timeout: leaseMs / 3,
@@ -159,14 +176,15 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const now = options.now?.() ?? theirs;
       ahead = theirs.getTime() - now.getTime();
       for (const member of members) member.run(base, changes, now);
-      if (isEmpty(changes)) return { value: changes, id };
+      if (isEmpty(changes)) return { value: { ...changes, hints: [] }, id };
       await save(trx, changes, now);
-      if (options.node !== undefined)
-        await place(trx, options.node.name, { made: madeIn(changes.events), erased: [...changes.erased] });
-      if (changes.events.length + changes.erased.size > 0)
-        await sql`select pg_notify(${notify.channel}, ${notify.tell(changes.erased)})`.execute(trx);
-      return { value: changes, id };
+      const made = madeIn(changes.events);
+      const self = options.node?.name;
+      if (self !== undefined)
+        await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased: [...changes.erased] });
+      return { value: { ...changes, hints: hintsOf(changes, heads, { self, made, now }) }, id };
     });
+    hints.tell(batch.hints);
     for (const stream of batch.erased) cache.delete(stream);
     for (const folded of batch.states.values()) cache.set(folded);
     for (const member of members) member.settle();
@@ -216,10 +234,11 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       : {
           nodes: {
             name: options.node.name,
+            onDue: (listener) => due.listen(listener),
             ...withErrors(eachAgain(createPlacements(db, options.node.name), stopping.signal), unreadable),
           },
         }),
-    live: createLive(),
+    live,
     webhooks: webhooksOn({ db, reader, atomically, apart, signal: stopping.signal }),
     redact: (text) => text,
     ...reads,
@@ -252,10 +271,6 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   };
   return store;
 };
-
-/** The streams that the events begin. */
-const madeIn = (events: readonly Recorded[]): StreamID[] =>
-  events.flatMap(({ type, stream }) => (type === "task.created" || type === "mission.created" ? [stream] : []));
 
 const needsOf = (write: Write): Needs => ({
   streams: [

@@ -20,14 +20,14 @@ const slice = 256 * 1024;
 
 export type EventReads = Pick<Store, "read" | "since">;
 
-/** `db` writes the queries, `reader` runs them. */
-export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind): EventReads => {
+/** `db` writes the queries, `reader` runs them, for so many events of a stream at a time (default: 1,000). */
+export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind, atOnce = pageSize): EventReads => {
   const matches = createMatches(db, reader, kind);
   return {
     async read(stream, { after = 0, limit = Number.POSITIVE_INFINITY, types, last = false, signal } = {}) {
       const events: Recorded[] = [];
       for (let edge = last ? undefined : after; events.length < limit; ) {
-        const size = Math.min(limit - events.length, pageSize);
+        const size = Math.min(limit - events.length, atOnce);
         let query = db
           .selectFrom("events")
           .selectAll()
@@ -41,6 +41,7 @@ export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind)
         events.push(...(await parsed(rows)));
         if (rows.length < size) break;
         edge = rows.at(-1)?.version;
+        await setImmediate();
       }
       return last ? events.reverse() : events;
     },

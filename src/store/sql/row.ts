@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { missionRevision } from "../../domain/mission/evolve.ts";
 import { rowOf } from "../../domain/mission/status.ts";
+import { projectOf } from "../../domain/state/project.ts";
 import { openAsks } from "../../domain/state/stream.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import type { TaskState } from "../../domain/state/task.ts";
@@ -54,7 +55,13 @@ export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data"
  * in.
  */
 export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): Fold | undefined =>
-  snapshot?.revision === revisionOf(snapshot?.stream ?? "") ? (JSON.parse(snapshot.state) as Fold) : undefined;
+  snapshot?.revision === revisionOf(snapshot?.stream ?? "") ? inProject(JSON.parse(snapshot.state) as Fold) : undefined;
+
+/** A snapshot of an earlier version may have another identity of its project. */
+const inProject = (state: Fold): Fold => {
+  state.project = projectOf(state);
+  return state;
+};
 
 export const foldRows = (from: Fold | undefined, rows: readonly Tables["events"][]): Fold | undefined =>
   rows.reduce<Fold | undefined>((state, row) => evolveFold(state, eventOf(row)), from);

@@ -11,6 +11,9 @@ import type { prepareStatements } from "./statement.ts";
 /** The most events that a read may look at on the service's own connection. */
 const few = 100;
 
+/** So many are read there at a time: an event has up to 64 KiB. */
+export const eventsAtOnce = 16;
+
 export const withNearReads = (options: {
   here: EventReads;
   apart: EventReads;

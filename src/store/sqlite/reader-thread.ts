@@ -2,11 +2,12 @@ import { parentPort, workerData } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { messageOf } from "../../error.ts";
 import { hashesIn } from "../sql/blob-name.ts";
+import { isFatal } from "./file.ts";
 import type { Order, Reply } from "./reader.ts";
 
 /**
  * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows go back in parts, each of which is
- * asked for, so that the service takes them between other work.
+ * asked for, so that the service takes them between other work. Checkpoints have a connection of their own.
  */
 
 const partBytes = 256 * 1024;
@@ -30,6 +31,18 @@ const prepare = (sql: string): Database.Statement<unknown[], object> => {
   const [oldest] = statements.size > keptStatements ? statements.keys() : [];
   if (oldest !== undefined) statements.delete(oldest);
   return made;
+};
+
+let writer: Database.Database | undefined;
+
+/** Copies what the log beside the database holds into it, as far as nobody still reads what was there before. */
+const checkpoint = (): Reply => {
+  if (writer === undefined) {
+    writer = new Database(String(workerData), { fileMustExist: true, timeout: 0 });
+    writer.pragma("synchronous = NORMAL");
+  }
+  writer.pragma("wal_checkpoint(PASSIVE)");
+  return { rows: [], done: true };
 };
 
 let open: IterableIterator<object> | undefined;
@@ -60,7 +73,10 @@ const answer = (order: Order): Reply | undefined => {
       open?.return?.();
       open = undefined;
       return undefined;
+    case "checkpoint":
+      return checkpoint();
     case "close":
+      writer?.close();
       database.close();
       parentPort?.close();
       return undefined;
@@ -73,7 +89,7 @@ parentPort?.on("message", (order: Order) => {
     reply = answer(order);
   } catch (error) {
     open = undefined;
-    reply = { error: messageOf(error) };
+    reply = { error: messageOf(error), fatal: order.kind === "checkpoint" && isFatal(error) };
   }
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- the port of a thread has no origin
   if (reply !== undefined) parentPort?.postMessage(reply);

@@ -7,18 +7,22 @@ import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
 
 /**
- * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service. The
- * thread starts with the first read and ends when none came for a while.
+ * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service, and
+ * its checkpoints, which wait for the disk. The thread starts with the first of them and ends when none came for a while.
  */
+
+export type ThreadReader = Reader & AsyncDisposable & { checkpoint(): void };
 
 export type Order =
   | { kind: "query"; sql: string; parameters: readonly unknown[] }
   | { kind: "more" }
+  | { kind: "checkpoint" }
   /** No more of this query. */
   | { kind: "end" }
   | { kind: "close" };
 
-export type Reply = { rows: object[]; done: boolean } | { error: string };
+/** `fatal`: what a checkpoint wrote may not be on the disk. */
+export type Reply = { rows: object[]; done: boolean } | { error: string; fatal: boolean };
 
 /** Reads that may wait. */
 const most = 1000;
@@ -26,7 +30,8 @@ const most = 1000;
 const idleMs = 60_000;
 
 type Job = {
-  query: CompiledQuery;
+  /** undefined: a checkpoint. */
+  query: CompiledQuery | undefined;
   rows: object[];
   settle(rows: object[]): void;
   fail(error: Error): void;
@@ -37,12 +42,15 @@ type Job = {
 export const createReader = ({
   file,
   log,
+  broken,
   idle = idleMs,
 }: {
   file: string;
   log: Log;
+  /** A checkpoint failed so that nothing more may be written. */
+  broken: (error: Error) => void;
   idle?: number;
-}): Reader & AsyncDisposable => {
+}): ThreadReader => {
   const waiting: Job[] = [];
   let current: Job | undefined;
   let thread: Worker | undefined;
@@ -84,8 +92,10 @@ export const createReader = ({
       return tell({ kind: "more" });
     }
     current = undefined;
-    if ("error" in reply) job.fail(unreadable(new Error(reply.error)));
-    else if (reply.done) job.settle(job.rows.length === 0 ? reply.rows : [...job.rows, ...reply.rows]);
+    if ("error" in reply) {
+      job.fail(unreadable(new Error(reply.error)));
+      if (reply.fatal) broken(new Error(reply.error));
+    } else if (reply.done) job.settle(job.rows.length === 0 ? reply.rows : [...job.rows, ...reply.rows]);
     else tell({ kind: "end" });
     next();
   };
@@ -94,7 +104,6 @@ export const createReader = ({
     clearTimeout(resting);
     current = waiting.shift();
     if (current === undefined) return rest();
-    const { sql, parameters } = current.query;
     try {
       thread ??= start();
     } catch (error) {
@@ -104,8 +113,11 @@ export const createReader = ({
       lost.fail(unreadable(error));
       return next();
     }
+    const { query } = current;
+    // A checkpoint keeps no process alive: the next start has what it would have written.
+    if (query === undefined) return tell({ kind: "checkpoint" });
     thread.ref();
-    tell({ kind: "query", sql, parameters });
+    tell({ kind: "query", sql: query.sql, parameters: query.parameters });
   };
 
   /** Nothing to read: the thread keeps no process alive, and ends after a while. */
@@ -150,11 +162,19 @@ export const createReader = ({
         waiting.push(job);
         if (current === undefined) next();
       }),
+    /** Has a checkpoint made after the reads that wait, unless one waits already. One that fails is made up for by a later one. */
+    checkpoint() {
+      if (closed || waiting.length >= most || waiting.some(({ query }) => query === undefined)) return;
+      const fail = (error: Error) => log.warn({ error: messageOf(error) }, "a checkpoint of the database failed");
+      waiting.push({ query: undefined, rows: [], settle: () => {}, fail, dropped: false });
+      if (current === undefined) next();
+    },
     async [Symbol.asyncDispose]() {
       if (closed) return;
       closed = true;
       clearTimeout(resting);
-      for (const job of [...waiting.splice(0), ...(current === undefined ? [] : [current])])
+      const left = [...waiting.splice(0), ...(current === undefined ? [] : [current])];
+      for (const job of left.filter(({ query }) => query !== undefined))
         job.fail(unreadable(new Error("the store is closed")));
       // A statement is not cut short, but each is bounded.
       await thread?.terminate();

@@ -31,8 +31,8 @@ import { patientDialect, setPatience } from "./busy.ts";
 import type { Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
-import { withNearReads } from "./near.ts";
-import { createReader } from "./reader.ts";
+import { eventsAtOnce, withNearReads } from "./near.ts";
+import { createReader, type ThreadReader } from "./reader.ts";
 import { createRecentEvents } from "./recent.ts";
 import { createWebhooks } from "../sql/webhook.ts";
 
@@ -43,6 +43,13 @@ export type SqliteStore = Store & {
    */
   verify(): Promise<void>;
 };
+
+/** Pages of the log beside the database after which a checkpoint is due, as SQLite has it. */
+const checkpointPages = 1000;
+/** So many are there if none could be made: then one within a commit. */
+const latePages = 16_000;
+/** A transaction changes some eight pages, and those of its events' data. */
+const pagesOf = (bytes: number): number => 8 + bytes / 4096;
 
 type Options = { file: string; dataDir: string; log: Log; disk?: DiskSync; space?: Space; now?: () => Date };
 
@@ -66,7 +73,9 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   }).catch((error: unknown) => {
     throw notStarted(file, error);
   });
-  const reader: Reader & Partial<AsyncDisposable> = inMemory ? readerOn(db) : scope.use(createReader({ file, log }));
+  const reader: Reader & Partial<ThreadReader> = inMemory
+    ? readerOn(db)
+    : scope.use(createReader({ file, log, broken: (error) => transactions.stop(error) }));
 
   const rows = starting(file, () => prepareStatements(database));
   let { position, clean } = starting(file, () => rows.log());
@@ -75,14 +84,16 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const commits = createCommitSignal();
   const held = createHeldClaims();
   const recent = createRecentEvents(position);
+  let changedPages = 0;
   starting(file, () => {
     rows.begin();
     rows.markOpen();
     rows.freeAll(now());
     rows.commit();
     setPatience(database, false);
-    // Who writes from now on waits for the disk with `disk`.
+    // Who writes from now on waits for the disk with `disk`, and a checkpoint is made apart unless that fails for long.
     database.pragma("synchronous = NORMAL");
+    database.pragma(`wal_autocheckpoint = ${latePages}`);
   });
 
   const stateOf = (stream: StreamID): Fold | undefined => {
@@ -119,6 +130,11 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     applied(batch, bytes) {
       position = batch.position;
       recent.add(batch, bytes);
+      changedPages += pagesOf(bytes);
+      if (changedPages > checkpointPages) {
+        changedPages = 0;
+        reader.checkpoint?.();
+      }
       for (const stream of batch.erased) cache.delete(stream);
       for (const state of batch.states.values()) cache.set(state);
     },
@@ -137,7 +153,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
    */
   const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
     try {
-      await submit(releaseMember(stream, claimed), true);
+      await submit(releaseMember(stream, claimed), { urgent: true });
     } catch (error) {
       if (!transactions.writes()) return;
       log.warn({ stream, error: messageOf(error) }, "a claim could not be given back yet");
@@ -154,7 +170,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     return fold !== undefined && isMissionFold(fold) ? fold : undefined;
   };
   const events = withNearReads({
-    here: createEventReads(db, readerOn(db), "sqlite"),
+    here: createEventReads(db, readerOn(db), "sqlite", eventsAtOnce),
     apart: createEventReads(db, reader, "sqlite"),
     recent,
     rows,
@@ -184,9 +200,9 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     state,
     mission,
     position: async () => position,
-    commit: (data) => submit(commitMember(data), data.urgent),
+    commit: (data) => submit(commitMember(data), data),
     async claim(stream, worker, urgent = false) {
-      const claimed = await submit(claimMember(stream, worker, null), urgent);
+      const claimed = await submit(claimMember(stream, worker, null), { urgent });
       if (claimed === undefined) return undefined;
       const claim = held.add(stream, claimed, performance.now(), () => release(stream, claimed));
       // Revoked in the same transaction as the claim.
@@ -195,7 +211,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
     follow: createFollow(commits, { since: reads.since, position: async () => position }),
     orphans: createOrphanBlobs(db, reader, "sqlite", transactions.lazily, space),
-    erase: (stream, expected) => submit(eraseMember(stream, expected), true),
+    erase: (stream, expected) => submit(eraseMember(stream, expected), { urgent: true }),
     async forget(before) {
       await removeInSteps(db, readerOn(db), "answers", sql`at < ${before.getTime()}`);
     },

@@ -20,10 +20,14 @@ import type { prepareStatements } from "./statement.ts";
 
 type Waiting = {
   urgent: boolean;
+  lazy: boolean;
   run(world: StoredView, batch: Changes, at: Date): void;
   settle(): void;
   fail(error: unknown): void;
 };
+
+/** See `Write.urgent` and `Write.lazy`. */
+export type Manner = { urgent?: boolean | undefined; lazy?: boolean | undefined };
 
 /** What was written, and by whom. `bytes`: of the events' data, as text. */
 type Written = { batch: Changes; members: readonly Waiting[]; bytes: number };
@@ -66,13 +70,14 @@ export const createTransactions = (options: {
   let patientUntil: number | undefined;
   let closing = false;
 
-  const submit = <T>(member: BatchMember<T>, urgent = false): Promise<T> =>
+  const submit = <T>(member: BatchMember<T>, { urgent = false, lazy = false }: Manner = {}): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       if (closed) return reject(unavailable(new Error("the store is closed")));
       if (broken !== undefined) return reject(unavailable(broken));
       let settle = () => {};
       waiting.push({
         urgent,
+        lazy,
         run(world, batch, at) {
           try {
             const value = runMember(member, world, batch, at);
@@ -134,6 +139,7 @@ export const createTransactions = (options: {
     const written = { batch, members, bytes };
     if (isEmpty(batch)) return tell(written);
     unsynced = written;
+    for (const member of members) if (member.lazy) member.settle();
     disk.sync().then(
       () => kept(written),
       (error: unknown) => lost(written, error),
@@ -233,7 +239,7 @@ export const createTransactions = (options: {
   };
 
   return {
-    /** Writes a member with the others of this tick. `urgent`: also into the space that is kept back. */
+    /** Writes a member with the others of this tick. */
     submit,
     atomically,
 

@@ -1,17 +1,25 @@
+import type { DomainEvent } from "../../domain/event.ts";
 import { answer, answerWords } from "../../domain/session/ask.ts";
+import { rootOf } from "../../domain/state/stream.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
+import { newID } from "../../id.ts";
+import { serviceSource } from "../../protocol/event/source.ts";
 import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
+import type { TaskAnswer } from "../../protocol/task/request.ts";
+import { keepText } from "../../store/blob/text.ts";
 import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
 /** Answers an open ask of a Task. When two answers race, the first one counts. */
 export const createAnswer =
   ({ store, now }: Pick<TasksDeps, "store" | "now">, { own, change }: Change): Tasks["answer"] =>
-  async (directory, taskID, askID, body, once) => {
+  async (directory, taskID, askID, body, once, from) => {
     await own(directory, taskID);
+    const source = body.source ?? "api";
     return change<AnswerAccepted>(taskID, once, async (state) => {
-      const decision = answer(state, askID, { ...body, source: body.source ?? "api" }, now());
+      const decision = answer(state, askID, { ...body, source, from }, now());
       switch (decision.kind) {
         case "closed":
           throw await closed(store, taskID, askID);
@@ -24,12 +32,42 @@ export const createAnswer =
           return {
             status: 200,
             body: { taskID, askID, accepted: true, status: "running", lifecycleStatus: "active", eventID: 0 },
-            events: decision.events,
+            events: [...decision.events, ...(await approvalMessage(store, state, askID, { ...body, source }))],
             due: dueNow(now(), state.priority),
           };
       }
     });
   };
+
+/** What its agent is told of an approval: that it goes on with its plan, or what is to be different. */
+const approvalMessage = async (
+  store: TasksDeps["store"],
+  state: TaskState,
+  askID: string,
+  { decision, answer: words, source }: TaskAnswer & { source: string },
+): Promise<DomainEvent[]> => {
+  const of = state.asks.find((ask) => ask.askID === askID)?.of;
+  const text =
+    decision === "deny"
+      ? words === undefined
+        ? undefined
+        : `The ${of} was not approved: ${words}`
+      : of === "plan" && state.reply !== null
+        ? "The plan is approved: carry it out."
+        : undefined;
+  if (of === undefined || text === undefined) return [];
+  const byUser = serviceSource(source) === undefined ? {} : { byUser: true as const };
+  const data = {
+    messageID: newID("msg"),
+    sessionID: rootOf(state),
+    source,
+    text: await keepText(store.blobs, text),
+    attachments: [],
+    disposition: "steered" as const,
+    ...byUser,
+  };
+  return [{ type: "message.received", data }];
+};
 
 /** The error for an ask that takes no answer: how it was closed, or that the Task never opened it. */
 const closed = async (store: TasksDeps["store"], taskID: string, askID: string): Promise<ServiceError> => {

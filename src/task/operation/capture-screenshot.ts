@@ -167,7 +167,7 @@ const isUncommitted = ({ workspace, touched }: TaskState): boolean => workspace?
 const refused = (files: readonly Tampered[]): ServiceError =>
   new ServiceError(
     "preview_failed",
-    "While the page was served, something changed by which Git runs programs, or sends elsewhere what is pushed: " +
+    "While the page was served, something changed that can make Git run programs or push elsewhere: " +
       `${tamperedText([...files])}.`,
   );
 

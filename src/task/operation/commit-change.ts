@@ -1,11 +1,9 @@
 import type { DomainEvent, StreamID } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
-import type { Engine } from "../../engine/engine.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
-import type { Due, Store, Write } from "../../store/store.ts";
-import type { Workspaces } from "../../workspace/workspace.ts";
-import type { Accepted, IdempotencyKey } from "../tasks.ts";
+import type { Due, Write } from "../../store/store.ts";
+import type { Accepted, IdempotencyKey, TasksDeps } from "../tasks.ts";
 import { missionWake } from "../wake-mission.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 
@@ -45,13 +43,17 @@ const dueBy = (
 export type Change = ReturnType<typeof createChange>;
 
 export const createChange = (
-  { store, engine, workspaces, now }: { store: Store; engine: Engine; workspaces: Workspaces; now: () => Date },
+  { store, engine, inspect, now }: Pick<TasksDeps, "store" | "engine" | "inspect" | "now">,
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
   /** A Task of another node, whose directory this machine need not have: it is known by its path. */
   const elsewhere = async (directory: string, taskID: string): Promise<TaskState | undefined> => {
     const placed = (await store.nodes?.elsewhere([taskID]))?.has(taskID);
-    const state = placed === true ? await store.state(taskID) : undefined;
+    return placed === true ? byPath(directory, taskID) : undefined;
+  };
+
+  const byPath = async (directory: string, taskID: string): Promise<TaskState | undefined> => {
+    const state = await store.state(taskID);
     return state?.directory === (directory.replace(/(?<!\/)\/+$/, "") || "/") ? state : undefined;
   };
 
@@ -67,11 +69,13 @@ export const createChange = (
     let place: { directory: string; project: string | undefined };
     let refusal = mismatch;
     try {
-      place = await workspaces.inspect(directory);
+      place = await inspect(directory);
     } catch (error) {
       // What a Task left in the place of a repository keeps nobody from steering it where it was begun.
       if (!(error instanceof ServiceError)) throw error;
-      const away = await elsewhere(directory, taskID);
+      // Which node's it is, the Task says.
+      const ambiguous = error.code === "directory_ambiguous";
+      const away = await (ambiguous ? byPath : elsewhere)(directory, taskID);
       if (away !== undefined) return away;
       if (!error.code.startsWith("repository_")) throw error;
       place = { directory, project: undefined };

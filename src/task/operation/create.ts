@@ -2,13 +2,14 @@ import { type AgentSpec, isReviewer, type ModelRef, type SquadRef } from "../../
 import type { DomainEvent } from "../../domain/event.ts";
 import { titleOf } from "../../domain/task/title.ts";
 import { dueNow } from "../../engine/due.ts";
-import { ServiceError } from "../../error.ts";
+import { messageOf, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
+import type { Approvable } from "../../protocol/field.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
-import { originOf } from "../../workspace/git/origin.ts";
 import type { Project } from "../../workspace/workspace.ts";
+import { cloneRemote } from "../clone-remote.ts";
 import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
 import { checkSpecs, invalidField } from "./check-spec.ts";
@@ -26,18 +27,19 @@ export const createTask =
     const told = body.callbackURL === undefined ? undefined : deps.callback(body.callbackURL);
     const callback = replyTo === undefined ? told : { url: replyTo, shown: replyTo };
     const named = body.repository;
-    const project = await workspaces.inspect(
-      named === undefined ? directory : deps.repositories.place(named.url, named.ref).directory,
-    );
+    const wanted = named === undefined ? directory : deps.repositories.place(named.url, named.ref).directory;
+    // A Mission dispatches where it runs.
+    const project = await (origin === undefined ? deps.inspect(wanted) : workspaces.inspect(wanted));
     const kept = deps.repositories.at(project.directory);
     const repository = kept && { url: kept.url, ref: kept.ref };
     const place =
       kept === undefined
         ? placeOf(project, body, deps.defaults.landing)
         : remotePlace(body, deps.repositories.landing(kept), origin !== undefined);
+    if (project.elsewhere !== undefined) expectNoFiles(project.elsewhere, body, place.landing);
     const remote =
       kept === undefined && place.landing === "pull-request" ? cloneRemote(project, deps.repositories) : undefined;
-    const squad = await deps.squads.pin(body.promptProfile ?? deps.defaults.squad, project.directory);
+    const squad = await pinned(deps, body.promptProfile ?? deps.defaults.squad, project, kept);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
     // The contract names the squad that makes squads, whatever the Mission's pillar is.
@@ -87,6 +89,7 @@ export const createTask =
         source: body.source ?? "api",
         directory: project.directory,
         project: project.project,
+        ...(project.elsewhere === undefined ? {} : { node: project.elsewhere.node }),
         ...(repository === undefined ? {} : { repository }),
         ...(remote === undefined ? {} : { remote }),
         checks,
@@ -96,6 +99,7 @@ export const createTask =
         squad,
         model,
         ...(body.effort === undefined ? {} : { effort: body.effort }),
+        ...(origin?.reviewModel === undefined ? {} : { reviewModel: origin.reviewModel }),
         ...place,
         budget: body.budget ?? null,
         sessionID: newID("ses"),
@@ -103,6 +107,7 @@ export const createTask =
         ...(origin === undefined ? {} : { mission: origin.mission }),
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
+        ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
         ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
@@ -173,13 +178,38 @@ const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "ver
   );
 };
 
+const hasCommits = ({ git, elsewhere }: Project): boolean => elsewhere?.git ?? (git !== undefined && git.head !== null);
+
+/** A repository's own squads are in what was fetched of it: one that is not there may be once it is fetched again. */
+const pinned = async (
+  { squads, repositories }: TasksDeps,
+  id: string,
+  { directory, elsewhere }: Project,
+  repository: RepositoryPlace | undefined,
+): Promise<SquadRef> => {
+  const pin = () => squads.pin(id, elsewhere === undefined ? directory : undefined);
+  try {
+    return await pin();
+  } catch (error) {
+    if (repository === undefined || !(error instanceof ServiceError) || error.code !== "squad_not_available")
+      throw error;
+    try {
+      await repositories.fetch(repository, AbortSignal.timeout(repositories.patienceSeconds * 1000));
+    } catch (failed) {
+      const words = `${error.message} ${repository.url} could not be fetched to look for it there: ${messageOf(failed)}`;
+      throw new ServiceError("squad_not_available", words);
+    }
+    return pin();
+  }
+};
+
 /** Where the Task works and where its result lands. */
 const placeOf = (
   project: Project,
   body: TaskCreate,
   landing: "commit" | "branch",
 ): { isolation: "worktree" | "directory"; landing: RemoteLanding | "none" } => {
-  const inPlace = body.isolation === "directory" || project.git === undefined || project.git.head === null;
+  const inPlace = body.isolation === "directory" || !hasCommits(project);
   if (!inPlace) return { isolation: "worktree", landing: body.landing ?? landing };
   if (body.landing !== undefined)
     throw new ServiceError(
@@ -192,41 +222,21 @@ const placeOf = (
   return { isolation: "directory", landing: "none" };
 };
 
-/**
- * Where the clone in a directory comes from, for a pull request there. The operator says what may be done, as with a
- * repository by its address; the clone's settings give the address alone.
- */
-const cloneRemote = ({ directory, git }: Project, repositories: Repositories): { url: string; ref: string | null } => {
-  const refuse = (expected: string, got: string) =>
-    new ServiceError("repository_unsupported", `Expected ${expected} for a pull request, got ${got}.`);
-  if (git?.branch == null) throw refuse(`a branch to be checked out in ${directory}`, "a commit");
-  const origin = originOf(git.toplevel, git.branch);
-  if (origin === undefined)
-    throw refuse(`a clone with a remote in ${directory}`, "none (`git remote add origin <url>`)");
-  if (origin.shallow) throw refuse(`a whole clone in ${directory}`, "a shallow one (`git fetch --unshallow`)");
-  const place = remotePlaceOf(directory, () => repositories.place(origin.url, origin.branch ?? undefined));
-  const { allowed, proposes } = repositories.landing(place);
-  if (!allowed.includes("pull-request"))
-    throw new ServiceError(
-      "repository_not_allowed",
-      `Expected one of commit, branch: the operator allows no pull requests (repositories.landing of config.jsonc).`,
+/** In place every edit is final at once: there is no landing to approve. */
+const approvals = (
+  wanted: readonly Approvable[],
+  { isolation }: { isolation: "worktree" | "directory" },
+  runtime: string | undefined,
+): { approve?: Approvable[] } => {
+  if (wanted.length === 0) return {};
+  if (runtime !== undefined && wanted.includes("plan"))
+    throw invalidField("approve", 'Expected no "plan" with an external agent, whose tools are its own');
+  if (isolation === "directory" && wanted.includes("landing"))
+    throw invalidField(
+      "approve",
+      'Expected no "landing" for a Task that works in place, whose edits are final at once',
     );
-  if (proposes !== undefined)
-    throw new ServiceError(
-      "repository_not_allowed",
-      `Expected one of commit, branch: no pull request can be opened for ${place.url}, because ${proposes}.`,
-    );
-  return { url: place.url, ref: place.ref };
-};
-
-/** Whoever named the directory need not know its remote by heart. */
-const remotePlaceOf = (directory: string, find: () => RepositoryPlace): RepositoryPlace => {
-  try {
-    return find();
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
-    throw new ServiceError(error.code, `The remote of ${directory} cannot have a pull request. ${error.message}`);
-  }
+  return { approve: [...new Set(wanted)] };
 };
 
 /** A repository is worked on in worktrees, and the operator says what may be done to its branches. */
@@ -246,6 +256,24 @@ const remotePlace = (
   if (landing === "pull-request" && proposes !== undefined)
     throw invalidField("landing", `Expected "branch" or "commit": no pull request can be opened, because ${proposes}`);
   return { isolation: "worktree", landing: landing ?? usual };
+};
+
+/** Refuses what can only be made out from the files, where another node has them. */
+const expectNoFiles = ({ node }: { node: string }, { checks, attachments }: TaskCreate, landing: string): void => {
+  const attached = new Set(attachments?.map(({ filename }) => filename));
+  const reads = checks?.some(
+    (check) =>
+      typeof check === "object" &&
+      check.kind === "visual" &&
+      typeof check.baseline === "string" &&
+      !attached.has(check.baseline),
+  );
+  const what =
+    landing === "pull-request" ? 'landing "pull-request"' : reads === true ? "a baseline of the project" : undefined;
+  if (what !== undefined)
+    throw new ServiceError("node_away", `Expected the node ${node}, which has the directory, for ${what}: ask it.`, {
+      details: { node },
+    });
 };
 
 /** The model of the Task: an external agent brings its own; every other Task needs one that can be called. */

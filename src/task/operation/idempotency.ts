@@ -9,12 +9,14 @@ import type { Accepted, IdempotencyKey } from "../tasks.ts";
  * the commit.
  */
 export const idempotencyRecord = (
-  once: IdempotencyKey,
+  { scope, key, bodyHash }: IdempotencyKey,
   status: number,
   body: object,
   positioned: boolean,
 ): IdempotencyRecord => ({
-  ...once,
+  scope,
+  key,
+  bodyHash,
   answer: { status, body: { ...body } },
   ...(positioned ? { positionAs: "eventID" } : {}),
 });

@@ -55,7 +55,8 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
     const { taskID, phase, queue } = task;
     const placed = elsewhere?.get(taskID);
     if (placed?.isUp === false) {
-      const reason = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: start it again`;
+      const remedy = placed.movable ? "another one takes it over" : "start it again";
+      const reason = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: ${remedy}`;
       const found = { position: 1, notBefore: null, reason };
       return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found, true) };
     }

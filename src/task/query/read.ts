@@ -24,7 +24,8 @@ import { soFarOf, withSoFar } from "./so-far.ts";
 
 export type ReadsDeps = {
   store: Store;
-  workspaces: Workspaces;
+  workspaces: Pick<Workspaces, "open" | "kept">;
+  inspect: Workspaces["inspect"];
   /** undefined: what is shown is of no moment, as in an archive. */
   disk?: Pick<Disk, "shortage">;
   now: () => Date;
@@ -34,7 +35,7 @@ const boardMessages = 50;
 
 const boardTimeline = 50;
 
-export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
+export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps) => {
   const state = async (taskID: string): Promise<TaskState> => {
     const found = isID("task", taskID) ? await store.state(taskID) : undefined;
     if (found === undefined) throw new ServiceError("task_not_found", "No Task has this id.");
@@ -83,7 +84,7 @@ export const createReads = ({ store, workspaces, disk, now }: ReadsDeps) => {
     state,
 
     async list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]> {
-      const { project } = await workspaces.inspect(directory);
+      const { project } = await inspect(directory);
       const tasks = await store.list({ ...query, project }, signal);
       return withSoFar(store.live, project, await withQueuePlaces(store, tasks, now(), disk?.shortage()));
     },

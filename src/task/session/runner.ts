@@ -7,6 +7,7 @@ import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts
 import type { Conversation } from "../../domain/conversation/message.ts";
 import type { PermissionRules } from "../../domain/permission/rule.ts";
 import { subjectOf } from "../../domain/evidence/check.ts";
+import { isPlanDue } from "../../domain/session/approval.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { nextReviewTurn, type ReviewTurn } from "../../domain/session/review-turn.ts";
 import { repetitionOf, findSession, interruptOf, isMidway } from "../../domain/session/session.ts";
@@ -27,6 +28,7 @@ import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
 import { createInterruptions } from "./interruption.ts";
 import { createOpening } from "./opening.ts";
+import { planningTools } from "./planning.ts";
 import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
@@ -82,6 +84,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       sources: external === undefined && run.state().production === null && looked !== run.chat.said.length,
       contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),
+      plans: model instanceof Error || model?.retries !== false,
       reviews: reviews && !isByService(run.state()),
       stop: stop(rootOf(run.state())),
     });
@@ -92,20 +95,25 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       ? equip(orchestrator, [giveUp])
       : equip(authorAgent(orchestrator), [authorTool(run, production)]);
 
-  const orchestratorContext = (last: boolean): SessionContext =>
-    base({
+  const toolsToPlan = run.state().approve.includes("plan") ? equip(orchestrator, [giveUp], planningTools) : ownTools;
+  const toolsNow = () => (isPlanDue(run.state()) ? toolsToPlan : ownTools);
+
+  const orchestratorContext = (last: boolean): SessionContext => {
+    const planning = isPlanDue(run.state());
+    return base({
       agent: production === null ? orchestrator : authorAgent(orchestrator),
       sessionID: rootOf(run.state()),
       chat: run.chat,
       model: () => run.state().model,
       ...(external === undefined ? { opening: createOpening(run) } : {}),
       wanted() {
-        if (run.engine.drains()) return false;
+        if (run.engine.drains() || isPlanDue(run.state()) !== planning) return false;
         const step = nextStep();
         return step.kind === "turn" && step.last === last;
       },
       last,
     });
+  };
 
   const turnOf = (turn: SessionContext, asked: Model | Error | undefined, { tools, specs }: Toolset): AgentSession => {
     if (asked === undefined) throw new Error("Expected an agent of ours, got one with a model of its own.");
@@ -122,7 +130,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     nextStep,
     retries,
     async orchestrate(last) {
-      if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, ownTools));
+      if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, toolsNow()));
       else await runProgram(orchestratorContext(last), external);
       model = await loadModel();
     },
@@ -134,7 +142,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       await recover(
         run,
         about,
-        external === undefined ? () => turnOf(orchestratorContext(false), model, ownTools) : undefined,
+        external === undefined ? () => turnOf(orchestratorContext(false), model, toolsNow()) : undefined,
       );
     },
     async runSession(sessionID) {

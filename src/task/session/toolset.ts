@@ -13,6 +13,7 @@ import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
 import { createNews } from "./news.ts";
+import { heldBack } from "./planning.ts";
 
 /** What each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
 
@@ -26,9 +27,14 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
   /** Of the commands that are evidence. */
   const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));
 
-  const equip = ({ tools: names }: AgentSpec, more: readonly Tool[] = []): Toolset => {
+  const equip = (
+    { tools: names }: AgentSpec,
+    more: readonly Tool[] = [],
+    choose: (tools: readonly Tool[]) => readonly Tool[] = (all) => all,
+  ): Toolset => {
     const own = names.filter((name) => name !== verdict.name);
-    const tools = [...selectTools(own, { web: run.web !== undefined, skills }), ...more];
+    const all = choose([...selectTools(own, { web: run.web !== undefined, skills }), ...more]);
+    const tools = run.state().approve.includes("plan") ? all.map((tool) => heldBack(run, tool)) : all;
     // When there are no skills, the `skill` tool is not shown to the model.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
     const told = tools.filter(({ name }) => name !== "skill" || some);
@@ -51,8 +57,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     stream: run.stream,
     state: run.state,
     task: run.state,
-    async record(events, decidedAt) {
-      await run.record(events, decidedAt === undefined ? {} : { decidedAt });
+    async record(events, options) {
+      await run.record(events, options);
     },
     workspace: () => withAttachments(run),
     // A check may consist of tools that everybody has: then its words tell.

@@ -1,3 +1,4 @@
+import { mayInstall } from "../../domain/session/approval.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { Manager } from "../../squad/install/manager.ts";
 import { decode } from "../../squad/package/package.ts";
@@ -13,6 +14,7 @@ import { settle } from "./settle.ts";
 export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
   const { staged, production, installed, directory, version } = run.state();
   if (staged === null || production === null) throw new Error("Expected a staged squad to install, got none.");
+  if (!mayInstall(run.state())) throw new Error("Expected the staged squad to be approved before it is installed.");
   const { squad } = staged;
   const fail = (code: string, message: string) =>
     settle(run, {

@@ -164,7 +164,7 @@ const begin = async (run: Run, runner: SessionRunner, { slices: sliceIDs, checks
   const reviewer = runner.squad.agents.find(isReviewer);
   if (reviewer === undefined) throw new Error(`Expected a reviewer in squad ${runner.squad.id}, got none.`);
   const sessionID = newID("ses");
-  const model = reviewer.model ?? run.state().model;
+  const model = reviewer.model ?? run.state().reviewModel ?? run.state().model;
   const data = {
     sessionID,
     parentSessionID: rootOf(run.state()),

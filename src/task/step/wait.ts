@@ -1,11 +1,11 @@
 import { openAsks } from "../../domain/state/stream.ts";
-import { isOver, timeouts } from "../../domain/session/ask.ts";
+import { isOver, remind, timeouts } from "../../domain/session/ask.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Parks the Task until an answer comes: it gives up its claim and its place, and is due when the first ask times out;
- * then the defaults are recorded here. Resolves to false when something came in: ask `next` again.
+ * Parks the Task until an answer comes: it gives up its claim and its place, and is due when the first ask times out or
+ * somebody is to be reminded of it; then that is recorded here. Resolves to false when something came in: ask `next` again.
  */
 export const wait = async (run: Run, until: string): Promise<boolean> => {
   const state = run.state();
@@ -13,6 +13,11 @@ export const wait = async (run: Run, until: string): Promise<boolean> => {
   const decidedAt = state.version;
   if (openAsks(state).some((ask) => isOver(ask, now))) {
     await run.record(timeouts(state, now), { decidedAt });
+    return false;
+  }
+  const reminder = remind(state, now);
+  if (reminder.length > 0) {
+    await run.record(reminder, { decidedAt });
     return false;
   }
   const due = { ...dueNow(now, state.priority), at: new Date(until) };

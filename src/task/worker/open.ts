@@ -14,7 +14,7 @@ import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
-import type { Fetched } from "../../repository/repository.ts";
+import { commonDirOf, type Fetched, here } from "../../repository/repository.ts";
 import type { DiskBound, Run, RunDeps } from "../run.ts";
 import { learnUsual } from "../usual.ts";
 import { closingCalls } from "../session/closed-call.ts";
@@ -27,6 +27,7 @@ import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
 import { readRules } from "./project-rules.ts";
+import { nodeBefore, takeOver } from "./take-over.ts";
 
 /** Opens a run from a claim: ends what an earlier run left, folds the log, and composes what the run's steps share. */
 
@@ -45,7 +46,7 @@ export const openRun = async (
   const { stream } = claim;
   const folded = await deps.store.state(stream);
   if (folded === undefined) return undefined;
-  let state = folded;
+  let state = here(deps.repositories, folded);
   const isEnding = () => state.cancel?.mode === "stop";
   const patience = scope.use(
     createPatience({
@@ -107,7 +108,16 @@ export const openRun = async (
     chats,
     state: () => state,
     record,
-    workspace: () => (opened ??= openWorkspace(run)),
+    workspace() {
+      if (opened !== undefined) return opened;
+      const opening = openWorkspace(run);
+      opened = opening;
+      // A git that died, or a disk without room, may be all that was in the way: whoever asks next tries again.
+      opening.catch(() => {
+        if (opened === opening) opened = undefined;
+      });
+      return opening;
+    },
     base: () => (base ??= fetchBase(run)),
     workspaceMade: async () => {
       await opened?.catch(() => {});
@@ -185,7 +195,7 @@ export const openRun = async (
     state.startedAt === null
       ? []
       : (await Promise.all([stream, ...forks()].map((key) => deps.processes.killAll(key)))).flat();
-  if (state.startedAt !== null) await deps.workspaces.unlockRefs(stream, state.project);
+  if (state.startedAt !== null) await deps.workspaces.unlockRefs(stream, commonDirOf(deps.repositories, state));
   if (isCrashLoop(state)) {
     await failNow(run, {
       code: "crash_loop",
@@ -211,7 +221,9 @@ export const openRun = async (
     },
     ...("problem" in early ? [] : early),
   ]);
-  if (!(await baseIsThere(run))) return undefined;
+  const before = nodeBefore(run);
+  if (!(await baseIsThere(run, before !== undefined))) return undefined;
+  if (before !== undefined) await takeOver(run, before);
   const late = readsRules && state.repository !== null ? await readRules(state.directory) : [];
   if (!("problem" in late) && late.length > 0) await record(late);
   const rules = "problem" in early ? early : late;
@@ -236,9 +248,10 @@ export const openRun = async (
  * A Task whose result is pushed begins with what the remote has: its agents are told of the project from there. false: that
  * cannot be had, and the Task has failed.
  */
-const baseIsThere = async (run: Run): Promise<boolean> => {
+const baseIsThere = async (run: Run, moves: boolean): Promise<boolean> => {
   const { workspace, landed, cancel } = run.state();
-  if (remoteOf(run.state()) === null || cancel !== null || (workspace !== null && landed === null)) return true;
+  if (remoteOf(run.state()) === null || cancel !== null) return true;
+  if (workspace !== null && landed === null && !moves) return true;
   try {
     await run.base();
     return true;

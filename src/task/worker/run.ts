@@ -11,8 +11,10 @@ import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { LandingUnfinished, WorkspaceLost } from "../../workspace/error.ts";
+import { GitDied } from "../../workspace/git/run.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
+import { askPlan, askSquad } from "../step/approve.ts";
 import { baseline, check, feedback } from "../step/check.ts";
 import { runContrast, tellSame } from "../step/contrast.ts";
 import { createSessionRunner } from "../session/runner.ts";
@@ -37,9 +39,10 @@ import { wait as waitForAnswer } from "../step/wait.ts";
  * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
  * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
-export const createRunTask =
-  (deps: RunDeps) =>
-  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+export const createRunTask = (deps: RunDeps) => {
+  /** Runs in a row that a dying git has ended, of Tasks whose last run one did. */
+  const gitDeaths = new Map<StreamID, number>();
+  return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
     // While there is no space nothing is taken up, and nothing written, but what ends.
     if (!urgent && deps.disk.shortage() !== undefined) return;
@@ -47,9 +50,25 @@ export const createRunTask =
       const run = await openRun(deps, claim, stop, scope);
       if (run === undefined) return;
       scope.defer(() => withoutAttachments(run));
-      await move(run).catch((error: unknown) => failUnexpectedly(run, error));
+      const deaths = gitDeaths.get(stream) ?? 0;
+      gitDeaths.delete(stream);
+      await move(run).catch(async (error: unknown) => {
+        if (!(error instanceof GitDied) || deaths >= mostGitDeaths || signal.aborted)
+          return failUnexpectedly(run, error);
+        gitDeaths.set(stream, deaths + 1);
+        // Without this fact the next run would take the service for dead in this step.
+        await run.record([{ type: "run.stopped", data: { reason: `git died: ${error.message}` } }]);
+        throw error;
+      });
     });
   };
+};
+
+/**
+ * So many runs in a row may be ended by a git that somebody else ended, as the kernel does for want of memory. What it had
+ * begun is then carried out anew, as after a death of the service. Then the Task fails.
+ */
+const mostGitDeaths = 3;
 
 const move = async (run: Run): Promise<void> => {
   const runner = await createSessionRunner(run);
@@ -83,6 +102,9 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "ask":
         if (await waitForAnswer(run, step.until)) return;
+        break;
+      case "approve":
+        await (step.of === "plan" ? askPlan : askSquad)(run);
         break;
       case "turn":
         run.leaveLandingTurn();

@@ -4,6 +4,7 @@ import { isTooLarge } from "../../workspace/tree/commit.ts";
 import type { Run } from "../run.ts";
 import { deniedIn } from "./denied.ts";
 import { descriptionOf } from "./describe.ts";
+import { keepCheckpoint } from "./repository.ts";
 
 /**
  * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it equals
@@ -31,6 +32,7 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   };
   const denied = commit === undefined ? [] : await deniedIn(run, workspace, commit);
   await run.record([{ type: "tree.committed", data: commit ?? unchanged }, ...denied]);
+  await keepCheckpoint(run);
   return undefined;
 };
 

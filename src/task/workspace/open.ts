@@ -3,13 +3,14 @@ import type { Snapshot } from "../../protocol/event/workspace.ts";
 import type { PrepareRequest, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "./disk-bound.ts";
-import { baseOf } from "./repository.ts";
+import { baseOf, restore } from "./repository.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
 /** Opens the Task's workspace if it is recorded, otherwise creates and records it. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
-  const { taskID, workspace, directory, isolation, landing } = run.state();
+  const { taskID, workspace, directory, isolation, landing, moved } = run.state();
+  if (workspace !== null && moved !== null && run.state().landed === null) return recorded(run, await restore(run), {});
   if (workspace !== null && run.state().landed === null)
     return prepareCommands(
       run,
@@ -26,12 +27,15 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
     // What is taken back is the branch's, and what its user has not committed has no part in it.
     ...(revertOf?.tried === false ? { committedOnly: true } : {}),
   });
-  const { snapshot } = made.prepared;
+  return recorded(run, made, left === null ? {} : { before: left });
+};
+
+const recorded = async (run: Run, made: Workspace, before: { before?: string }): Promise<Workspace> => {
+  const { snapshot, baseCommit } = made.prepared;
   const seen = snapshot === undefined ? {} : { snapshot: await keepSnapshot(run, snapshot) };
-  const before = left === null ? {} : { before: left };
-  const { baseCommit } = made.prepared;
   const of = baseCommit === null ? {} : baseOf(run, baseCommit);
-  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen, ...before, ...of } }]);
+  const node = run.store.nodes === undefined ? {} : { node: run.store.nodes.name };
+  await run.record([{ type: "workspace.prepared", data: { ...made.prepared, ...seen, ...before, ...of, ...node } }]);
   return prepareCommands(run, made);
 };
 

@@ -1,17 +1,24 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
-/** The repository that a Task's result is pushed to: where its work begins, and patience while the remote is away. */
+/**
+ * The repository that a Task's result is pushed to: where its work begins, patience while the remote is away, and what of the
+ * work is kept where other nodes reach it, which go on from there when this one is gone.
+ */
 
 /** Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more. */
 export const placeOfTask = (
-  repositories: Pick<Repositories, "at" | "place">,
-  { directory, remote }: Pick<TaskState, "directory" | "remote">,
-): RepositoryPlace | undefined =>
-  remote === null ? repositories.at(directory) : repositories.place(remote.url, remote.ref ?? undefined);
+  repositories: Pick<Repositories, "local" | "place">,
+  { repository, remote }: Pick<TaskState, "repository" | "remote">,
+): RepositoryPlace | undefined => {
+  if (remote !== null) return repositories.place(remote.url, remote.ref ?? undefined);
+  return repository === null ? undefined : repositories.local(repository);
+};
 
 export const repositoryPlace = (run: Run): RepositoryPlace => {
   const { directory } = run.state();
@@ -103,4 +110,74 @@ export const baseOf = (run: Run, baseCommit: string): { of?: string } => {
   if (run.state().repository === null) return {};
   const of = run.repositories.filledFrom(repositoryPlace(run), baseCommit);
   return of === null || of === baseCommit ? {} : { of };
+};
+
+/** A change that takes more is not kept: blobs pass through memory. */
+const mostBytes = 28 * 1024 * 1024;
+
+/**
+ * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there are
+ * none, and for a commit that is kept already.
+ */
+export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> => {
+  const { repository, tree, workspace, checkpoint } = run.state();
+  const base = workspace?.baseCommit;
+  if (run.store.nodes === undefined || repository === null || tree === null || base == null) return;
+  const { commit, tree: treeID } = tree;
+  if (checkpoint?.commit === commit && checkpoint.base === base && (pushed === undefined || pushed === commit)) return;
+  let pack: EventData["checkpoint.kept"]["pack"] = null;
+  if (commit !== base) {
+    const commits = pushed === undefined ? [commit] : [commit, pushed];
+    const bytes = await run.repositories.packed(repositoryPlace(run), { commits, base, mostBytes }, run.signal);
+    if (bytes === undefined) {
+      run.log.warn({ task: run.stream, commit, mostBytes }, "a commit is too large to be kept for other nodes");
+      return;
+    }
+    pack = await run.store.blobs.put(bytes, true);
+  }
+  await run.record([{ type: "checkpoint.kept", data: { commit, tree: treeID, base, pack } }]);
+};
+
+/**
+ * Brings the newest checkpoint into the mirror, which has what the remote has now. Resolves to its commit; null: there is none,
+ * or the remote no longer has what it is based on.
+ */
+export const fetchCheckpoint = async (run: Run): Promise<string | null> => {
+  const { checkpoint } = run.state();
+  const place = repositoryPlace(run);
+  if (checkpoint === null || !(await run.repositories.has(place, checkpoint.base))) return null;
+  const { commit, pack } = checkpoint;
+  if (pack === null || (await run.repositories.has(place, commit))) return commit;
+  const bytes = await run.store.blobs.get(pack.sha256);
+  if (bytes === undefined) return null;
+  await run.repositories.unpack(place, bytes, run.signal);
+  return commit;
+};
+
+/** Where the work of a Task without a checkpoint begins again: its base, or what the remote has now if that is gone. */
+export const baseLeft = async (run: Run): Promise<{ commit: string; isOwn: boolean }> => {
+  const own = run.state().workspace?.baseCommit;
+  if (own != null && (await run.repositories.has(repositoryPlace(run), own))) return { commit: own, isOwn: true };
+  return { commit: (await run.base()).commit, isOwn: false };
+};
+
+/** Makes the files of a Task that was taken over: of the checkpoint, or of what is left of the base. */
+export const restore = async (run: Run): Promise<Workspace> => {
+  const { taskID, directory, isolation, landing, moved, checkpoint } = run.state();
+  const { tracking } = await run.base();
+  const kept = moved?.commit === checkpoint?.commit ? checkpoint : null;
+  const isKept = kept !== null && (await run.repositories.has(repositoryPlace(run), kept.commit));
+  // What this node has of an earlier time is older.
+  await run.workspaces.remove(taskID);
+  return run.workspaces.prepare({
+    taskID,
+    directory,
+    isolation,
+    landing: landing === "commit" ? "commit" : "branch",
+    base: {
+      commit: isKept ? kept.base : (await baseLeft(run)).commit,
+      targetRef: landing === "commit" ? tracking : null,
+      ...(isKept ? { tip: kept.commit } : {}),
+    },
+  });
 };

@@ -1,7 +1,8 @@
+import type { CheckResult } from "../../check/check.ts";
 import type { CommandResult } from "../../process/process.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
-import type { Workspace } from "../../workspace/workspace.ts";
+import type { Checkout, Workspace } from "../../workspace/workspace.ts";
 import type { Run, Setup } from "../run.ts";
 
 /**
@@ -110,7 +111,43 @@ const setUp = async (
   return failure(finished);
 };
 
-export const reasonOf = (ran: CommandResult, seconds: number): string => {
+/**
+ * Runs the setup in the files of a checkout, as `guarded` makes them, and keeps what it made for each check. Resolves to
+ * undefined when it passed or there is none; otherwise to what every check comes to that needs it.
+ */
+export const setUpCheckout = async (
+  run: Pick<Run, "setup" | "limits" | "signal" | "space"> & { disk: Pick<Run["disk"], "pauses"> },
+  checkout: Checkout,
+  guarded: (place: Place) => Place,
+): Promise<CheckResult | undefined> => {
+  const { setup, limits, signal } = run;
+  if (setup === undefined) return undefined;
+  const place = guarded(await checkout.whole());
+  await run.space();
+  const pauses = run.disk.pauses();
+  const ran = await place.run({
+    run: setup.run,
+    cwd: place.root,
+    timeoutMs: limits.setupSeconds * 1000,
+    keepBytes: limits.commandOutputBytes,
+    signal,
+    ...(setup.network ? { network: true } : {}),
+  });
+  signal.throwIfAborted();
+  if (ran.ended === "exit" && ran.exitCode === 0) {
+    await checkout.keep();
+    return undefined;
+  }
+  // What is held for a while may fail for that alone.
+  if (run.disk.pauses() !== pauses) return setUpCheckout(run, checkout, guarded);
+  const reason = `workspace.setup failed before it (${reasonOf(ran, limits.setupSeconds)}): mend \`${setup.run}\` in the service's configuration`;
+  const { exitCode, durationMs, output } = ran;
+  return { state: "error", exitCode, durationMs, output, tail: output.slice(-tailBytes), reason, final: true };
+};
+
+type Place = Awaited<ReturnType<Checkout["whole"]>>;
+
+const reasonOf = (ran: CommandResult, seconds: number): string => {
   switch (ran.ended) {
     case "exit":
       return ran.exitCode === null ? "ended by a signal" : `exit ${ran.exitCode}`;

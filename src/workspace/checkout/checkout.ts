@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
 import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
+import { throughClosed } from "../tree/closed.ts";
 import { patternOf } from "../tree/commit.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
@@ -81,7 +82,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
         await makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
         writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
       }
-      await folder.gitAround(taskID, tree, gitDir).run(["read-tree", "--reset", "-u", commit]);
+      await folder.readTree(taskID, tree, gitDir, ["--reset", "-u", commit]);
       makeRoot(tree, record.prefix);
       filled.set(tree, commit);
     }
@@ -177,9 +178,11 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           async [Symbol.asyncDispose]() {
             await removeTree(folder);
             if (apart || !used) return;
-            await git.run(["checkout-index", "-q", "-f", "-a", "-u"]);
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);
-            await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except]);
+            await throughClosed(tree, async () => {
+              await git.run(["checkout-index", "-q", "-f", "-a", "-u"]);
+              await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except]);
+            });
           },
         };
       },
@@ -189,6 +192,8 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 
   return {
     open,
+    /** Where the files of a commit are put. */
+    treeOf: (taskID: string) => treeOf(taskID, "work"),
     async remove(taskID: string): Promise<void> {
       await remove(treeOf(taskID, "work"));
       await remove(treeOf(taskID, "base"));

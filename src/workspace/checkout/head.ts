@@ -4,10 +4,11 @@ import { WorkspaceLost } from "../error.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import { findRepository } from "../git/repository.ts";
 import type { WorktreeRecord } from "../record.ts";
+import type { createDependencyProvider } from "../dependency/provide.ts";
 import type { WorktreeFolder } from "../worktree/create.ts";
 import { directoryOnly, scratchOf } from "../worktree/in-place.ts";
 import { besides } from "../worktree/inside.ts";
-import type { Head, HeadRequest, Prepared, Project, Workspace } from "../workspace.ts";
+import type { Checkout, Head, HeadRequest, Prepared, Project, Workspace } from "../workspace.ts";
 import type { createCheckouts } from "./checkout.ts";
 
 /**
@@ -18,19 +19,21 @@ export const createHeads = (deps: {
   home: string;
   folder: WorktreeFolder;
   checkouts: ReturnType<typeof createCheckouts>;
+  provider: Pick<ReturnType<typeof createDependencyProvider>, "forCheckout" | "tier">;
   processes: Pick<Processes, "closeSandboxes">;
   inspect: (directory: string) => Promise<Project>;
   /** In the user's own files. */
   inPlace: (key: string, prepared: Prepared) => Promise<Workspace>;
 }) => {
-  const { home, folder, checkouts, processes, inspect, inPlace } = deps;
+  const { home, folder, checkouts, provider, processes, inspect, inPlace } = deps;
   const open = new Set<string>();
 
   const recordOf = (key: string, project: Project, commit: string | undefined) => {
     const gitDir = folder.gitDirOf(key);
-    if (project.mirrored === true) {
-      if (commit === undefined) throw new Error(`Expected a commit of the mirror ${project.project}, got none.`);
-      const { directory: toplevel, project: commonDir } = project;
+    const { mirror: commonDir } = project;
+    if (commonDir !== undefined) {
+      if (commit === undefined) throw new Error(`Expected a commit of the mirror ${commonDir}, got none.`);
+      const { directory: toplevel } = project;
       const record: WorktreeRecord = { toplevel, prefix: "", projectGitDir: commonDir, commonDir, gitDir };
       return { head: commit, record };
     }
@@ -79,7 +82,13 @@ export const createHeads = (deps: {
         baseTree: null,
         targetRef: null,
       };
-      return { commit: head, files: { root, ...more, prepared, dependencies: [] }, checkout };
+      const withDependencies = async (): Promise<Checkout> => {
+        // A mirror has no files, and so no folders beside them.
+        if (project.mirror !== undefined) return checkout;
+        const folders = await provider.forCheckout(record, checkouts.treeOf(key), folder.gitOf(key, record));
+        return checkouts.open(key, { ...record, given: { tier: provider.tier, folders } }, head, "work");
+      };
+      return { commit: head, files: { root, ...more, prepared, dependencies: [] }, checkout: withDependencies };
     },
     closeHead: close,
     /** Removes what a killed service left, of the keys that begin so. */

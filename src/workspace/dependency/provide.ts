@@ -63,6 +63,16 @@ export const createDependencyProvider = ({
     keep(folders);
   },
 
+  tier,
+
+  /** How checks at `tree`, which holds a commit, get the folders; nothing is copied yet. */
+  async forCheckout({ toplevel }: { toplevel: string }, tree: string, git: Git): Promise<Given[]> {
+    const found = await findFolders({ toplevel, worktree: tree, names, hidden: dataDir, git });
+    const open = found.filter(({ problem }) => problem === undefined).map(({ path }) => path);
+    const plan = tier === 1 ? await overlays.plan(toplevel, open) : undefined;
+    return open.map((path): Given => plan?.(path) ?? { path, how: "copied" });
+  },
+
   isCurrent: (taskID: string): boolean => {
     const given = records.of(taskID)?.given;
     return given === undefined || given.tier === tier;

@@ -1,19 +1,8 @@
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  fchmodSync,
-  fstatSync,
-  lstatSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  rmdirSync,
-  unlinkSync,
-} from "node:fs";
+import { fstatSync, lstatSync, realpathSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { inThread, type Job } from "../../thread.ts";
 import { childrenOf, FileRefused, type Folder, openFolder } from "./folder.ts";
+import { openUp } from "./open-up.ts";
 import { tempName } from "./temp.ts";
 
 /**
@@ -97,7 +86,7 @@ const removeSome = ({ root, path, foldersOnly, most, ms, largest = Number.POSITI
     return true;
   }
   {
-    using top = openForRemoval(parent, name);
+    using top = openUp(parent, name);
     const { dev: device } = fstatSync(top.fd);
     const work: Work = { top, device, at: [path], goesOn, largest, foldersOnly, failure: undefined };
     if (empty(work, top, 0) === "more") return false;
@@ -152,46 +141,13 @@ const removeFolder = (work: Work, folder: Folder, name: string, depth: number): 
     return "gone";
   }
   {
-    using child = openForRemoval(folder, name);
+    using child = openUp(folder, name);
     if (fstatSync(child.fd).dev !== work.device) throw Object.assign(new Error("mounted"), { code: "EBUSY" });
     const outcome = empty(work, child, depth + 1);
     if (outcome !== "gone") return outcome;
   }
   rmdirSync(folder.at(name));
   return "gone";
-};
-
-/** Opens a folder and makes its entries removable, with whatever permissions it was left. */
-const openForRemoval = (parent: Folder, name: string): Folder => {
-  let folder: Folder;
-  try {
-    folder = parent.open(name);
-  } catch (error) {
-    if (codeOf(error) !== "EACCES") throw error;
-    permit(parent, name);
-    folder = parent.open(name);
-  }
-  const { mode } = fstatSync(folder.fd);
-  if ((mode & 0o700) !== 0o700)
-    try {
-      fchmodSync(folder.fd, 0o700);
-    } catch {
-      // Of somebody else's; root needs no permission.
-    }
-  return folder;
-};
-
-/** Linux's O_PATH: a descriptor of what may not be read, through which its mode is changed and no link's target. */
-const pathOnly = 0o10000000;
-
-const permit = (parent: Folder, name: string): void => {
-  if (process.platform !== "linux") return chmodSync(parent.at(name), 0o700);
-  const fd = openSync(parent.at(name), pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW);
-  try {
-    chmodSync(`/proc/self/fd/${fd}`, 0o700);
-  } finally {
-    closeSync(fd);
-  }
 };
 
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;

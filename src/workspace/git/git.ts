@@ -78,7 +78,10 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
   let dirs: GitDirs | undefined;
   const blanked = (): Promise<readonly string[]> => {
     dirs ??= locateGit(toplevel, gitDir);
-    return blankedKeys(dirs, async () => (await raw(listKeys, {}, {})).stdout);
+    return blankedKeys(dirs, async () => {
+      const { stdout } = await againIfDied(listKeys, () => raw(listKeys, {}, {}));
+      return stdout;
+    });
   };
   return {
     root,

@@ -57,13 +57,17 @@ const repeatable = new Set([
   "diff",
   "diff-index",
   "diff-tree",
+  "for-each-ref",
+  "grep",
   "hash-object",
   "log",
   "ls-files",
   "ls-tree",
   "merge-base",
+  "merge-file",
   "merge-tree",
   "pack-objects",
+  "rev-list",
   "rev-parse",
   "show",
   "status",
@@ -77,7 +81,8 @@ export const againIfDied = async <T>(args: readonly string[], call: () => Promis
     return await call();
   } catch (error) {
     const subcommand = args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? "";
-    if (!(error instanceof GitDied) || !repeatable.has(subcommand)) throw error;
+    const reads = repeatable.has(subcommand) || (subcommand === "config" && args.includes("--list"));
+    if (!(error instanceof GitDied) || !reads) throw error;
     return await call();
   }
 };

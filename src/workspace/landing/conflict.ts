@@ -1,3 +1,4 @@
+import { throughClosed } from "../tree/closed.ts";
 import { diffArgs } from "../tree/diff.ts";
 import { readFileState } from "../file/inspect.ts";
 import { overwriteFile } from "../file/replace.ts";
@@ -51,8 +52,10 @@ export const rebaseWithMarkers = async (
   const merged = await mergeOnto(objects, commit, taken.commit);
   const made = await commitOf(objects, merged.tree, taken.commit, message);
   await before(made);
-  await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
-  await git.run(["clean", "-q", "-d", "-f", "-f"]);
+  await throughClosed(worktree, async () => {
+    await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
+    await git.run(["clean", "-q", "-d", "-f", "-f"]);
+  });
   for (const path of merged.conflicts) await relabel(worktree, path, merged);
   const paths = [...new Set([...merged.conflicts, ...dirty])].sort();
   const listed = paths.filter((path) => path.isWellFormed()).slice(0, 50);

@@ -33,13 +33,13 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
   }
   mkdirSync(folder, { recursive: true });
   const lock = `${path}.lock`;
-  for (const until = Date.now() + lockWaitMs; ; await wait(10))
+  for (const until = performance.now() + lockWaitMs; ; await wait(10))
     try {
       writeFileSync(lock, `${commit}\n`, { flag: "wx" });
       break;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-      if (Date.now() > until) rmSync(lock, { force: true });
+      if (performance.now() > until) rmSync(lock, { force: true });
     }
   renameSync(lock, path);
 };
@@ -66,8 +66,8 @@ export const removeRefLocks = async (commonDir: string, refs: readonly string[])
 
 /** A living git's goes by itself. */
 const withoutLock = async (lock: string): Promise<void> => {
-  for (const until = Date.now() + lockWaitMs; existsSync(lock); await wait(10))
-    if (Date.now() > until) rmSync(lock, { force: true });
+  for (const until = performance.now() + lockWaitMs; existsSync(lock); await wait(10))
+    if (performance.now() > until) rmSync(lock, { force: true });
 };
 
 /** The commit of the branch of a Task or fork; undefined: no such branch. */

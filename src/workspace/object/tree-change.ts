@@ -1,3 +1,4 @@
+import { hashOf } from "../../hash.ts";
 import type { Git } from "../git/git.ts";
 import { createPace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
@@ -24,6 +25,12 @@ export const changesOf = async (git: Git, from: string, to: string): Promise<Cha
     at = end + 1;
     await pace();
   }
+};
+
+/** Names what differs between two commits: the same for the same paths, with the same contents on both sides. */
+export const changeHash = async (git: Git, from: string, to: string): Promise<string> => {
+  const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
+  return hashOf(stdout);
 };
 
 const sideOf = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });

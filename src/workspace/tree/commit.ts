@@ -15,6 +15,7 @@ import { hiddenIn, showHidden } from "./hidden-flag.ts";
 import { setHead } from "./git-dir.ts";
 import { type Change, isIn, fileAt, specialOf, statusOf } from "./status.ts";
 import type { TemporaryFile, TreeGit } from "./tree-git.ts";
+import { throughClosed } from "./closed.ts";
 
 /** What of the tree on disk becomes the Task's commit, and how a tree is put back to one. */
 
@@ -218,11 +219,13 @@ const restored = (changes: readonly Change[]): Buffer =>
 export const resetTo = async (git: Git, commit: string, without: readonly string[] = []): Promise<void> => {
   const { oid, changes } = await statusOf(git);
   if (oid === commit && changes.length === 0) return;
-  await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
   // Forced twice, so that nested repositories are removed too.
   const except = without.flatMap((path) => ["-e", patternOf(path)]);
-  if (oid !== commit || changes.some((change) => change.untracked))
-    await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);
+  await throughClosed(git.root, async () => {
+    await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
+    if (oid !== commit || changes.some((change) => change.untracked))
+      await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);
+  });
 };
 
 /** An ignore pattern that matches exactly this path, from the top. */

@@ -10,7 +10,8 @@ import { defaultAuthor, defaultPath } from "../git/hardened.ts";
 import type { Commit } from "../object/commit.ts";
 import { baseRefOf, branchRefOf, setRef } from "../object/ref.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
-import { makeGitDir } from "../tree/git-dir.ts";
+import { GitDied } from "../git/run.ts";
+import { makeGitDir, removeLocks } from "../tree/git-dir.ts";
 import type { TreeGit } from "../tree/tree-git.ts";
 import { treeGitOf } from "./inside.ts";
 import { isMountable, worktreeMounts } from "./mount.ts";
@@ -121,6 +122,16 @@ export const createWorktreeFolder = (options: {
   const gitAround = (taskID: string, tree: string, gitDir: string): Git =>
     createGit(tree, { ...of(taskID), toplevel: tree, gitDir });
 
+  /** Reads a commit into such a tree; where git dies in the middle, once more over what it left. */
+  const readTree = async (taskID: string, tree: string, gitDir: string, args: readonly string[]): Promise<void> => {
+    const read = () => gitAround(taskID, tree, gitDir).run(["read-tree", ...args]);
+    await read().catch(async (error: unknown) => {
+      if (!(error instanceof GitDied)) throw error;
+      await removeLocks(gitDir);
+      return await read();
+    });
+  };
+
   /**
    * Creates the tree's Git directory again, after an agent broke it or where an earlier version linked it to the project.
    * The files are the work and stay unchanged.
@@ -132,7 +143,7 @@ export const createWorktreeFolder = (options: {
     if (record.gitDir !== own.gitDir) await removeTree(record.gitDir);
     await makeGitDir({ gitDir: own.gitDir, commonDir: record.commonDir, head: commit, author });
     await point(taskID);
-    await gitAround(taskID, worktreeOf(taskID), own.gitDir).run(["read-tree", commit]);
+    await readTree(taskID, worktreeOf(taskID), own.gitDir, [commit]);
     records.keep(taskID, own);
     if (own.base !== undefined) await recordBase(taskID, own.base);
     return records.of(taskID) ?? own;
@@ -155,7 +166,7 @@ export const createWorktreeFolder = (options: {
     mkdirSync(tree, { recursive: true, mode: 0o700 });
     await makeGitDir({ gitDir: record.gitDir, commonDir: record.commonDir, head: commit, author });
     await point(taskID);
-    await gitAround(taskID, tree, record.gitDir).run(["read-tree", "--reset", "-u", commit]);
+    await readTree(taskID, tree, record.gitDir, ["--reset", "-u", commit]);
   };
 
   /** Puts the files that an earlier run left to the commit; ignored ones stay. false: git cannot work there. */
@@ -193,7 +204,7 @@ export const createWorktreeFolder = (options: {
     gitIn,
     gitOf,
     objectsOf,
-    gitAround,
+    readTree,
     mountsOf,
     keep,
     recordBase,

@@ -1,11 +1,14 @@
 import { mkdirSync } from "node:fs";
+import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Processes } from "../../process/process.ts";
 import { createGit, type CreateGitOptions } from "../git/git.ts";
 import { defaultAuthor, defaultPath } from "../git/hardened.ts";
+import { GitError } from "../git/run.ts";
 import { type Repository, repositoryOf } from "../git/repository.ts";
 import { diffOfCommits, diffOfTree } from "../tree/diff.ts";
 import { generatedIn } from "../object/generated.ts";
+import { treeOnDisk } from "../tree/disk-tree.ts";
 import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
 import { besides, runInside } from "./inside.ts";
 import { directoryMounts, scratchAt } from "./mount.ts";
@@ -42,7 +45,8 @@ export const inPlace = (
     dependencies: [],
     ...commands,
     commit: refuse("commit"),
-    tree: () => Promise.resolve(null),
+    tree: async () =>
+      git !== undefined && isKnown(prepared) && (await isSmall(git, prepared.root)) ? treeOnDisk(git) : null,
     reset: refuse("reset"),
     stamp: () => "",
     dependencyStamp: () => "",
@@ -57,6 +61,29 @@ export const inPlace = (
     generated: async (paths) =>
       git === undefined || prepared.baseCommit === null ? () => false : generatedIn(git, prepared.baseCommit, paths),
   };
+};
+
+/** What is hashed to tell a tree: files, and bytes of theirs. What people keep in their directories may be without bound. */
+const mostFiles = 5000;
+const mostBytes = 64 * 1024 * 1024;
+
+/** Whether the tree on disk can be told at the price of a few small files: of what the index does not know as it is. */
+const isSmall = async (git: TreeGit, root: string): Promise<boolean> => {
+  const args = ["ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", "."];
+  const listed = await git.run(args).catch((error: unknown) => {
+    if (error instanceof GitError) return undefined;
+    throw error;
+  });
+  if (listed === undefined) return false;
+  const paths = new Set(listed.stdout.toString("utf8").split("\0"));
+  if (paths.size > mostFiles) return false;
+  let bytes = 0;
+  for (const path of paths) {
+    const found = path === "" ? undefined : await lstat(join(root, path)).catch(() => undefined);
+    bytes += found?.size ?? 0;
+    if (bytes > mostBytes) return false;
+  }
+  return true;
 };
 
 /**

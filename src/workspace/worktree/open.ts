@@ -17,7 +17,7 @@ import { createOverlays } from "../dependency/overlay.ts";
 import { stampOfDependencies } from "../dependency/stamp.ts";
 import { insideOf, stampOf } from "../../process/sandbox/place.ts";
 import type { Processes } from "../../process/process.ts";
-import { plainSnapshot, takeSnapshot, type SnapshotResult } from "./snapshot.ts";
+import { indexCopyOf, plainSnapshot, takeSnapshot, type SnapshotResult } from "./snapshot.ts";
 import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
@@ -134,7 +134,7 @@ export const createWorktrees = (deps: {
 
   /** A snapshot of the project's directory at the commit `head`. */
   const snapshotOf = async (taskID: string, record: WorktreeRecord, head: string): Promise<SnapshotResult> => {
-    const scratch = join(home, `${taskID}.index`);
+    const scratch = indexCopyOf(home, taskID);
     return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits, isProtected });
   };
 
@@ -250,19 +250,19 @@ export const createWorktrees = (deps: {
   /** From a commit of a mirror: nobody edits there, so that nothing else is taken along, and no folder is provided. */
   const prepareMirrored = async (
     taskID: string,
-    { directory, project }: Project,
-    { commit, targetRef }: { commit: string; targetRef: string | null },
+    { directory, mirror }: { directory: string; mirror: string },
+    { commit, targetRef, tip = commit }: NonNullable<PrepareRequest["base"]>,
   ): Promise<Workspace> => {
     const record: WorktreeRecord = {
       toplevel: directory,
       prefix: "",
-      projectGitDir: project,
-      commonDir: project,
+      projectGitDir: mirror,
+      commonDir: mirror,
       gitDir: gitDirOf(taskID),
       mirrored: true,
     };
     records.keep(taskID, record);
-    await checkOutBase(taskID, record, commit, commit);
+    await checkOutBase(taskID, record, tip, commit);
     const worktree = worktreeOf(taskID);
     const prepared: Prepared = {
       kind: "worktree",
@@ -279,7 +279,8 @@ export const createWorktrees = (deps: {
   const prepare = async (request: PrepareRequest): Promise<Workspace> => {
     const { taskID, directory, isolation, landing: how, base, committedOnly = false } = request;
     const project = await inspect(directory);
-    if (base !== undefined && project.mirrored === true) return prepareMirrored(taskID, project, base);
+    const { mirror } = project;
+    if (base !== undefined && mirror !== undefined) return prepareMirrored(taskID, { directory, mirror }, base);
     const { git } = project;
     const tree = await treeOf(project);
     if (isolation === "directory" || git === undefined || git.head === null || tree === null)

@@ -19,6 +19,7 @@ import type { Retired } from "../workspace.ts";
 import { commitFiles } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 import type { createKept } from "./kept.ts";
+import { indexCopyOf, removeIndexCopy } from "./snapshot.ts";
 
 /**
  * Removes worktrees that are no longer needed; their content stays on the Task's branch. A tree is removed only when
@@ -76,6 +77,7 @@ export const createRetention = (deps: {
       renameSync(tree, `${tree}${gone}`);
     }
     made.delete(taskID);
+    removeIndexCopy(indexCopyOf(home, taskID));
     for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)]))
       await take(removeTree(gitDir));
     await take(removeTree(scratchOf(home, taskID)));

@@ -44,11 +44,19 @@ export type SnapshotRequest = {
   taskID: string;
   /** The commit that the directory was at when it was inspected. */
   head: string;
-  /** Our path for the copy of the index. */
+  /** See `indexCopyOf`. What a death in an earlier snapshot left there is of an older index. */
   scratch: string;
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
   /** What agents may not read; default: names that usually hold secrets. */
   isProtected: ((path: string) => boolean) | undefined;
+};
+
+/** Our path for the copy of the project's index that a Task's snapshot is made with. */
+export const indexCopyOf = (home: string, taskID: string): string => join(home, `${taskID}.index`);
+
+export const removeIndexCopy = (copy: string): void => {
+  rmSync(copy, { force: true });
+  rmSync(`${copy}.lock`, { force: true });
 };
 
 /** A split index would share a part with the user's. */
@@ -60,6 +68,7 @@ const mostNamed = 200;
 /** `tree` is undefined where the commit is the directory's own HEAD. */
 export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotResult> => {
   const { git, record, taskID, scratch } = request;
+  removeIndexCopy(scratch);
   try {
     const env = await unhide(request);
     const patience = { timeoutMs: 10 * 60_000 };
@@ -101,8 +110,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     const made = await git.run(["commit-tree", tree, "-p", head, "-F", "-"], { input: message });
     return { head, commit: made.stdout.toString("latin1").trim(), tree, untracked, omitted: named };
   } finally {
-    rmSync(scratch, { force: true });
-    rmSync(`${scratch}.lock`, { force: true });
+    removeIndexCopy(scratch);
   }
 };
 

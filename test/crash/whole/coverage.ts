@@ -16,6 +16,7 @@ const rules = {
   sources: false,
   contrast: true,
   retries: true,
+  plans: true,
   reviews: true,
   stop: undefined,
 } as const;

@@ -1,6 +1,8 @@
 import childProcess, { type ChildProcess } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
+import { createReader, type Frame, frames, type SandboxNews, type Start } from "../../../src/process/runner/frame.ts";
+import { gitCommandOf, onlyReads } from "./writing.ts";
 
 /**
  * Says what a process has just done to the world outside of its log: files that it wrote, moved or removed, processes
@@ -45,7 +47,55 @@ const afterPromise = (holder: Record<string, unknown>, name: string, tell: Tell)
   };
 };
 
-export const watchEffects = async (tell: Tell): Promise<void> => {
+/** How many programs run that may leave something behind. */
+let writers = 0;
+
+/** The runner starts programs for the service: what goes to it and comes from it says which, and when they end. */
+const watchRunner = (runner: ChildProcess, tell: Tell): void => {
+  const running = new Map<number, { name: string; writes: boolean }>();
+  const stdin = runner.stdin as unknown as Record<string, unknown>;
+  const write = stdin["write"] as Call;
+  const begun = ({ type, id, payload }: Frame): string | undefined => {
+    if (type === frames.start) {
+      const { file, args, own } = JSON.parse(payload.toString("utf8")) as Start;
+      const writes = own === undefined || !onlyReads(file, args);
+      const name = own === undefined ? "command" : nameOf(file, args);
+      running.set(id, { name, writes });
+      if (writes) writers += 1;
+      return `${name} began`;
+    }
+    if (type === frames.open) return "sandbox began";
+    // The rest of what it is to read comes before the empty frame.
+    return type === frames.input && payload.length === 0 ? `${running.get(id)?.name} was given` : undefined;
+  };
+  stdin["write"] = function (this: unknown, ...args: unknown[]) {
+    const result = write.apply(this, args);
+    createReader((frame) => {
+      const what = begun(frame);
+      if (what !== undefined) tell(what);
+    })(args[0] as Buffer);
+    return result;
+  };
+  runner.stdout?.on(
+    "data",
+    createReader(({ type, id, payload }) => {
+      if (type === frames.box && (JSON.parse(payload.toString("utf8")) as SandboxNews).gone === true)
+        tell("sandbox ended");
+      if (type !== frames.closed && type !== frames.failed && type !== frames.lost) return;
+      const program = running.get(id);
+      running.delete(id);
+      if (program?.writes === true) writers -= 1;
+      // The service has not heard of it yet.
+      tell(`${program?.name} ended`);
+    }),
+  );
+};
+
+const nameOf = (file: string, args: readonly string[]): string =>
+  [effectOf("", file), file.endsWith("git") ? gitCommandOf(args) : ""].join(" ").trim();
+
+/** Answers how many programs run that may leave something behind. */
+export const watchEffects = async (tell: Tell): Promise<() => number> => {
   const promises = fs.promises as unknown as Record<string, unknown>;
   for (const name of promised) afterPromise(promises, name, tell);
   for (const name of sync) afterSync(fs, name, tell);
@@ -57,9 +107,17 @@ export const watchEffects = async (tell: Tell): Promise<void> => {
     const original = childProcess[name] as unknown as (...args: unknown[]) => ChildProcess;
     const wrapped = (...args: unknown[]): ChildProcess => {
       const child = original(...args);
-      const what = effectOf(name, args[0]);
-      // The service has not heard of the end yet.
-      child.once("exit", () => tell(`${what} ended`));
+      const given = Array.isArray(args[1]) ? (args[1] as string[]) : [];
+      const what = nameOf(String(args[0]), given);
+      const isRunner = given.some((word) => word.endsWith("process/runner/main.js"));
+      const writes = child.pid !== undefined && !isRunner && !onlyReads(String(args[0]), given);
+      if (isRunner) watchRunner(child, tell);
+      if (writes) writers += 1;
+      child.once("exit", () => {
+        if (writes) writers -= 1;
+        // The service has not heard of the end yet.
+        tell(`${what} ended`);
+      });
       tell(`${what} began`);
       return child;
     };
@@ -69,4 +127,5 @@ export const watchEffects = async (tell: Tell): Promise<void> => {
     );
   }
   syncBuiltinESMExports();
+  return () => writers;
 };

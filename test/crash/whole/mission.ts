@@ -9,8 +9,8 @@ import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
 import { eventsOf, missionOf } from "../../harness/double/missions.ts";
 import { git, makeProject, readText, until } from "../../harness/project.ts";
-import type { Receiver } from "../../harness/receiver.ts";
-import { ended, type Follower, judge, recorded } from "./place.ts";
+import type { Received, Receiver } from "../../harness/receiver.ts";
+import { ended, type Follower, judge, recorded, untilStill } from "./place.ts";
 import type { Scenario } from "./sweep.ts";
 
 /**
@@ -48,8 +48,15 @@ export const missionScenario = (receiver: Receiver): Scenario<MissionSeen> => ({
     writeFileSync(config, JSON.stringify({ model: "builtin/rules-1", webhooks: { allow: ["127.0.0.1"] } }));
     const wake = (url: string) =>
       post(url, "/mission/wake", project, { missionID: "m", text: list, allowSquadProduction: true });
+    /** What came before the kill, for all that follow it, and what came since the start that is looked at. */
+    let before: Received[] | undefined;
+    let from = receiver.received.length;
     return {
       env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root },
+      restart() {
+        before ??= receiver.received.slice(from);
+        from = receiver.received.length;
+      },
       async play({ url }) {
         const events = ["task.completed", "task.failed", "task.cancelled"];
         expect((await send(url, "/webhook", { method: "POST", body: { url: receiver.url, events } })).status).toBe(200);
@@ -85,7 +92,7 @@ export const missionScenario = (receiver: Receiver): Scenario<MissionSeen> => ({
           mission.tasks.map(({ taskID }) => [
             taskID,
             new Set(
-              receiver.received.flatMap(({ message, headers }) =>
+              [...(before ?? []), ...receiver.received.slice(from)].flatMap(({ message, headers }) =>
                 "taskID" in message.data && message.data.taskID === taskID ? [headers["webhook-id"]] : [],
               ),
             ).size,
@@ -106,11 +113,11 @@ export const missionScenario = (receiver: Receiver): Scenario<MissionSeen> => ({
 });
 
 const atRest = (url: string, project: string): Promise<MissionStatus> =>
-  until(
+  untilStill(
     () => missionOf(url, project, "m"),
     ({ status, agentStatus, finished, error, aborted }) =>
       status === "inactive" && agentStatus === "inactive" && (finished !== null || error !== undefined || aborted),
-    60_000,
+    ({ usage, tasks }) => JSON.stringify([usage, tasks.map(({ lastEventID }) => lastEventID)]),
   );
 
 /** The produced squad stands whole or not at all, and is nobody's commit. */

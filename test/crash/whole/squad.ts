@@ -68,7 +68,9 @@ const script = ({ body, first, turn }: MockRequest): MockTurn => {
   const done = new Set<string>();
   for (const message of body.messages) {
     for (const { id, function: called } of message.tool_calls ?? []) asked.set(id, called.arguments);
-    if (message.tool_call_id !== undefined && !textOf(message.content).includes("Interrupted:"))
+    const result = textOf(message.content);
+    const isUndone = result.includes("Interrupted:") || result.includes("before anybody had decided");
+    if (message.tool_call_id !== undefined && !isUndone)
       done.add(JSON.stringify(JSON.parse(asked.get(message.tool_call_id) ?? "{}")));
   }
   const said = body.messages.filter(({ role }) => role === "user").map(({ content }) => textOf(content));
@@ -112,6 +114,7 @@ export const squadScenario = (baseURL: string, lose?: (project: string) => void)
       ((await send(url, at("/tasks", project))).body as unknown as { taskID: string }[]).map(({ taskID }) => taskID);
     return {
       env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root },
+      restart() {},
       async play({ url }) {
         const taskID = await createTask(url, project, requestIn(project));
         await send(url, at(`/task/${taskID}`, project), { method: "PATCH", body: { priority: "high" } });

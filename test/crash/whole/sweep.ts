@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { night } from "../../harness/night.ts";
 import { freshSchema, postgresURL } from "../../harness/postgres.ts";
 import { temporary } from "../../harness/project.ts";
-import { seededRandom } from "../../harness/random.ts";
 import { type ServiceProcess, startProcess } from "../process.ts";
-import { type Follower, followers } from "./place.ts";
+import type { Chosen, Cut, Point } from "./cut.ts";
+import { imageOf } from "./image.ts";
+import { expectIdle, type Follower } from "./place.ts";
 
 /** Runs one scenario to its end once, and then kills the service at its points, each followed by what people do. */
 
@@ -14,6 +14,8 @@ export type Scene<Seen> = {
   env: Record<string, string>;
   /** Until the end, or until the service is gone. */
   play(service: ServiceProcess): Promise<void>;
+  /** Before each start after the kill: what follows begins from where the kill left it. */
+  restart(): void;
   /** Whatever was played before, and however far: `follower` comes, the end comes, and what must hold is looked at. */
   finish(service: ServiceProcess, follower: Follower): Promise<Seen>;
 };
@@ -21,92 +23,150 @@ export type Scene<Seen> = {
 /** In a folder of its own. */
 export type Scenario<Seen> = { name: string; open(root: string): Scene<Seen> };
 
-export type Cut = { point: string; follower: Follower };
-
-/** The end as it comes without a kill, and every point that was passed. */
-export const playThrough = async <Seen>(scenario: Scenario<Seen>): Promise<{ seen: Seen; points: string[] }> => {
+/** The end as it comes without a kill, and every point that was passed. `states`: also in what state each leaves the machine. */
+export const playThrough = async <Seen>(
+  scenario: Scenario<Seen>,
+  states = false,
+): Promise<{ seen: Seen; points: Point[] }> => {
   using root = temporary(`sortie-${scenario.name}-`);
+  using aside = temporary("sortie-points-");
   const scene = scenario.open(root.path);
-  const list = join(root.path, "points");
-  await using service = await startProcess({ ...scene.env, TEST_POINTS: list });
+  const list = join(aside.path, "points");
+  const asked = states ? { TEST_POINTS: list, TEST_ROOT: root.path } : { TEST_POINTS: list };
+  await using service = await startProcess({ ...scene.env, ...asked });
   await scene.play(service);
-  const points = readFileSync(list, "utf8").trimEnd().split("\n");
-  return { seen: await scene.finish(service, "nothing"), points };
+  const points = readFileSync(list, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => {
+      const [name = "", state = ""] = line.split("\t");
+      return { name, state };
+    });
+  scene.restart();
+  const seen = await scene.finish(service, "nothing");
+  await expectIdle(service);
+  return { seen, points };
 };
 
-export const cutAt = async <Seen>(scenario: Scenario<Seen>, { point, follower }: Cut): Promise<Seen> => {
+/** So many at a time have the processor: a service that is looked at whether it rests needs none. */
+type Turns = <T>(work: () => Promise<T>) => Promise<T>;
+
+const turnsOf = (count: number): Turns => {
+  let free = count;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  };
+};
+
+type Told = { fault(cut: Cut, error: unknown): void };
+
+/**
+ * Killed at one point, and then each of `followers`, which all begin from the same disk: the first where the kill left
+ * it, the others from copies. Where something may still have written after the kill, there is no such disk; then each has
+ * a kill of its own.
+ */
+const cutAt = async <Seen>(
+  scenario: Scenario<Seen>,
+  point: Point,
+  followers: readonly Follower[],
+  told: Told,
+  turn: Turns,
+): Promise<void> => {
+  const [first, ...others] = followers;
+  if (first === undefined) return;
   using root = temporary(`sortie-${scenario.name}-`);
+  using aside = temporary("sortie-points-");
   const scene = scenario.open(root.path);
-  await using schema = follower === "PostgreSQL" ? freshSchema(postgresURL ?? "") : undefined;
+  await using schema = first === "PostgreSQL" ? freshSchema(postgresURL ?? "") : undefined;
   await schema?.create();
   const options = encodeURIComponent(`-c search_path=${schema?.name}`);
   const env =
     schema === undefined ? scene.env : { ...scene.env, SERVICE_DATABASE_URL: `${postgresURL}?options=${options}` };
-  {
-    await using service = await startProcess({ ...env, TEST_KILL_POINT: point.split(" ")[0] ?? "" });
+  const quiet = join(aside.path, "quiet");
+  await turn(async () => {
+    const killed = { TEST_KILL_POINT: point.name.split(" ")[0] ?? "", TEST_QUIET: quiet };
+    await using service = await startProcess({ ...env, ...killed });
     // A request fails because of the kill; what else it fails for is found again when the end is looked at.
     const played = scene.play(service).catch(() => Promise.race([service.gone, wait(5000, undefined, { ref: false })]));
     await Promise.race([service.gone, played]);
     // Where the last effects did not come, the end is the point.
     await service.kill("SIGKILL");
     await played;
+  });
+  const isQuiet = readFileSync(quiet, "utf8") !== "";
+  const image = isQuiet && others.length > 0 ? await imageOf(root.path, join(aside.path, "image")) : undefined;
+  const follow = async (follower: Follower) => {
+    scene.restart();
+    await using again = await turn(async () => {
+      const service = await startProcess(env);
+      try {
+        await scene.finish(service, follower);
+        return service;
+      } catch (error) {
+        await service[Symbol.asyncDispose]();
+        throw error;
+      }
+    });
+    await expectIdle(again);
+  };
+  await follow(first).catch((error: unknown) => told.fault({ point, follower: first }, error));
+  for (const follower of others) {
+    if (image === undefined) await cutAt(scenario, point, [follower], told, turn);
+    else {
+      await image.restore();
+      await follow(follower).catch((error: unknown) => told.fault({ point, follower }, error));
+    }
   }
-  await using again = await startProcess(env);
-  return await scene.finish(again, follower);
 };
 
-/**
- * At night each commit with each follower and each effect with one of them in turn, or all of it (TEST_SWEEP=whole), also
- * in parts that together are all (TEST_SWEEP=3/20: the third of twenty, drawn evenly); by day so many of all. TEST_SEED brings
- * a sample again, TEST_POINT (`12+3 cancel`) one of them.
- */
-export const cutsOf = (points: readonly string[], byDay: number): { seed: number; all: number; cuts: Cut[] } => {
-  const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);
-  const usable = followers.filter((follower) => follower !== "PostgreSQL" || postgresURL !== undefined);
-  const all = points.flatMap((point) => usable.map((follower) => ({ point, follower })));
-  const named = process.env["TEST_POINT"];
-  if (named !== undefined) {
-    const [at = "", follower = "nothing"] = named.split(" ");
-    const cuts = all.filter((cut) => cut.point.startsWith(`${at} `) && cut.follower === follower);
-    return { seed, all: all.length, cuts };
-  }
-  const sweep = process.env["TEST_SWEEP"];
-  if (sweep === "whole") return { seed, all: all.length, cuts: all };
-  if (sweep !== undefined) {
-    const [part = Number.NaN, parts = Number.NaN] = sweep.split("/").map(Number);
-    if (!(part >= 1 && part <= parts)) throw new Error(`Expected TEST_SWEEP to be whole or 3/20, got ${sweep}`);
-    return { seed, all: all.length, cuts: all.filter((_, index) => index % parts === part - 1) };
-  }
-  if (night) {
-    const cuts = all.filter(
-      ({ point }, index) =>
-        point.includes("+0 ") || index % usable.length === (Math.floor(index / usable.length) + seed) % usable.length,
-    );
-    return { seed, all: all.length, cuts };
-  }
-  const random = seededRandom(seed);
-  return { seed, all: all.length, cuts: Array.from({ length: byDay }, () => random.pick(all)) };
-};
-
-/** Several at a time: for much of it each waits. Says which point it was. */
+/** Several at a time: for much of it each waits. Says which point it was. Answers how many were made, all of which held. */
 export const cutAll = async <Seen>(
   scenario: Scenario<Seen>,
-  { seed, cuts }: { seed: number; cuts: readonly Cut[] },
-  told: (seen: Seen, cut: Cut) => void = () => {},
-): Promise<void> => {
-  const rest = [...cuts];
+  { seed, cuts, minutes }: Pick<Chosen, "seed" | "cuts" | "minutes">,
+): Promise<number> => {
+  const until = performance.now() + minutes * 60_000;
   const faults: string[] = [];
+  let made = 0;
+  const groups = new Map<string, { point: Point; followers: Follower[] }>();
+  for (const { point, follower } of cuts) {
+    // On PostgreSQL it is another run from its beginning.
+    const key = `${point.name} ${follower === "PostgreSQL"}`;
+    const group = groups.get(key) ?? { point, followers: [] };
+    groups.set(key, group);
+    group.followers.push(follower);
+  }
+  const told: Told = {
+    fault(cut, error) {
+      const line = `TEST_POINT="${cut.point.name.split(" ")[0]} ${cut.follower}" (${cut.point.name}): ${String(error)}`;
+      console.log(line);
+      faults.push(line);
+    },
+  };
+  const turn = turnsOf(atOnce);
+  const rest = [...groups.values()];
   const worker = async () => {
-    for (let cut = rest.shift(); cut !== undefined; cut = rest.shift()) {
-      const now = cut;
-      await cutAt(scenario, now).then(
-        (seen) => told(seen, now),
-        (error: unknown) =>
-          faults.push(`TEST_POINT="${now.point.split(" ")[0]} ${now.follower}" (${now.point}): ${String(error)}`),
+    for (let group = rest.shift(); group !== undefined && performance.now() < until; group = rest.shift()) {
+      const { point, followers } = group;
+      made += followers.length;
+      await cutAt(scenario, point, followers, told, turn).catch((error: unknown) =>
+        told.fault({ point, follower: followers[0] ?? "nothing" }, error),
       );
     }
   };
-  await Promise.all([worker(), worker(), worker()]);
+  await Promise.all(Array.from({ length: 2 * atOnce }, worker));
   if (faults.length > 0)
-    throw new Error(`${scenario.name}, TEST_SEED=${seed}: ${faults.length} of ${cuts.length}\n${faults.join("\n")}`);
+    throw new Error(`${scenario.name}, TEST_SEED=${seed}: ${faults.length} of ${made}\n${faults.join("\n")}`);
+  return made;
 };
+
+/** For two cores. */
+const atOnce = 4;

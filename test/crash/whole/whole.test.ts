@@ -4,13 +4,15 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventData } from "../../../src/protocol/event/event.ts";
 import type { MockProvider } from "../../harness/double/mock-provider.ts";
+import { night } from "../../harness/night.ts";
 import { countSkipped, postgresURL } from "../../harness/postgres.ts";
 import { type Receiver, startReceiver } from "../../harness/receiver.ts";
 import { metByMission, metByTask } from "./coverage.ts";
 import * as gaps from "./gaps.ts";
 import { missionScenario } from "./mission.ts";
 import { squadProvider, squadScenario } from "./squad.ts";
-import { cutAll, cutsOf, playThrough, type Scenario } from "./sweep.ts";
+import { cutsOf, type Share } from "./cut.ts";
+import { cutAll, playThrough, type Scenario } from "./sweep.ts";
 
 /**
  * Killed after every commit and every effect of a whole run, and followed by each thing that people may do then: what
@@ -30,14 +32,18 @@ afterAll(async () => {
   await receiver[Symbol.asyncDispose]();
 });
 
-/** Its end without a kill, and then one for each point, which by day are `byDay` drawn from all. */
-const sweep = async <Seen>(scenario: Scenario<Seen>, byDay: number): Promise<Seen> => {
-  const { seen, points } = await playThrough(scenario);
-  const chosen = cutsOf(points, byDay);
-  console.log(
-    `whole sweep, ${scenario.name}: TEST_SEED=${chosen.seed}, ${points.length} points, killed at ${chosen.cuts.length} of ${chosen.all} with what follows`,
-  );
-  await cutAll(scenario, chosen);
+/** Its end without a kill, and then a kill at its points; with TEST_SCENE, at those of that scene alone. */
+const sweep = async <Seen>(scenario: Scenario<Seen>, share: Share): Promise<Seen> => {
+  const began = performance.now();
+  const alike = night || process.env["TEST_SWEEP"] !== undefined;
+  const { seen, points } = await playThrough(scenario, alike);
+  const chosen = cutsOf(points, share);
+  const { seed, states, all } = chosen;
+  if ((process.env["TEST_SCENE"] ?? scenario.name) !== scenario.name) return seen;
+  const what = `whole sweep, ${scenario.name}: TEST_SEED=${seed}, ${points.length} points${alike ? ` in ${states} states` : ""}`;
+  console.log(`${what}, ${chosen.cuts.length} of ${all} kills with what follows`);
+  const made = await cutAll(scenario, chosen);
+  console.log(`${what}, ${made} of ${all} kills held, ${Math.round((performance.now() - began) / 1000)} s`);
   return seen;
 };
 
@@ -46,10 +52,10 @@ const namedAsMet = (table: Kinds): string[] => Object.keys(table).filter((kind) 
 
 describe("killed at every point, followed by everything", () => {
   test("a squad's Task and a Mission come to a good end, and meet all there is", {
-    timeout: 24 * 3_600_000,
+    timeout: night || process.env["TEST_SWEEP"] !== undefined ? 24 * 3_600_000 : 180_000,
   }, async () => {
-    const task = await sweep(squadScenario(provider.baseURL), 3);
-    const { mission, tasks } = await sweep(missionScenario(receiver), 2);
+    const task = await sweep(squadScenario(provider.baseURL), { byDay: 3, atNight: 28 });
+    const { mission, tasks } = await sweep(missionScenario(receiver), { byDay: 2, atNight: 17 });
     const logs = [task, ...tasks];
     const steps = new Set(logs.flatMap(metByTask));
     expect([...steps].toSorted()).toEqual(namedAsMet(gaps.taskSteps).toSorted());

@@ -44,7 +44,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
   const met = new Map<string, number>();
   for (let logs = 0; logs < 200; logs += 1) {
     const log = missionLog();
-    log.add(...woken(random.below(4) === 0 ? { maxTokens: 60 } : undefined));
+    log.add(...woken(random.below(4) === 0 ? { maxTokens: 60 } : undefined, random.below(2) === 0 ? ["plan"] : []));
     for (let grown = 0; grown < 40; grown += 1) {
       for (const event of growByChance(log, random)) {
         const before = log.state();

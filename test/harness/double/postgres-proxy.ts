@@ -36,9 +36,13 @@ export const startPostgresProxy = async (url: string): Promise<PostgresProxy> =>
   let cuts = 0;
   let refuses = false;
 
-  const listener = createServer((client) => {
+  const listener = createServer({ noDelay: true }, (client) => {
     if (refuses) return void client.destroy();
-    const server = connect(Number(target.port === "" ? 5432 : target.port), target.hostname);
+    const server = connect({
+      port: Number(target.port === "" ? 5432 : target.port),
+      host: target.hostname,
+      noDelay: true,
+    });
     const pair = { client, server };
     pairs.add(pair);
     const cut = () => {

@@ -85,7 +85,7 @@ describe.runIf(canServe)("large file storage", () => {
     ["a refusal of its content", () => (lab.lfs.onDownload = () => ({ status: 403 })), /status 403/, true],
     ["a failure", () => (lab.lfs.onDownload = () => ({ status: 502 })), /status 502/, false],
     ["a failing batch", () => (lab.lfs.onBatch = () => ({ status: 503 })), /503/, false],
-    ["words", () => (lab.lfs.onBatch = () => ({ body: "<p>hello" })), /no JSON/, true],
+    ["words", () => (lab.lfs.onBatch = () => ({ body: "<p>hello" })), /not JSON/, true],
     ["a list", () => (lab.lfs.onBatch = () => ({ body: "[]" })), /no answer of Git LFS/, true],
     [
       "a redirect",

@@ -216,6 +216,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "drainSeconds",
     "probeSeconds",
   ],
+  "checks, which run as a Task's do": ["verify"],
   "requests, turns and tokens that are counted one by one": [
     "requestsPerSecond",
     "requestsBurst",

@@ -122,6 +122,33 @@ describe("a round", () => {
     expect(await kinds(taskID, "check.started")).toHaveLength(1);
   });
 
+  test("is not cost by a call that names no tool: the model is told, and goes on", async () => {
+    const nameless = { text: "I write it now.", calls: [{ tool: "", input: { path: "a.txt" } }] };
+    const { status, taskID, marker } = await run(
+      project(),
+      [nameless, write("made.txt", "1\n"), { text: "Made." }],
+      [{ kind: "file", path: "made.txt" }],
+      {},
+      "requests",
+    );
+    expect(told(marker)[1]).toMatch(/^Your last reply announced a call, but none with the name of a tool came\. Go on/);
+    expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed", round: 0 }] });
+    expect(await kinds(taskID, "check.started")).toHaveLength(1);
+    // Control: words alone are an end, and one that always calls so is asked twice more, too.
+    const words = await run(project(), [{ text: "I write it now." }], [{ kind: "file", path: "made.txt" }]);
+    expect((await kinds(words.taskID, "reply.finished")).map(({ data }) => data.finish)).toEqual(["end", "end"]);
+    const always = Array.from({ length: 9 }, () => nameless);
+    const lost = await run(project(), always, [{ kind: "file", path: "made.txt" }], {}, "requests");
+    expect((await kinds(lost.taskID, "reply.finished")).map(({ data }) => data.finish)).toEqual([
+      "empty",
+      "empty",
+      "end",
+      "empty",
+      "empty",
+      "end",
+    ]);
+  });
+
   test("control: the third empty reply in a row is the end, and the checks judge", async () => {
     const { status, taskID } = await run(
       project(),

@@ -131,7 +131,7 @@ describe("what waits for an answer", () => {
       async () => run.said(),
       (text) => text.includes("Answer with"),
     );
-    expect(lineWith(run.said(), "Waits for you")).toMatch(
+    expect(lineWith(run.said(), "Waiting for you")).toMatch(
       /May the agent use write RELEASE\? ask_\w{26}; default "deny" at \d\d:\d\d UTC$/,
     );
     const pending = await sortie(["task", "pending", "--json"]);
@@ -268,7 +268,7 @@ describe("run", () => {
     ["no request", 2, ["run"], {}, "request"],
     ["an unknown command", 2, ["fly"], {}, "unknown command"],
     ["an unknown option", 2, ["task", "ls", "--wings"], {}, "--wings"],
-    ["an unknown Task", 2, ["task", "show", "task_00000000000000000000000000"], {}, "existing Task"],
+    ["an unknown Task", 2, ["task", "show", "task_00000000000000000000000000"], {}, "No Task has this id"],
     ["an unknown beginning of an id", 2, ["task", "show", "zzz"], {}, "zzz"],
   ])("%s: exit %i", async (_name, code, args, extra, words) => {
     const full = [...args];
@@ -478,7 +478,7 @@ describe("mission", () => {
       return code === 0 ? (JSON.parse(out) as { missionID: string }).missionID : err;
     };
     expect(await Promise.all(["pay", "pay-", "@last"].map(shown))).toEqual(["pay", "pay-later", "pay-later"]);
-    expect(await shown("pa")).toContain('"pa" fits 2 Missions');
+    expect(await shown("pa")).toContain('"pa" matches 2 Missions');
     expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks are kept.\n");
     expect(await shown("pay-later")).toContain("No Mission has this id");
   });
@@ -575,7 +575,7 @@ describe("demo", () => {
     const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_ALLOW_SQUAD_PRODUCTION: "0" };
     const { code, out, err } = await launch(["demo", "--mission"], { extra }).ended;
     expect({ code, err }, out).toEqual({ code: 0, err: "" });
-    expect(out).toMatch(/Creating a squad: amounts-docs[\s\S]*is in the catalog as it was created[\s\S]*Done: /);
+    expect(out).toMatch(/Creating a squad: amounts-docs[\s\S]*is in the catalog, exactly as created[\s\S]*Done: /);
     expect(out).toMatch(/done {2}Run the tests \(after item-1, item-2\): squad base/);
     expect(out).toContain("with the flow of 4 Tasks");
     // The locks that squads are installed under stay: a lock's file that is removed could be held twice.
@@ -593,12 +593,14 @@ describe("demo", () => {
       const extra = { TMPDIR: folder, SERVICE_MODEL: "nobody/nothing", SERVICE_FORGE_PORT: "1", GIT_DIR: "/nowhere" };
       const { code, out, err } = await launch(["demo", "--team"], { extra }).ended;
       expect({ code, err }, out).toEqual({ code: 0, err: "" });
-      expect(out).toContain("Signed by somebody else: 401. By mallory, who is not listed: mallory is not among");
+      expect(out).toContain("Signed with another secret: 401. From mallory, who is not listed: mallory is not among");
       // Both run at the same time, and may end in any order.
       expect(out).toContain("npm test before the work: failed");
       expect(out).toContain("npm test after the work: passed");
       expect(out).toMatch(/\n#2 Cents drift: sortie\/task_\w{26} into main\n/);
-      expect(out).toMatch(/follow-up that it makes, live[\s\S]*Replaced 1 match/);
+      expect(out).toMatch(/and the follow-up, live[\s\S]*Replaced 1 match/);
+      // Found before the follow-up, and called by its name all the same.
+      expect(out).not.toContain("Check project-test");
       expect(out).toMatch(/Merged, and the branch is removed\. On main:\n {2}[0-9a-f]{7,} Cents drift\n/);
       expect(readdirSync(folder)).toEqual([]);
     },
@@ -678,7 +680,7 @@ describe("doctor", () => {
     expect(await look({ allow: [match] })).toEqual([expect.stringMatching(/^ok .*1 allowed address, no cred/), ""]);
     const longAgo = new Date(Date.now() - 100 * 24 * 3_600_000);
     utimesSync(join(home, "used"), longAgo, longAgo);
-    expect((await look({ allow: [match] }))[1]).toContain("nobody used https://git.example/acme/app.git for 90 days");
+    expect((await look({ allow: [match] }))[1]).toContain("https://git.example/acme/app.git not used for 90 days");
     expect((await look({ allow: [match], mirrorDays: 0 }))[1]).toBe("");
   });
 
@@ -701,7 +703,7 @@ describe("doctor", () => {
     const { code, out } = await launch(args, { extra: { PATH: `${folder}:${env.PATH}` } }).ended;
     expect(code, out).toBe(0);
     expect(out).toMatch(
-      /note +Sandbox +bubblewrap, tier 1, network off\n +System calls are not filtered: bwrap: prctl\(PR_SET_SECCOMP\): no\. Run a kernel/,
+      /note +Sandbox +bubblewrap, tier 1, network off\n +System calls are not filtered: bwrap: prctl\(PR_SET_SECCOMP\): no\. Use a kernel/,
     );
   });
 

@@ -79,7 +79,7 @@ describe("use", () => {
     expect(readText(config)).toBe(before.replace('"builtin/rules-1"', '"none"'));
     expect(statSync(elsewhere).mode & 0o777).toBe(0o640);
     expect(readdirSync(root.path).toSorted()).toEqual(["config.jsonc", "real.jsonc"]);
-    expect(said).toContain("A running service uses it after its next start.");
+    expect(said).toContain("A running service uses it once it is restarted.");
   });
 
   test("a server that was found gets its provider's entry", async () => {
@@ -101,7 +101,7 @@ describe("use", () => {
 
   test.each([
     ["ollama/absent", detect, "Ollama has no model"],
-    ["vllm/x", detect, "No vllm answers on this machine"],
+    ["vllm/x", detect, "No vllm server is running on this machine"],
     ["anthropic/claude-sonnet-5", detect, "ANTHROPIC_API_KEY is not set"],
     ["nobody/x", detect, 'No provider "nobody"'],
     ["large", detect, "Expected a model as provider/model"],

@@ -45,7 +45,7 @@ test("repository work is refused with the two commands that help, until the call
   execFileSync("git", ["init", "-q", empty]);
   await expect(run(empty)).rejects.toMatchObject({
     exitCode: 2,
-    message: expect.stringContaining("has no commit yet"),
+    message: expect.stringContaining("has no commits yet"),
   });
   expect(readText(bare, "a.txt")).toBe("one\n");
 
@@ -76,6 +76,7 @@ test("knowledge work goes on where nobody can be asked, and says where; control:
     because: null,
     branch: "main",
     landing: "commit",
+    landings: ["commit", "branch"],
     checks: [],
     squad: "base",
   });

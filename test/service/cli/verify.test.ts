@@ -126,7 +126,7 @@ describe("an untouched archive", () => {
         state: "ok",
         text: expect.stringMatching(/none is missing: 1 check|.*5 call.*1 artifact.*1 review.*1 landing.*1 end/),
       },
-      { name: "logs", state: "ok", text: "4 logs, outputs and artifacts are what the ledger has the hashes of" },
+      { name: "logs", state: "ok", text: "4 logs, outputs and artifacts have the hashes in the ledger" },
       {
         name: "tree",
         state: "ok",
@@ -182,7 +182,7 @@ describe("an untouched archive", () => {
     const { code, findings } = await verified(await pack(at(), files));
     expect([code, findings.find(({ name }) => name === "logs")?.text]).toEqual([
       0,
-      "0 logs, outputs and artifacts are what the ledger has the hashes of; 1 left out, see omitted in the manifest",
+      "0 logs, outputs and artifacts have the hashes in the ledger; 1 left out, see omitted in the manifest",
     ]);
   });
 
@@ -206,7 +206,7 @@ describe("an untouched archive", () => {
       expect(await faults(at("own"), hash)).toEqual([]);
     const other = "0".repeat(64);
     expect(await faults(at("own"), other)).toEqual([
-      `head: ${other} is the hash of no entry: the ledger is not the one that was noted`,
+      `head: no entry has the hash ${other}: this is not the ledger that it was recorded from`,
     ]);
   });
 });
@@ -249,7 +249,7 @@ const tamperings: Tampering[] = [
     "a check's state in the ledger",
     (files) => (state(files), rename(files)),
     [
-      new RegExp(`^chain: ${entry}: its hash is of another content$`),
+      new RegExp(`^chain: ${entry}: its hash does not match its content$`),
       new RegExp(`^events: ${entry}: its state is "passed", event \\d+ says "failed"$`),
     ],
   ],
@@ -262,7 +262,7 @@ const tamperings: Tampering[] = [
     "a dropped entry",
     (files) => (drop(files), rename(files)),
     [
-      /^chain: ledger entry \d+ \(.*\): it does not follow the entry before it/,
+      /^chain: ledger entry \d+ \(.*\): it does not follow entry \d+$/,
       /^events: event \d+ \(check there\): it has no entry in the ledger$/,
     ],
   ],
@@ -278,12 +278,12 @@ const tamperings: Tampering[] = [
       edit<Frame>(files, eventsName, (all) => all.filter(({ id }) => id !== gone));
       rechain(files);
     },
-    [new RegExp(`^events: ${entry}: no event says so$`), /^logs: .*\/\d+\.txt: no event names it$/],
+    [new RegExp(`^events: ${entry}: there is no such event$`), /^logs: .*\/\d+\.txt: no event refers to it$/],
   ],
   [
     "an entry too many at the end",
     (files) => (edit<Entry>(files, ledgerName, (all) => all.slice(0, -1)), rename(files)),
-    [/^chain: expected \d+ entries up to [0-9a-f]{64} by the manifest, got \d+/, /^events: event \d+ \(end\)/],
+    [/^chain: expected \d+ entries up to [0-9a-f]{64}, as in the manifest, got \d+/, /^events: event \d+ \(end\)/],
   ],
   ["a changed project file", project, [/^files: project\/src\/b\.txt: expected SHA-256/, /^tree: expected project\//]],
   [
@@ -308,7 +308,7 @@ const tamperings: Tampering[] = [
   [
     "a changed log, hidden from the manifest",
     (files) => (files.set(logIn(files), Buffer.from("fine\n")), rename(files)),
-    [/^logs: execution-flow\/logs\/\d+\.txt: expected SHA-256 [0-9a-f]{64} by the ledger, got [0-9a-f]{64}$/],
+    [/^logs: execution-flow\/logs\/\d+\.txt: expected SHA-256 [0-9a-f]{64}, as in the ledger, got [0-9a-f]{64}$/],
   ],
   [
     "a log that is gone",
@@ -323,7 +323,7 @@ const tamperings: Tampering[] = [
   [
     "a file added",
     (files) => files.set("project/evil.sh", Buffer.from("x")),
-    ["files: project/evil.sh: the manifest does not name it"],
+    ["files: project/evil.sh: it is not in the manifest"],
   ],
   [
     "a file taken out",
@@ -353,7 +353,9 @@ describe("tampering is found and named", () => {
   test("a cut ZIP, and bytes behind it", async () => {
     writeFileSync(at(), archive);
     truncateSync(at(), Math.floor(archive.length / 2));
-    expect(await faults(at())).toEqual([expect.stringMatching(/^zip: it cannot be read, cut or damaged: /)]);
+    expect(await faults(at())).toEqual([
+      expect.stringMatching(/^zip: it cannot be read, because it is cut off or damaged: /),
+    ]);
     writeFileSync(at(), archive);
     appendFileSync(at(), "more");
     expect(await faults(at())).not.toEqual([]);

@@ -56,7 +56,7 @@ test("a wrong value is told once, by its flag, with the nearest right one", asyn
   ]);
   expect(await told("x", "-C", "/nowhere")).toEqual([
     2,
-    'sortie: Expected --directory to exist, got "/nowhere", where there is nothing.\n',
+    'sortie: Expected --directory to be an existing folder, got "/nowhere".\n',
   ]);
   expect(await told("run", "the", "tests")).toEqual([
     2,
@@ -103,7 +103,7 @@ test("what only a language model understands is told in two lines, and no form i
   const lines = out.trimEnd().split("\n");
   const from = lines.findIndex((line) => line.startsWith("NEEDS_MODEL"));
   expect(lines.slice(from)).toEqual([
-    "NEEDS_MODEL: this Task needs a language model. The built-in rules understood: nothing. Not understood: *find out why*. Nothing was done.",
+    "NEEDS_MODEL: this Task needs a language model. The built-in rules do not understand *find out why*. Nothing was done.",
     'Use a model: set ANTHROPIC_API_KEY (or the key of another provider), or name one in config.jsonc. Or write it in the forms of the built-in rules, such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.',
   ]);
 });

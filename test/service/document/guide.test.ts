@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { tableOf } from "../../../src/cli/completion/completion.ts";
@@ -131,4 +131,17 @@ describe("what the pages name", () => {
     expect(figures).toContain("# TYPE sortie_tasks_running ");
     expect(existsSync(join(home, "docs/none.md"))).toBe(false);
   });
+});
+
+test("README has at most 900 words, and its moving picture at most 2 MB; control: more of either is found", () => {
+  const faultsOf = (text: string, sizeOf: (path: string) => number): string[] => [
+    ...(text.split(/\s+/).filter(Boolean).length > 900 ? ["too long"] : []),
+    ...[...text.matchAll(/!\[[^\]]*\]\(([^)]+)\)/g)].flatMap(([, path = ""]) =>
+      sizeOf(path) > 2_000_000 ? [path] : [],
+    ),
+  ];
+  const readme = page("README.md");
+  expect(readme).toContain("](docs/images/run.webp)");
+  expect(faultsOf(readme, (path) => statSync(join(home, path)).size)).toEqual([]);
+  expect(faultsOf(readme + " word".repeat(900), () => 2_000_001)).toEqual(["too long", "docs/images/run.webp"]);
 });

@@ -167,6 +167,45 @@ const wrongs = (given: Schema, path: string, good: unknown): Wrong[] => {
 
 const attachments = [{ filename: "a.txt", mime: "text/plain", data: "YQ==" }];
 const budget = { maxCostUSD: 1, maxTokens: 1000, maxSteps: 10, maxMinutes: 1.5 };
+const checks = [
+  "true",
+  {
+    id: "second",
+    name: "Second",
+    kind: "command",
+    run: "true",
+    cwd: ".",
+    env: { A: "1" },
+    timeoutSeconds: 5,
+    required: false,
+    baseline: false,
+    expect: { exitCode: 0, stdoutMatches: "^" },
+  },
+  {
+    id: "third",
+    name: "Third",
+    kind: "file",
+    path: "a.txt",
+    exists: true,
+    matches: "a",
+    timeoutSeconds: 5,
+    required: false,
+    baseline: false,
+  },
+  {
+    id: "fourth",
+    name: "Fourth",
+    kind: "http",
+    start: "exit 1",
+    cwd: ".",
+    env: { A: "1" },
+    url: "http://localhost:4597/",
+    expect: { status: 200, bodyMatches: "a" },
+    timeoutSeconds: 5,
+    required: false,
+    baseline: false,
+  },
+];
 const sources = { path: "/nowhere", zip: "YQ==", git: { path: "/nowhere", ref: "main" } };
 /** A body of each route with every field in it; the document says when one is forgotten here. */
 const goodBodies: Record<string, Record<string, unknown>> = {
@@ -177,51 +216,14 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     promptProfile: "base",
     priority: "high",
     attachments,
-    checks: [
-      "true",
-      {
-        id: "second",
-        name: "Second",
-        kind: "command",
-        run: "true",
-        cwd: ".",
-        env: { A: "1" },
-        timeoutSeconds: 5,
-        required: false,
-        baseline: false,
-        expect: { exitCode: 0, stdoutMatches: "^" },
-      },
-      {
-        id: "third",
-        name: "Third",
-        kind: "file",
-        path: "a.txt",
-        exists: true,
-        matches: "a",
-        timeoutSeconds: 5,
-        required: false,
-        baseline: false,
-      },
-      {
-        id: "fourth",
-        name: "Fourth",
-        kind: "http",
-        start: "exit 1",
-        cwd: ".",
-        env: { A: "1" },
-        url: "http://localhost:4597/",
-        expect: { status: 200, bodyMatches: "a" },
-        timeoutSeconds: 5,
-        required: false,
-        baseline: false,
-      },
-    ],
+    checks,
     metadata: { team: "x", nested: { deep: [1, null, true] } },
     model: "builtin/rules-1",
     source: "test",
     budget,
     isolation: "worktree",
     landing: "branch",
+    approve: ["plan", "landing"],
     contrast: false,
     repository: { url: "https://nowhere.invalid/x.git", ref: "main" },
     effort: "high",
@@ -246,6 +248,9 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     productPillar: "code",
     squads: ["base"],
     allowSquadProduction: false,
+    checks,
+    models: { agent: "builtin/rules-1", tasks: "builtin/rules-1", review: "builtin/rules-1" },
+    approve: ["plan", "squad", "landing"],
     budget,
   },
   "mission.rename": { title: "New" },
@@ -254,6 +259,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "mission.delete": { surface: "api", reason: "because" },
   "mission.answer": { decision: "allow", answer: "yes", source: "test" },
   "service.testModel": { model: "builtin/rules-1" },
+  "service.drainNode": {},
   "service.setKey": { provider: "anthropic", key: "sk-ant-0123456789", model: "claude-x" },
   "squad.validate": { ...sources, scope: "user" },
   "squad.install": { ...sources, scope: "user", expectedDigest: "0".repeat(64) },
@@ -890,7 +896,9 @@ describe("the good bodies", () => {
     const statuses: Record<string, number> = {};
     const use = async (id: string) => {
       const route = routeOf(id);
-      const { status, body } = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(goodBody(id)));
+      // Nobody is there who approves anything.
+      const good = id === "task.create" ? { ...goodBody(id), approve: [] } : goodBody(id);
+      const { status, body } = await send(route.method, `${addressOf(route)}?${query()}`, JSON.stringify(good));
       statuses[id] = status;
       if (id === "task.create") {
         ({ taskID } = body as unknown as { taskID: string });

@@ -1,6 +1,8 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Route } from "../../../src/protocol/route/route.ts";
+import { createRoutes } from "../../../src/protocol/route/table.ts";
 import type { TaskStatus } from "../../../src/protocol/task/status.ts";
 import { makeProject, temporary, until } from "../../harness/project.ts";
 import { entriesOf } from "../../harness/entries.ts";
@@ -52,6 +54,9 @@ const send = async (
   };
 };
 
+/** With ids that nothing has, in the forms that ids have. */
+const targetOf = (path: string): string => path.replace(/\{(\w+)\}/g, (_, name: string) => name.toLowerCase());
+
 const task = { request: "run the tests", productPillar: "code" };
 /** At work for a minute, unless it is cancelled. */
 const long = { request: "run the build", productPillar: "code", checks: [] };
@@ -90,20 +95,28 @@ describe("what is sent", () => {
     expect((await send("POST", "/task", { body: { ...task, request: "" } })).body["issues"]).toHaveLength(1);
   });
 
-  test("`{}` is as good as no body on every POST that needs none; anything else is refused", async () => {
-    const routes = [
-      "/webhook/hook_x/test",
-      "/webhook/delivery/dlv_x/redeliver",
-      "/webhook/hook_x/secret",
-      "/task/task_x/cancel",
-      "/task/task_x/preview/capture",
-    ];
-    for (const route of routes) {
-      const without = await send("POST", route);
-      const empty = await send("POST", route, { body: {} });
-      expect([route, without.status, empty.status]).toEqual([route, 404, 404]);
-      expect([route, empty.body["code"]]).toEqual([route, without.body["code"]]);
-      expect([route, (await send("POST", route, { body: { a: 1 } })).status]).toEqual([route, 400]);
+  const routes: Route[] = Object.values(createRoutes());
+  const bodiless = routes.filter(({ method, bodyOptional }) => method === "POST" && bodyOptional === true);
+  test.each(bodiless.map(({ path }) => path))(
+    "`{}` is as good as no body for POST %s, which needs none; anything else is refused",
+    async (path) => {
+      const target = targetOf(path);
+      const without = await send("POST", target);
+      const empty = await send("POST", target, { body: {} });
+      expect([empty.status, empty.body["code"]]).toEqual([without.status, without.body["code"]]);
+      expect([200, 404, 422]).toContain(without.status);
+      for (const body of [{ a: 1 }, [], "text", 5])
+        expect([body, (await send("POST", target, { body })).status]).toEqual([body, 400]);
+    },
+  );
+  test("control: every other POST has a body, and refuses `{}` as it refuses none", async () => {
+    const needing = routes.filter(({ method, bodyOptional }) => method === "POST" && bodyOptional !== true);
+    expect(needing.filter(({ body }) => body === undefined).map(({ path }) => path)).toEqual([]);
+    expect(Math.min(bodiless.length, needing.length)).toBeGreaterThan(6);
+    for (const { path } of needing) {
+      const target = targetOf(path);
+      expect([path, (await send("POST", target)).body["code"]]).toEqual([path, "invalid_json"]);
+      expect([path, (await send("POST", target, { body: {} })).body["code"]]).toEqual([path, "invalid_request"]);
     }
   });
 
@@ -213,6 +226,25 @@ describe("what is answered", () => {
     });
     expect(await send("GET", `/task/${taskID}/diff`)).toMatchObject({ status: 200, text: "" });
     for (const one of busy) await cancel(one);
+  });
+
+  test("what a Task has not got is 404 by a code of its own", async () => {
+    const taskID = await create();
+    await ended(taskID);
+    const missing = [
+      ["GET", "checks/none/log", "check_not_found"],
+      ["GET", "artifacts/art_none", "artifact_not_found"],
+      ["GET", "call/call_none/output", "call_not_found"],
+      ["GET", `diff?from=${"a".repeat(40)}&to=${"b".repeat(40)}`, "commit_not_found"],
+      ["POST", "pending/ask_none", "ask_not_found"],
+      ["POST", "session/ses_none/interrupt", "session_not_found"],
+      ["GET", "none", "route_not_found"],
+    ] as const;
+    for (const [method, path, code] of missing) {
+      const body = method === "POST" ? { body: code === "ask_not_found" ? { answer: "yes" } : {} } : {};
+      const said = await send(method, `/task/${taskID}/${path}`, body);
+      expect([path, said.status, said.body["code"]]).toEqual([path, 404, code]);
+    }
   });
 
   test("every list has Link to its next page, and none on its last; bodies are as they were", async () => {

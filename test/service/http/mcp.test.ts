@@ -73,7 +73,7 @@ describe("the protocol", () => {
     const text = JSON.stringify(tools);
     expect(text).toContain(`"maxLength":${defaultLimits.titleChars}`);
     expect(text).not.toContain("$ref");
-    expect(text.length).toBeLessThan(24_000);
+    expect(text.length).toBeLessThan(24_500);
     for (const { name, title, description, outputSchema } of tools)
       expect([name, (title ?? "").length > 5, (description ?? "").length > 100, outputSchema?.type]).toEqual([
         name,

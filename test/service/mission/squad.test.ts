@@ -133,6 +133,7 @@ describe("1 and 2: the catalog's word", () => {
         {
           mission: { missionID: "m", sessionID: "ses_none", callID: "call_1", phase: "p" },
           production: undefined,
+          approve: [],
           expected: { version: chosen.version, digest },
           model: undefined,
           attachments: [],
@@ -449,6 +450,52 @@ describe("3 to 5: production", () => {
       expect(said(mission)).toContain("cannot be used");
     },
   );
+
+  test("one that was refused is used under no name and for no phase of its kind; made anew under another id it works", async () => {
+    let directory = "";
+    stage.play("anew", {
+      mission: turns(
+        {
+          calls: [
+            plan({ id: "p", phase: "anew" }, { id: "q", phase: "anew" }),
+            produce("p", "old-crew", { brief: "[anew]" }),
+          ],
+        },
+        async () => {
+          const path = join(directory, ".sortie/squads/old-crew");
+          await until(
+            () => Promise.resolve(existsSync(join(path, "squad.json"))),
+            (there) => there,
+          );
+          writeFiles(path, { "README.md": "# Another\n" });
+          return { text: "…" };
+        },
+        {
+          calls: [
+            { tool: "recommend", input: { phase: "q" } },
+            dispatch("p", "Do it. [anew]", { squad: "old-crew" }),
+            dispatch("q", "Do it. [anew]", { squad: "old-crew", general: "Whatever." }),
+            dispatch("q", "Do it. [anew]"),
+            produce("p", "new-crew", { brief: "[anew]" }),
+          ],
+        },
+        (_turn, _request, newest) => {
+          expect(newest).toMatch(/"id": "old-crew"[\s\S]*"allowed": false/);
+          expect(newest.match(/The squad old-crew is not as it was made for this Mission/g)).toHaveLength(2);
+          expect(newest).toContain("have one made with produce_squad first");
+          return { text: "…" };
+        },
+        { calls: [dispatch("p", "Do it. [anew]")] },
+        { text: "Runs." },
+        { calls: [finish("blocked")] },
+      ),
+      task: task(),
+    });
+    directory = stage.project();
+    const { missionID } = await wake(stage.service.url, directory, { text: "[anew]", allowSquadProduction: true });
+    const mission = await restOf(stage.service.url, directory, missionID);
+    expect(mission.plan).toMatchObject([{ squad: { id: "new-crew" }, state: "done" }, { squad: null }]);
+  });
 
   test("changed after its reconciliation: the dispatch is refused", async () => {
     let directory = "";

@@ -78,7 +78,7 @@ describe("a quota window", () => {
     const taskID = await create();
     const found = await queued(taskID);
     expect(found).toMatchObject({ lifecycleStatus: "active", phase: "queued", queue: { position: 1 } });
-    expect(found?.queue?.reason).toContain("one asks to slow down (429)");
+    expect(found?.queue?.reason).toContain("one limits the rate of requests (429)");
     const notBefore = Date.parse(found?.queue?.notBefore ?? "");
     expect(notBefore - started).toBeGreaterThan(3_590_000);
     expect(notBefore - Date.now()).toBeLessThanOrEqual(3_600_000);
@@ -212,6 +212,9 @@ describe("breaker", () => {
     );
     expect(retried[0]?.data).toMatchObject({ code: "provider_unavailable", attempt: 1, attempts: 6 });
     expect(retried[0]?.data.message).toContain("failed 1 times in a row");
+    // One event for the whole pause: it rests until the provider is tried again.
+    const rests = Date.parse(String(retried[0]?.data["retryAt"]));
+    expect(rests).toBeGreaterThan(Date.parse((await breaker())?.retryAt ?? "") - 100);
     expect(providers.one.count()).toBe(before + 1);
     // Whoever waits for it says so, and since when.
     const { data: waiting } = await client().task.status({ path: { taskID: third } });
@@ -228,7 +231,7 @@ describe("breaker", () => {
     await doctor(asked, createScreen(process.stdout, true), (finding) => findings.push(finding));
     expect(findings.find(({ name }) => name === "Service")).toMatchObject({
       state: "note",
-      text: expect.stringContaining(`one failed 1 times in a row and has been paused since ${since}; next try at`),
+      text: expect.stringContaining(`one failed once and has been paused since ${since}; next try at`),
     });
     await client().task.cancel({ path: { taskID: third }, body: {} });
     await settled(third);

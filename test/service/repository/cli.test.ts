@@ -1,11 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
+import { createProgram } from "../../../src/cli/main.ts";
 import { type RunOptions, runTask } from "../../../src/cli/task/run.ts";
 import { createScreen } from "../../../src/cli/terminal/screen.ts";
 import { canServe, type GitHost, startGitHost } from "../../harness/double/git-host.ts";
-import { temporary } from "../../harness/project.ts";
+import { makeProject, temporary } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /** `sortie run --repo`, and the typed client, which sends its directory with everything. */
@@ -48,6 +49,31 @@ describe.runIf(canServe)("a repository by address", { timeout: 30_000 }, () => {
     expect(await run({ repo: host.url("app"), ref: "next", landing: "commit" })).toBe(0);
     expect(host.git("app", "show", "next:a.txt")).toBe("two");
     expect(host.git("app", "show", "main:a.txt")).toBe("one");
+  });
+
+  test("its Tasks are listed and named by --repo; control: the folder has none", async () => {
+    let ended: number | undefined;
+    const folder = makeProject(join(root.path, "folder"), { "a.txt": "one\n" });
+    const sortie = async (...args: string[]): Promise<string> => {
+      const lines: string[] = [];
+      const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+        lines.push(String(text));
+        return true;
+      });
+      try {
+        await createProgram((code) => void (ended = code)).parseAsync(
+          ["task", ...args, "--url", service.url, "-C", folder],
+          { from: "user" },
+        );
+      } finally {
+        write.mockRestore();
+      }
+      return lines.join("");
+    };
+    expect(await sortie("ls", "--repo", host.url("app"))).toMatch(/task_\w+ +completed/);
+    expect(await sortie("diff", "@last", "--repo", host.url("app"))).toContain("+two");
+    expect(ended).toBe(0);
+    expect(await sortie("ls")).toContain("No Tasks here yet.");
   });
 
   test("--ref without --repo, and an address that is not allowed, are wrong values", async () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Kind } from "../../harness/double/forge/double.ts";
@@ -131,7 +131,7 @@ describe.runIf(canServe)("a clone's result as a pull request", { timeout: 60_000
 
   const refusals: [string, (place: Place) => unknown, RegExp, object?, boolean?][] = [
     ["an address that is not allowed", () => undefined, /operator allows/, { allow: ["https://forge.example/*"] }],
-    ["no repositories at all", () => undefined, /lists no repositories/, { allow: [] }],
+    ["no repositories at all", () => undefined, /accepts only directories on its own machine/, { allow: [] }],
     ["no pull requests allowed", () => undefined, /allows no pull requests/, { landing: ["branch", "commit"] }],
     ["no forge that is known", () => undefined, /which forge 127\.0\.0\.1 is/, {}, false],
     ["no remote", ({ clone }) => git(clone, "remote", "remove", "origin"), /git remote add origin/],
@@ -165,12 +165,20 @@ describe.runIf(canServe)("a clone's result as a pull request", { timeout: 60_000
     expect(asked.body["message"]).toMatch(words);
     expect(asked.body["message"]).toMatch(/pull request/);
     expect(JSON.stringify(asked.body)).not.toContain("sesame");
+    const offered = await send(place.service.url, `/project?directory=${encodeURIComponent(place.clone)}`);
+    expect(offered.body["landings"]).toEqual(["commit", "branch"]);
     expect((await send(place.service.url, `/tasks?directory=${encodeURIComponent(place.clone)}`)).body).toEqual([]);
     expect(place.host.requests).toEqual([]);
   });
 
   test("work in the directory itself has nothing to propose", async () => {
     const place = await openClone();
+    const landings = async (directory: string) =>
+      (await send(place.service.url, `/project?directory=${encodeURIComponent(directory)}`)).body["landings"];
+    const folder = place.lab.folder("no-git");
+    mkdirSync(folder);
+    // Control: where one can be opened, it is offered.
+    expect([await landings(place.clone), await landings(folder)]).toEqual([["commit", "branch", "pull-request"], []]);
     expect(await ask(place, once, { isolation: "directory" })).toMatchObject({ status: 400 });
     const plain = makeProject(place.lab.folder(), { "a.txt": "one\n" });
     expect(await ask({ ...place, clone: plain })).toMatchObject({ status: 422 });

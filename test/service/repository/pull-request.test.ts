@@ -84,12 +84,16 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
     ["gitea", "WIP: Add the second file", "Add two files"],
     ["gitlab", "Draft: Add the second file", "Add two files"],
   ] as const)("%s: a draft with labels; a follow-up keeps what people made of both", async (kind, title, later) => {
-    const place = await open(kind, { pullRequest: { labels: ["bot", "from sortie"], draft: true } });
+    const place = await open(kind, {
+      pullRequest: { labels: ["bot", "from sortie"], draft: true, page: "https://sortie.example/" },
+    });
     const { forge } = place;
     const taskID = await create(place, place.lab.request(twice));
     await settledTask(place.service.url, taskID);
     const draft = kind === "github";
     expect(forge.pulls).toMatchObject([{ title, draft, labels: ["bot", "from sortie"], state: "open" }]);
+    const own = `https://sortie.example/ui/task/${taskID}`;
+    expect(forge.pulls[0]?.body).toContain(`Task: [${taskID}](${own}), [checks and evidence](${own}?tab=checks)`);
     const [pull] = forge.pulls;
     if (pull === undefined) throw new Error("Expected a pull request.");
     Object.assign(pull, { title: "Add the second file", draft: false, labels: ["bot"] });
@@ -164,14 +168,14 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
   );
 
   test.each([
-    ["github", { on: "open", status: 401, body: { message: "Bad credentials" } }, /another token.*Bad credentials/],
+    ["github", { on: "open", status: 401, body: { message: "Bad credentials" } }, /refused the token.*Bad credentials/],
     [
       "github",
       { on: "open", status: 422, body: { message: "Validation Failed", errors: [{ message: "No commits between" }] } },
       /No commits between/,
     ],
     ["gitlab", { on: "open", status: 403, body: { message: "403 Forbidden" } }, /403 Forbidden/],
-    ["gitea", { on: "open", status: 200, body: { number: 1, html_url: "javascript:alert(1)" } }, /no pull request/],
+    ["gitea", { on: "open", status: 200, body: { number: 1, html_url: "javascript:alert(1)" } }, /not a pull request/],
     ["github", { on: "open", status: 200, body: { x: "x".repeat(5_000_000) } }, /longer than/],
   ] as const)("%s refuses: the Task fails with its words, and a message opens it", async (kind, trouble, words) => {
     const place = await open(kind);
@@ -197,7 +201,7 @@ describe.runIf(canServe)("a result as a pull request", { timeout: 60_000 }, () =
     place.forge.troubles.push({ on: "find", status: 403, headers: { "retry-after": "3600" } });
     const { settled } = await run(place);
     expect(settled).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "repository_unavailable" } });
-    expect(settled.error).toContain("takes no more requests");
+    expect(settled.error).toContain("is limiting requests");
   });
 
   test("a redirect is not followed, and the token goes nowhere else", async () => {

@@ -1,9 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canServe, type GitHost, startGitHost, token } from "../../harness/double/git-host.ts";
 import { type Lab, logOf, makeLab, send, settledTask, shell, statusOf } from "../../harness/double/hostile-text.ts";
+import { createLog } from "../../../src/log.ts";
+import { entriesOf } from "../../harness/entries.ts";
 import { until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
@@ -21,10 +23,13 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
   let host: GitHost;
   let service: TestService;
   const dataDir = () => join(lab.root, "data");
+  const logFile = () => join(dataDir(), "service.log");
   const open = async (more: object = {}) => {
     const config = JSON.parse(readFileSync(lab.config, "utf8")) as object;
     writeFileSync(lab.config, JSON.stringify({ ...config, repositories: repositories(host, more) }));
-    service = await startService(dataDir(), { SERVICE_CONFIG: lab.config, HOST_TOKEN: token });
+    const env = { SERVICE_CONFIG: lab.config, HOST_TOKEN: token };
+    mkdirSync(dataDir(), { recursive: true, mode: 0o700 });
+    service = await startService(dataDir(), env, undefined, createLog("debug", logFile()));
   };
   beforeAll(async () => {
     lab = await makeLab();
@@ -184,7 +189,7 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
     expect(host.git("hooked", "branch", "--list", "sortie/*")).toBe("");
   });
 
-  test("the token is in no file, event, argument or environment of a Task", async () => {
+  test("the token is in no file, event, log, answer, archive, argument or environment of a Task", async () => {
     host.make("canary", { "a.txt": "one\n" });
     const turns = [
       shell("env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; cat .git/config 2>/dev/null; true"),
@@ -208,7 +213,19 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
     walk(dataDir());
     expect(found).toEqual([]);
     for (const needle of needles) expect(frames).not.toContain(needle);
-    // Control: the host was sent it.
+    const given = ["", "/status", "/board", "/messages", "/diff"].map((path) => `/task/${taskID}${path}`);
+    for (const path of [...given, "/projects", "/overview", "/health", "/models"]) {
+      const answer = await fetch(`${service.url}${path}`);
+      expect([path, answer.status]).toEqual([path, 200]);
+      const text = await answer.text();
+      expect([path, needles.some((needle) => text.includes(needle))]).toEqual([path, false]);
+    }
+    const zip = await fetch(`${service.url}/task/${taskID}/project-archive`);
+    const entries = entriesOf(Buffer.from(await zip.arrayBuffer())).map((entry) => entry.read().toString("latin1"));
+    expect(entries.length).toBeGreaterThan(5);
+    expect(entries.some((text) => needles.some((needle) => text.includes(needle)))).toBe(false);
+    // Control: the log tells of the Task, and the host was sent the token.
+    expect(readFileSync(logFile(), "utf8")).toContain(host.url("canary"));
     expect(host.requests.some(({ authorization }) => authorization?.includes(needles[1] ?? "-") === true)).toBe(true);
     expect(execFileSync("git", ["--version"], { encoding: "utf8" })).toContain("git");
   });

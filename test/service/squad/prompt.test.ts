@@ -1,10 +1,11 @@
 import { mkdirSync, writeFileSync } from "node:fs";
+import { arch, platform } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { detectProject } from "../../../src/check/project/detect.ts";
 import { createServiceClient } from "../../../src/client/client.ts";
 import { createFiles } from "../../../src/workspace/file/files.ts";
-import { makeProject, temporary, writeFiles } from "../../harness/project.ts";
+import { git, makeProject, temporary, writeFiles } from "../../harness/project.ts";
 import {
   type MockProvider,
   type MockRequest,
@@ -72,6 +73,20 @@ test("an agent that changes nothing is not told that the result is a change; who
   expect(told("builder")).toContain("the result is a change to the project");
   expect(told("explorer")).toContain("you find out and report, and change no file of the project");
   expect(told("explorer")).not.toMatch(/the result is a change|Commit: /);
+});
+
+test("what is constant of a Task is told once, in its first request: commands, base, platform, date, calls of one reply", async () => {
+  const { system } = await ask({ "a.txt": "one\n" });
+  const base = git(join(root.path, `p${count}`), "rev-parse", "HEAD");
+  const facts = [
+    `It begins at commit ${base.slice(0, 12)}.`,
+    `on ${platform()} (${arch()})`,
+    "Calls of one reply that only read run side by side, the others in your order.",
+    "Commands run in bash, without a network, for 120 s; `timeoutSeconds` gives one up to 600 s.",
+    "The service commits what you change.",
+  ];
+  for (const fact of facts) expect([fact, system.split(fact).length - 1]).toEqual([fact, 1]);
+  expect(system).toMatch(/\n- Begun on 20\d\d-\d\d-\d\d, on /);
 });
 
 describe("the first request", () => {

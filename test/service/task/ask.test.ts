@@ -143,7 +143,7 @@ describe.each(stores)("on %s", (name, env) => {
         default: "red",
         expiresAt: expect.any(String),
       });
-      expect(Date.parse(ask.expiresAt) - Date.now()).toBeGreaterThan(590_000);
+      expect(Date.parse(ask.expiresAt ?? "") - Date.now()).toBeGreaterThan(590_000);
       const status = await statusOf(client, taskID);
       expect(status).toMatchObject({ status: "running", lifecycleStatus: "active", phase: "waiting" });
       expect(status.availableActions).toContain("answer");

@@ -32,7 +32,7 @@ beforeAll(async () => {
   const data = join(root.path, "data");
   writeFiles(
     join(data, "squads"),
-    teamOf("team", { orchestrator: ["read, write, shell, git"], reviewer: ["verdict"] }),
+    teamOf("team", { orchestrator: ["read, write, shell, git, artifact"], reviewer: ["verdict"] }),
   );
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
@@ -124,5 +124,38 @@ describe("evidence", () => {
     expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
       effect: "none",
     });
+  });
+
+  test("in place, where nothing is committed, the tree says it as well: looking and taking back make nothing stale", async () => {
+    const files = {
+      "package.json": JSON.stringify({ scripts: { test: "node --test" } }),
+      "a.test.js": 'require("node:test")("says it", () => {\n  require("./a.js");\n});\n',
+      "a.js": "\n",
+    };
+    const test = "NO_COLOR=1 node --test --test-reporter=tap a.test.js";
+    turns = [
+      write("// one\n"),
+      run(test),
+      write("throw new Error('two');\n"),
+      run(test, "printf '// one\\n' >a.js", "ls -la"),
+      { calls: [{ tool: "artifact", input: { path: "a.js", title: "The end" } }] },
+      run("ls -la"),
+    ];
+    const seen = async (directory: string) => {
+      const taskID = await createTask(service.url, directory, { request: "Change a.js.", isolation: "directory" });
+      const { lifecycleStatus, goals } = await settledTask(service.url, taskID);
+      const evidence = goals[0]?.evidence ?? [];
+      return [
+        lifecycleStatus,
+        ...evidence.map(({ lastLines, stale }) => [/# fail (\d)/.exec(lastLines ?? "")?.[1], stale]),
+      ];
+    };
+    const project = makeProject(join(root.path, "in-place"), files);
+    expect(await seen(project)).toEqual(["completed", ["0", false], ["1", true], [undefined, false]]);
+
+    // Control: without Git nothing but the calls can tell, and each may have changed something.
+    const plain = join(root.path, "plain");
+    writeFiles(plain, files);
+    expect(await seen(plain)).toEqual(["completed", ["0", true], ["1", true], [undefined, true]]);
   });
 });

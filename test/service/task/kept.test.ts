@@ -2,6 +2,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { doctor } from "../../../src/cli/doctor/doctor.ts";
+import { createScreen } from "../../../src/cli/terminal/screen.ts";
 import { keptIn } from "../../../src/workspace/worktree/kept.ts";
 import { at, createTask, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
 import { makeProject, until, writeFiles } from "../../harness/project.ts";
@@ -49,6 +51,13 @@ test("a tree with files that Git does not hold is named, until they are gone; co
     );
     expect(detail["worktreeKept"]).toEqual({ reason, since: expect.any(String) as string });
     expect(keptIn(dataDir)).toMatchObject([{ key: taskID, reason }]);
+    const findings: Parameters<NonNullable<Parameters<typeof doctor>[2]>>[0][] = [];
+    await doctor({ port: Number(new URL(service.url).port), dataDir }, createScreen(process.stdout, true), (finding) =>
+      findings.push(finding),
+    );
+    const words = JSON.stringify(findings.filter(({ text }) => text.includes(taskID)));
+    expect(words).toContain("nested/");
+    expect(JSON.stringify(findings)).not.toContain(plain);
     expect(await detailOf(service.url, plain)).not.toHaveProperty("worktreeKept");
   }
   rmSync(join(dataDir, "worktrees", taskID, "nested"), { recursive: true });
@@ -89,4 +98,18 @@ test("DELETE of a Task whose files cannot be removed: the Task goes, what stays 
   }
   await using _service = await startService(dataDir, env);
   await nothingLeft();
+});
+
+test("what cannot be removed among the temporary files keeps no service from starting", async ({ skip }) => {
+  const held = join(dataDir, "tmp", "held");
+  mkdirSync(join(dataDir, "tmp"), { recursive: true });
+  if (!mounted(held)) return skip("nothing can be mounted here");
+  try {
+    // The control: they are what every start removes.
+    expect(() => rmSync(join(dataDir, "tmp"), { recursive: true })).toThrow("busy");
+    await using service = await startService(dataDir, env);
+    expect((await send(service.url, "/health")).status).toBe(200);
+  } finally {
+    spawnSync("umount", [held]);
+  }
 });

@@ -29,8 +29,9 @@ const project = makeProject(join(root.path, "project"), { "a.txt": "a\n" });
 const answers = JSON.parse(
   readFileSync(join(fixture, "answers.json"), "utf8")
     .replaceAll(place, project)
-    // Sentences for people may change, as this one did.
-    .replaceAll("Taken up (", "Started by a worker ("),
+    // Sentences for people may change, as these did.
+    .replaceAll("Taken up (", "Started (")
+    .replaceAll(/(?<=Land(?:ed|ing) [0-9a-f]{10} on )refs\/heads\//g, ""),
   (key, value: unknown) => (key === "generatedAt" ? "now" : value),
 ) as Answers;
 

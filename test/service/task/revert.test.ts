@@ -111,8 +111,8 @@ test("what is on no branch of the project is refused with the reason", async () 
   git(detached.directory, "checkout", "-q", "--detach");
   for (const [{ directory, taskID }, why, isNamed] of [
     [inPlace, "it worked in place", false],
-    [onBranch, "a branch of its own", false],
-    [unchanged, "nothing of it landed", false],
+    [onBranch, "only on its own branch", false],
+    [unchanged, "it landed nothing", false],
     // Only git can tell.
     [elsewhere, "the branch has nothing of it", true],
     [detached, "no branch checked out", true],

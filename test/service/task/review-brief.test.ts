@@ -63,6 +63,8 @@ test("what was red before says so, and checks that could not run are one line wi
   });
   expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
   const [brief = ""] = briefs;
+  // The request stands there once.
+  expect(brief.split("Make it two.")).toHaveLength(2);
   expect(brief).toContain(
     `- checks that could not run, before the work neither: lint, tests: exit 127, ${long} was not found: install it in the project or on this machine, on the PATH that the…\n`,
   );
@@ -96,7 +98,7 @@ test("what a slice was accepted on stays with it when a follow-up is checked, an
   await fetch(`${service.url}/task/${taskID}/message`, {
     method: "POST",
     headers: { "content-type": "application/json", "x-service-directory": directory },
-    body: JSON.stringify({ text: "Strings of digits, too.", source: "user" }),
+    body: JSON.stringify({ text: `Strings of digits, too.${" Yes.".repeat(4000)} That is all.`, source: "user" }),
   });
   const status = await settledTask(service.url, taskID);
   expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
@@ -111,4 +113,7 @@ test("what a slice was accepted on stays with it when a follow-up is checked, an
     `# What was accepted before, and must still hold\n- ${landed.slice(0, 12)} "Add for real" landed on main: 2 files, +`,
   );
   expect(briefs[1]).not.toContain("contrast");
+  // A message is bounded as a request is: its beginning and its end are there, once.
+  expect(briefs[1]?.split("Strings of digits, too. Yes.")).toHaveLength(2);
+  expect(briefs[1]).toMatch(/\n… \d{4} characters left out; the rest is not shown …\n[^]{7000,8000} That is all\./);
 });

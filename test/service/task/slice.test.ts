@@ -560,7 +560,7 @@ describe("a plan", () => {
     expect(joined).toMatch(
       /^Built (left|right)\.\n\n\[What the service saw\]\nFiles it changed: a\.txt \(\+1 -1\), \1\.txt \(\+1 -0\)\.\nCommands it ran:\n- `cat a\.txt; ls` exit 0\n2 changed files joined/,
     );
-    expect(refused).toContain("a.txt were changed there too");
+    expect(refused).toContain("these were changed there too: a.txt.");
     expect(refused).toContain(`on sortie/${taskID}-`);
     expect(readText(directory, "a.txt")).toBe("both\n");
     const log = await logOf(service.url, taskID);

@@ -111,7 +111,7 @@ test.runIf(browserHere !== undefined)(
     try {
       const refused = await capture();
       expect([refused.status, refused.body["code"]]).toEqual([422, "preview_failed"]);
-      expect(String(refused.body["message"])).toContain(".git/config (changed; put back as it was");
+      expect(String(refused.body["message"])).toContain(".git/config (changed; restored");
       expect([isWhole(), existsSync(`${config}.found-by-${taskID}`)]).toEqual([true, true]);
     } finally {
       rmSync(armed);

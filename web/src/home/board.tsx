@@ -2,10 +2,9 @@ import { Link } from "@tanstack/react-router";
 import type { CSSProperties } from "react";
 import type { Overview } from "../../../src/protocol/overview.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
-import { NowLine } from "../component/text/now.tsx";
 import { StateBadge, StateIcon } from "../component/text/state.tsx";
 import { type Group, groupOf, groups, groupWords } from "../format.ts";
-import { Facts } from "./list.tsx";
+import { Facts, Line } from "./list.tsx";
 
 const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");
 
@@ -59,7 +58,7 @@ export const Board = ({ tasks, counts }: { tasks: readonly TaskSummary[]; counts
                     <span className="line-clamp-3 font-semibold" dir="auto" title={task.title}>
                       {task.title}
                     </span>
-                    <NowLine now={task.now} />
+                    <Line task={task} />
                     <Facts task={task} />
                     <span>
                       <StateBadge task={task} />

@@ -6,6 +6,7 @@ import { ask, client, placeOf, wordsOf } from "../api.ts";
 import type { Attached } from "../component/form/attachment.ts";
 import { useDraft } from "../component/form/draft.ts";
 import { addFiles, AttachButton, AttachedList, sentFiles } from "../component/form/attachments.tsx";
+import { Waiting } from "../component/layout/empty.tsx";
 import { isAddress, splitAddress } from "../place.ts";
 import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
@@ -15,7 +16,8 @@ import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */
 
-const Options = lazy(() => import("./options.tsx").then(({ Options }) => ({ default: Options })));
+const loadOptions = () => import("./options.tsx").then(({ Options }) => ({ default: Options }));
+const Options = lazy(loadOptions);
 
 export const Composer = ({
   project,
@@ -125,7 +127,11 @@ export const Composer = ({
         event.preventDefault();
         void addFiles({ files, onFiles: setFiles }, event.dataTransfer.files);
       }}
-      onFocus={() => setUsed(true)}
+      onFocus={() => {
+        setUsed(true);
+        // Before they are asked for: a form that grows in two steps moves under the pointer.
+        void loadOptions();
+      }}
       data-open={wide}
       className="group card focus-within:border-edge"
     >
@@ -152,9 +158,16 @@ export const Composer = ({
         </div>
       )}
       {open && (
-        <Suspense fallback={<div id="options" className="h-56" />}>
+        <Suspense
+          fallback={
+            <div id="options" className="border-t border-line px-4 py-4">
+              <Waiting label="Loading the options" />
+            </div>
+          }
+        >
           <Options
             project={projectError === undefined ? project : undefined}
+            place={place}
             choices={choices}
             onChoose={(change) => setKept(toText({ ...choices, ...change }))}
           />

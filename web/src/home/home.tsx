@@ -58,7 +58,10 @@ export const Home = () => {
   }, [everything, known, all]);
   const { data: everywhere } = useQuery({ ...tasksEverywhere(directories), enabled: directories.length > 0 });
   const busy = useMemo(() => {
-    if (everything) return (all?.projects ?? []).flatMap(({ directory, running }) => (running > 0 ? [directory] : []));
+    if (everything)
+      return (all?.projects ?? []).flatMap(({ directory, running, queued }) =>
+        running + queued > 0 ? [directory] : [],
+      );
     return project !== undefined && listed.some(({ lifecycleStatus }) => lifecycleStatus === "active") ? [project] : [];
   }, [everything, all, project, listed]);
   const tasks = useDoing(everything ? (everywhere ?? []) : listed, busy);
@@ -105,6 +108,9 @@ export const Home = () => {
   const elsewhere = known?.find(({ directory }) => directory !== project)?.directory;
   const kept = tasks[0]?.repository == null ? project : tasks[0].directory;
   const counts = all?.projects.find(({ directory }) => directory === kept);
+  // A card of the board shows its question itself.
+  const shown = new Set(search.view === "board" ? tasks.map(({ taskID }) => taskID) : []);
+  const asksElsewhere = (all?.pending ?? []).filter(({ taskID }) => taskID === null || !shown.has(taskID));
   const unreachable = project !== undefined && error !== null && !works;
   return (
     <div
@@ -118,7 +124,7 @@ export const Home = () => {
         alone={!everything}
         projectError={unreachable ? wordsOf(error) : undefined}
       />
-      {all !== undefined && !everything && (search.view === "board" || narrowed) && <NeedsYou asks={all.pending} />}
+      {all !== undefined && !everything && (search.view === "board" || narrowed) && <NeedsYou asks={asksElsewhere} />}
       {everything ? (
         <section aria-label="Tasks" className="flex flex-col gap-4">
           <h1 className="text-md font-semibold">All projects</h1>

@@ -4,7 +4,7 @@ import type { ProjectPlace } from "../../../src/protocol/task/board.ts";
 
 const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
   no_git: "This folder is not a Git repository.",
-  no_commit: "This repository has no commit yet.",
+  no_commit: "This repository has no commits yet.",
 };
 
 const commands: Record<NonNullable<ProjectPlace["because"]>, readonly [string, string]> = {

@@ -7,7 +7,7 @@ import { Inline } from "../component/text/inline.tsx";
 import { NowLine } from "../component/text/now.tsx";
 import { CheckIcon, StateIcon } from "../component/text/state.tsx";
 import { Ago, Elapsed } from "../component/text/time.tsx";
-import { costWords, count, stateOf, stateWord } from "../format.ts";
+import { cost, count, stateOf, stateWord } from "../format.ts";
 import { nameOf, projectOf } from "../place.ts";
 import { AskLink } from "./needs-you.tsx";
 
@@ -36,7 +36,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
           <span className="text-fail">−{git.diffStat.deletions}</span>
         </span>
       )}
-      {usage.modelCalls > 0 && usage.costUSD !== 0 && <span className="tabular">{costWords(usage)}</span>}
+      {usage.costUSD !== null && usage.costUSD !== 0 && <span className="tabular">{cost(usage)}</span>}
       {task.priority !== "normal" && <span className="capitalize">{task.priority}</span>}
       {task.missionID !== undefined && (
         <span className="inline-flex items-center gap-1">
@@ -50,7 +50,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
 };
 
 /** What stands behind the title: the question, what is done now, or why it failed. */
-const Line = ({ task }: { task: TaskSummary }) => {
+export const Line = ({ task }: { task: TaskSummary }) => {
   const [ask] = task.pending;
   if (ask !== undefined)
     return (
@@ -58,7 +58,7 @@ const Line = ({ task }: { task: TaskSummary }) => {
         <Inline text={ask.prompt} />
       </span>
     );
-  if (task.now !== null) return <NowLine now={task.now} />;
+  if (task.now !== null) return <NowLine now={task.now} queue={task.queue} />;
   if (task.error !== undefined && task.lifecycleStatus === "failed")
     return (
       <span className="truncate text-sm text-fail" dir="auto" title={task.error}>

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import type { ProjectPlace } from "../../../src/protocol/task/board.ts";
 import { models, squadsOf } from "../api.ts";
 import { Labelled } from "../component/form/field.tsx";
 import { isAddress } from "../place.ts";
@@ -43,7 +44,7 @@ const Amount = ({ label, value, onChange }: { label: string; value: string; onCh
         step="any"
         inputMode="decimal"
         className="field"
-        placeholder="not limited"
+        placeholder="no limit"
         value={value}
         onChange={({ target }) => onChange(target.value)}
       />
@@ -78,7 +79,7 @@ const ModelChoice = ({ value, onChange }: { value: string; onChange: (value: str
         }}
       />
       {free && (
-        <Labelled label="Name of the model">
+        <Labelled label="Model name">
           {(id) => (
             <input
               id={id}
@@ -104,17 +105,22 @@ const landings: Named = [
 
 export const Options = ({
   project,
+  place,
   choices,
   onChoose,
 }: {
   /** undefined: there is no valid project, whose squads could be listed. */
   project: string | undefined;
+  place: ProjectPlace | undefined;
   choices: Choices;
   onChoose: (change: Partial<Choices>) => void;
 }) => {
   const { data: catalog } = useQuery({ ...squadsOf(project), enabled: project !== undefined });
+  const proposes =
+    choices.landing === "pull-request" ||
+    (project !== undefined && (isAddress(project) || place?.landings.includes("pull-request") === true));
   return (
-    <div id="options" className="grid animate-rise gap-4 border-t border-line px-4 py-4 sm:grid-cols-2 lg:grid-cols-4">
+    <div id="options" className="grid animate-rise grid-cols-2 gap-4 border-t border-line px-4 py-4 lg:grid-cols-4">
       <Choice
         label="Squad"
         value={choices.squad}
@@ -137,7 +143,7 @@ export const Options = ({
       <Choice
         label="Result"
         value={choices.landing}
-        of={project !== undefined && isAddress(project) ? [...landings, ["pull-request", "A pull request"]] : landings}
+        of={proposes ? [...landings, ["pull-request", "A pull request"]] : landings}
         onChange={(landing) => onChoose({ landing })}
       />
       <Choice
@@ -145,7 +151,7 @@ export const Options = ({
         value={choices.pillar}
         of={[
           ["code", "Code"],
-          ["work", "Documents and knowledge"],
+          ["work", "Documents and research"],
         ]}
         onChange={(pillar) => onChoose({ pillar })}
       />
@@ -160,12 +166,12 @@ export const Options = ({
         ]}
         onChange={(priority) => onChoose({ priority })}
       />
-      <Amount label="Most dollars" value={choices.dollars} onChange={(dollars) => onChoose({ dollars })} />
-      <Amount label="Most minutes" value={choices.minutes} onChange={(minutes) => onChoose({ minutes })} />
-      <div className="sm:col-span-2 lg:col-span-4">
+      <Amount label="Cost limit ($)" value={choices.dollars} onChange={(dollars) => onChoose({ dollars })} />
+      <Amount label="Time limit (minutes)" value={choices.minutes} onChange={(minutes) => onChoose({ minutes })} />
+      <div className="col-span-2 lg:col-span-4">
         <Labelled
           label="Checks"
-          hint="One command a line. All must pass before the result lands; failures go back to the agent. If empty, the project's own checks run; those that passed before must still pass."
+          hint="One command per line. All must pass before the result lands; failures go back to the agent. If empty, the project's own checks run; those that passed before must still pass."
         >
           {(id) => (
             <textarea

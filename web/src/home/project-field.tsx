@@ -3,7 +3,7 @@ import { ChevronsUpDown, FolderGit2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
-import { nameOf } from "../place.ts";
+import { nameOf, projectOf } from "../place.ts";
 
 /** Chooses the project: typed, picked from the known ones, or the one that the service was started in. */
 
@@ -27,14 +27,14 @@ export const ProjectField = ({
     if (path !== "" && path !== project) onProject(path);
   };
   const { data: found } = useQuery(projects);
-  const known = [...new Set([...recentProjects(), ...(found ?? []).map(({ directory }) => directory)])];
+  const known = [...new Set([...recentProjects(), ...(found ?? []).map(projectOf)])];
   const offered = project === undefined && text.trim() === "" ? known.slice(0, 3) : [];
   return (
     <div className="flex flex-col gap-1">
       <div className="flex items-center gap-2 px-4 pt-3">
         <FolderGit2 size={16} aria-hidden="true" className="shrink-0 text-faint" />
         <label htmlFor="project" className="sr-only">
-          Project directory or repository address
+          Project directory or repository URL
         </label>
         <input
           id="project"

@@ -13,7 +13,7 @@ const forRules = [
   ["run the tests and report", "Runs the project's tests and reports the results."],
   ["list TODOs into docs/todos.md", "Finds TODO, FIXME and HACK in comments and lists them with file and line."],
   ['replace "colour" with "color" in **/*.md', "Replaces text in all matching files, in one commit."],
-  ["dead links", "Finds links in Markdown files that lead to no file or heading."],
+  ["dead links", "Finds broken links in Markdown files."],
 ] as const;
 
 const forModels = [
@@ -54,14 +54,14 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
       )}
       <div className="flex flex-col gap-3">
         {rules || offered ? (
-          <h2 className="text-md font-semibold">{rules ? "Works now, without a model" : "Try one of these"}</h2>
+          <h2 className="text-md font-semibold">{rules ? "Works without a model" : "Try one of these"}</h2>
         ) : (
           <h1 className="text-lg font-semibold tracking-tight">Try one of these</h1>
         )}
         <p className="max-w-2xl text-soft">
           {rules
             ? "Built-in rules carry out requests that spell out the change, with the same tools and checks as a model. They refuse other requests before changing anything. Choose an example to try it."
-            : `No Task in ${project === undefined ? "this project" : nameOf(project)} yet. The model is ${data.model.ref}. Describe a Task, or choose an example.`}
+            : `No Tasks in ${project === undefined ? "this project" : nameOf(project)} yet. The model is ${data.model.ref}. Describe a Task, or choose an example.`}
         </p>
         <ul className="mt-1 grid gap-3 sm:grid-cols-2">
           {(rules ? forRules : forModels).map(([request, words]) => (

@@ -24,6 +24,7 @@ const Wake = ({ project }: { project: string }) => {
   const navigate = useNavigate();
   const [text, setText] = useState("");
   const [produce, setProduce] = useState(false);
+  const [approves, setApproves] = useState(false);
   const wake = useMutation({
     mutationFn: () =>
       ask(
@@ -33,6 +34,7 @@ const Wake = ({ project }: { project: string }) => {
             text,
             ...(isAddress(project) ? { repository: splitAddress(project) } : {}),
             ...(produce ? { allowSquadProduction: true } : {}),
+            ...(approves ? { approve: ["plan" as const] } : {}),
           },
         }),
       ),
@@ -80,6 +82,15 @@ const Wake = ({ project }: { project: string }) => {
             onChange={({ target }) => setProduce(target.checked)}
           />
           Create squads for phases that no squad owns
+        </label>
+        <label className="flex items-center gap-2 text-sm text-soft">
+          <input
+            type="checkbox"
+            className="accent-accent"
+            checked={approves}
+            onChange={({ target }) => setApproves(target.checked)}
+          />
+          Ask me to approve the plan first
         </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Start Mission
@@ -205,7 +216,7 @@ export const Missions = () => {
       {error !== null && data === undefined && <Failure words={wordsOf(error)} onRetry={() => void refetch()} />}
       {error === null && data === undefined && <Waiting lines={4} label="Loading the Missions" />}
       {data !== undefined && missions.length === 0 && (
-        <Empty icon={Milestone} title={search === "" ? "No Mission yet" : "No Mission with that name"}>
+        <Empty icon={Milestone} title={search === "" ? "No Missions yet" : "No Mission with that name"}>
           {search === "" && (
             <p>
               Write a goal above. Its agent plans phases, assigns each to a squad as a Task, reads the result, and

@@ -13,6 +13,7 @@ import { useNamedProject } from "../project.ts";
 import { setTitle } from "../title.ts";
 import { Conversation } from "../task/conversation/tab.tsx";
 import { Reply } from "../task/reply/reply.tsx";
+import { PlanApproval } from "./approval.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
 import { cost, count, tokens } from "../format.ts";
 import { nameOf, projectOf, whereOf } from "../place.ts";
@@ -108,6 +109,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
               ${budgetSpent.maxCostUSD?.toFixed(2) ?? "?"} of ${budget.maxCostUSD.toFixed(2)}
             </Fact>
           )}
+          {mission.checks.length > 0 && <Fact label="Checks">{mission.checks.map(({ name }) => name).join("; ")}</Fact>}
           {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
           {mission.pullRequest !== null && (
             <Fact label="Pull request">
@@ -191,7 +193,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
         <Waiting lines={6} label="Loading the Mission" />
       </div>
     ) : (
-      <Gone what="This Mission cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
+      <Gone what="Mission" error={error} onRetry={() => void refetch()} />
     );
   const running = mission.agentStatus === "running";
   return (
@@ -202,7 +204,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
         <Plan mission={mission} />
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
           <div className="min-h-0 flex-1">
-            <Conversation log={log} read={read} active={running} />
+            <Conversation log={log} read={read} active={running} pending={mission.pending} />
           </div>
           <Reply
             whose="Mission"
@@ -216,6 +218,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
               );
               refresh();
             }}
+            approvalOf={() => <PlanApproval plan={mission.plan} />}
             label={running ? "Give the Mission more instructions" : "Send instructions to this Mission"}
             action={running ? "Send" : "Wake"}
             active={running}

@@ -52,10 +52,13 @@ const Phase = ({
   phase,
   titles,
   tasks,
+  general,
 }: {
   phase: MissionPhase;
   titles: ReadonlyMap<string, string>;
   tasks: ReadonlyMap<string, TaskSummary>;
+  /** Why a general squad does it; null where an earlier phase says the same. */
+  general: string | null;
 }) => {
   const { icon: Icon, tone, words } = states[phase.state];
   const made = tasks.get(phase.productionTaskID ?? "");
@@ -85,9 +88,9 @@ const Phase = ({
         {phase.after.length > 0 && (
           <p className="text-xs text-faint">After {phase.after.map((id) => titles.get(id) ?? id).join(", ")}</p>
         )}
-        {phase.general !== null && (
-          <p className="line-clamp-2 text-xs text-faint" dir="auto" title={phase.general}>
-            No squad owns it: {phase.general}
+        {general !== null && (
+          <p className="line-clamp-2 text-xs text-faint" dir="auto" title={general}>
+            No squad owns it: {general}
           </p>
         )}
         {made !== undefined && <TaskLine task={made} label="Creating its squad" />}
@@ -123,7 +126,13 @@ const List = ({ mission }: { mission: MissionStatus }) => {
       {mission.plan.length === 0 && <p className="px-2 text-soft">No plan yet.</p>}
       <ol className="flex flex-col">
         {mission.plan.map((phase) => (
-          <Phase key={phase.id} phase={phase} titles={titles} tasks={tasks} />
+          <Phase
+            key={phase.id}
+            phase={phase}
+            titles={titles}
+            tasks={tasks}
+            general={mission.plan.find(({ general }) => general === phase.general) === phase ? phase.general : null}
+          />
         ))}
       </ol>
       {others.length > 0 && (

@@ -25,7 +25,8 @@ export const missionState = ({
   status,
   agentStatus,
   error,
-}: Pick<MissionSummary, "state" | "status" | "agentStatus"> & { error?: string | null | undefined }): {
+  verified,
+}: Pick<MissionSummary, "state" | "status" | "agentStatus" | "verified"> & { error?: string | null | undefined }): {
   state: State;
   words: string;
 } => {
@@ -44,7 +45,7 @@ export const missionState = ({
     case "blocked":
       return { state: "need", words: "Blocked" };
     case "done":
-      return { state: "done", words: "Done" };
+      return { state: "done", words: verified === false ? "Done, not verified" : "Done" };
     case "aborted":
       return { state: "stop", words: "Aborted" };
   }

@@ -4,7 +4,8 @@ import { health, models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
-import { clock, duration } from "../format.ts";
+import { duration } from "../format.ts";
+import { pausedWords } from "./breaker.ts";
 
 /** Whether the running service is in order, as far as it knows; the command `doctor` examines the machine as well. */
 
@@ -53,7 +54,7 @@ export const Doctor = () => {
     findings.push({
       name: "Service",
       state: state.healthy ? "good" : "bad",
-      words: `Version ${state.version} answers`,
+      words: `Running version ${state.version}`,
     });
     findings.push({
       name: "Store",
@@ -87,17 +88,10 @@ export const Doctor = () => {
         : {}),
     });
   }
-  for (const provider of known?.providers ?? [])
-    if (provider.breaker.state !== "closed")
-      findings.push({
-        name: provider.name,
-        state: "weak",
-        words: [
-          `Paused after ${provider.breaker.failures} failures in a row`,
-          ...(provider.breaker.since === null ? [] : [`since ${clock(provider.breaker.since)}`]),
-          ...(provider.breaker.retryAt === null ? [] : [`tried again at ${clock(provider.breaker.retryAt)}`]),
-        ].join(", "),
-      });
+  for (const { name, breaker } of known?.providers ?? []) {
+    const words = pausedWords(breaker);
+    if (words !== undefined) findings.push({ name, state: "weak", words });
+  }
   if (metrics !== undefined) {
     const skewed = Math.abs(metrics.skewMs) > skewAllowed;
     findings.push({
@@ -120,13 +114,13 @@ export const Doctor = () => {
         : `${Math.round((value("process_resident_memory_bytes") ?? 0) / 1024 ** 2)} MB`,
     ],
     [
-      "Up",
+      "Uptime",
       value("process_start_time_seconds") === undefined
         ? undefined
         : duration(Date.now() - (value("process_start_time_seconds") ?? 0) * 1000),
     ],
     [
-      "Event loop, 99 %",
+      "Event loop delay, p99",
       value("nodejs_eventloop_lag_p99_seconds") === undefined
         ? undefined
         : duration((value("nodejs_eventloop_lag_p99_seconds") ?? 0) * 1000),

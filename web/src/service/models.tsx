@@ -5,7 +5,7 @@ import { type client, models, wordsOf } from "../api.ts";
 import { Failure, Waiting } from "../component/layout/empty.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
-import { clock } from "../format.ts";
+import { pausedWords } from "./breaker.ts";
 import { Connect } from "../model/connect.tsx";
 import { TestButton, TestResult, useTrial } from "../model/trial.tsx";
 
@@ -63,7 +63,8 @@ const ModelLine = ({ model }: { model: string }) => {
 
 const ProviderRow = ({ provider }: { provider: Provider }) => {
   const { configured, keySource, baseURL, breaker } = provider;
-  const open = breaker.state !== "closed";
+  const paused = pausedWords(breaker);
+  const open = paused !== undefined;
   const callable = configured && provider.kind !== "builtin";
   return (
     <li className="flex items-start gap-4 px-4 py-4 sm:px-5">
@@ -85,13 +86,7 @@ const ProviderRow = ({ provider }: { provider: Provider }) => {
           {configured && (keySource === null ? ", needs no key" : `, key from ${keySource}`)}
           {baseURL !== null && ` · ${baseURL}`}
         </p>
-        {open && (
-          <p className="text-sm text-need">
-            Paused after {breaker.failures} failures in a row
-            {breaker.since !== null && `, since ${clock(breaker.since)}`}
-            {breaker.retryAt !== null && `, tried again at ${clock(breaker.retryAt)}`}
-          </p>
-        )}
+        {paused !== undefined && <p className="text-sm text-need">{paused}</p>}
         {callable && provider.models.length > 0 && (
           <ul aria-label={`Models of ${provider.name}`} className="mt-2 divide-y divide-line border-t border-line">
             {provider.models.map((name) => (
@@ -135,7 +130,7 @@ const Other = () => {
 };
 
 export const Models = () => {
-  const { data, error, refetch } = useQuery({ ...models, refetchInterval: 15_000 });
+  const { data, error, refetch } = useQuery({ ...models, refetchInterval: 5_000 });
   const ready = data?.providers.filter(({ configured }) => configured) ?? [];
   const others = data?.providers.filter(({ configured }) => !configured) ?? [];
   return (

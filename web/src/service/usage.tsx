@@ -139,7 +139,7 @@ export const Usage = () => {
       about={
         project === undefined
           ? undefined
-          : `Tokens, calls and cost of the Tasks in ${nameOf(project)}. Models without a known price are not in the cost.`
+          : `Tokens, calls and cost of the Tasks in ${nameOf(project)}. The cost does not include models without a known price.`
       }
     >
       {project === undefined && (

@@ -63,6 +63,8 @@ const answers = ({ id, kind, prompt, options, taskID, missionID, directory, titl
     else if (missionID !== null)
       await ask(client.mission.answer({ path: { missionID, askID: id }, query: { directory }, body }));
   };
+  // What is approved is looked at first, on its page.
+  if (kind === "approval") return [];
   const given = kind === "permission" ? (["allow", "deny"] as const) : options.slice(0, 4);
   return given.map((option) => ({
     id: `${id} ${option}`,

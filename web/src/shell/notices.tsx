@@ -61,7 +61,7 @@ export const Notices = ({ asks }: { asks: readonly Ask[] }) => {
     >
       <Bell size={16} aria-hidden="true" className="shrink-0 text-need" />
       <p className="min-w-52 flex-1">
-        Get a browser notification when a Task asks something and this page is in the background?
+        Get a browser notification when a Task asks a question while this page is in the background?
       </p>
       <span className="flex gap-2">
         <button

@@ -52,8 +52,8 @@ const Commands = ({ onClose }: { onClose: () => void }) => {
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={found[at] === undefined ? undefined : `palette-${found[at].id}`}
-          aria-label="Go to a screen or Task, or do something"
-          placeholder="Go to a screen or Task, or do something"
+          aria-label="Go to a screen or Task, or run a command"
+          placeholder="Go to a screen or Task, or run a command"
           value={text}
           onChange={(event) => {
             setText(event.target.value);

@@ -140,8 +140,8 @@ const Check = ({
           )}
           {check.redefined.length > 0 && (
             <span className="mt-1 block text-xs text-need">
-              The Task changed what defines it ({check.redefined.join(", ")}); it also ran as it was before, and both
-              count.
+              The Task changed the definition of this check ({check.redefined.join(", ")}), so it also ran in its
+              original form, and must pass in both.
             </span>
           )}
         </span>

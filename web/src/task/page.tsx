@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useMemo } from "react";
-import { ask, boardOf, client, wordsOf } from "../api.ts";
+import { ask, boardOf, client } from "../api.ts";
 import { Gone, Waiting } from "../component/layout/empty.tsx";
 import { type Tab, tabs } from "../search.ts";
 import { useKeys } from "../component/keyboard.ts";
@@ -11,6 +11,7 @@ import { Checks } from "./checks.tsx";
 import { Conversation } from "./conversation/tab.tsx";
 import { Events } from "./events.tsx";
 import type { Message } from "./reply/message-box.tsx";
+import { Approval } from "./reply/approval.tsx";
 import { Reply } from "./reply/reply.tsx";
 import { Header } from "./header.tsx";
 import { useLog } from "./conversation/use-log.ts";
@@ -22,7 +23,7 @@ import { TabBar, TabPanel } from "./tabs.tsx";
 
 const sent = {
   steered: "Sent; the agent reads it at its next step",
-  queued: "Sent; the agent reads it when its turn comes",
+  queued: "Sent; the agent reads it once it has finished its current work",
   interrupted: "Sent; the current step was interrupted",
   restarted: "Sent; the Task continues",
 };
@@ -92,7 +93,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
         <Waiting lines={6} label="Loading the Task" />
       </div>
     ) : (
-      <Gone what="This Task cannot be shown" words={wordsOf(error)} onRetry={() => void refetch()} />
+      <Gone what="Task" error={error} onRetry={() => void refetch()} />
     );
   const active = task.lifecycleStatus === "active";
   const send = async (message: Message): Promise<string> => {
@@ -132,7 +133,14 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
           <TabPanel tab={tab}>
             {tab === "result" && <Result board={board} onTab={go} />}
             {tab === "conversation" && (
-              <Conversation log={log} read={read} session={session} onAll={() => go("conversation")} active={active} />
+              <Conversation
+                log={log}
+                read={read}
+                session={session}
+                onAll={() => go("conversation")}
+                active={active}
+                pending={task.pending}
+              />
             )}
             {tab === "checks" && <Checks board={board} log={log} />}
             {tab === "events" && <Events log={log} />}
@@ -159,6 +167,9 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
               await ask(client.task.answer({ path: { taskID, askID }, query, body: { ...body, source: "web" } }));
               refresh();
             }}
+            approvalOf={(pending) => (
+              <Approval taskID={taskID} pending={pending} goals={task.goals} onChanges={() => go("changes")} />
+            )}
             label={active ? "Send a message to this Task" : "Send a message to continue this Task"}
             action={active ? "Send" : "Continue"}
             active={active}

@@ -59,6 +59,13 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
             </span>
             <span className="block text-xs text-soft">
               {words}
+              {settlement.state !== "open" && settlement.commit !== null && (
+                <>
+                  {" "}
+                  on <code className="font-mono">{short(settlement.commit)}</code>
+                </>
+              )}
+              {execution.attempts > 1 && `, ${count(execution.attempts, "attempt")}`}
               {weight === "advisory" && ", advisory"}
               {contract.revision > 1 && `, revision ${contract.revision}`}
             </span>
@@ -120,20 +127,6 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
                   )}
                 </p>
               )}
-            </Part>
-          )}
-          {settlement.state !== "open" && (
-            <Part label="Settlement">
-              <p className="text-soft">
-                {settlement.state === "accepted" ? "Accepted by the service" : "Dropped"}
-                {settlement.commit !== null && (
-                  <>
-                    {" "}
-                    on <code className="font-mono text-xs">{short(settlement.commit)}</code>
-                  </>
-                )}
-                {execution.attempts > 1 && `, ${count(execution.attempts, "attempt")}`}
-              </p>
             </Part>
           )}
         </div>

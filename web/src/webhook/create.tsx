@@ -11,10 +11,12 @@ import { nameOf } from "../place.ts";
 const types: readonly (readonly [MessageType, string])[] = [
   ["task.started", "a Task begins"],
   ["task.asked", "a Task asks"],
+  ["task.reminded", "a Task has been waiting for an answer for a long time"],
   ["task.completed", "a Task is completed"],
   ["task.failed", "a Task fails"],
   ["task.cancelled", "a Task is cancelled"],
   ["mission.asked", "a Mission asks"],
+  ["mission.reminded", "a Mission has been waiting for an answer for a long time"],
   ["mission.finished", "a Mission reports its outcome"],
   ["mission.paused", "a Mission uses up its budget"],
   ["mission.stalled", "a Mission stalls"],

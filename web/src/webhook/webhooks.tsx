@@ -128,7 +128,7 @@ export const Webhooks = () => {
   return (
     <Screen
       title="Webhooks"
-      about="Services notified of what happens to Tasks and Missions. Messages are signed, and resent until they arrive."
+      about="Other services that are notified about Tasks and Missions. Messages are signed, and resent until they arrive."
     >
       <Create project={project} />
       {data === undefined &&

@@ -2,10 +2,12 @@ import { isRun } from "../../../protocol/check.ts";
 import type { TurnFailure } from "../../../protocol/event/conversation.ts";
 import type { EventData } from "../../../protocol/event/event.ts";
 import { checksFailed, failedOf, isDue } from "../../evidence/check.ts";
+import { isPlanDue, mayInstall } from "../../session/approval.ts";
 import { waitsUntil } from "../../session/ask.ts";
 import { isMidway } from "../../session/session.ts";
 import { isChanged, isUnanswered, type TaskState } from "../../state/task.ts";
 import { rootOf } from "../../state/stream.ts";
+import { nextApprovalStep } from "./approval.ts";
 import { cancelledEnd } from "../end.ts";
 import { nextOwnCheckStep } from "./own-check.ts";
 import { nextReviewStep } from "./review.ts";
@@ -49,6 +51,8 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.revertOf?.tried === false && state.cancel === null) return { kind: "revert" };
   const unanswered = isUnanswered(state);
   const wrapUp = state.cancel !== null;
+  const planless = !rules.plans && !wrapUp && isPlanDue(state) && reply === null;
+  if (planless) return nextApprovalStep(state) ?? { kind: "approve", of: "plan" };
   if (isMidway(reply) || (unanswered && !wrapUp)) {
     if (state.deferred !== null) return { kind: "wait" };
     if (rules.stop === undefined) return { kind: "turn", last: wrapUp };
@@ -57,6 +61,9 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.cancel !== null) return { kind: "settle", end: cancelledEnd(state.cancel) };
   if (reply?.failure) return { kind: "settle", end: { lifecycleStatus: "failed", failure: reply.failure } };
 
+  const approval = nextApprovalStep(state);
+  if (approval !== undefined) return approval;
+  if (isPlanDue(state)) return { kind: "approve", of: "plan" };
   if (state.production !== null) return produce(state);
 
   if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
@@ -108,11 +115,13 @@ const isToldSame = (state: TaskState): boolean =>
   Object.values(state.baseline).some(({ state: result }) => result === "failed");
 
 /** A Task that produces a squad installs a package and never lands files. */
-const produce = ({ staged, installed, production }: TaskState): Step => {
-  if (staged !== null)
-    return staged.squad.digest === installed?.squad.digest
-      ? { kind: "settle", end: { lifecycleStatus: "completed" } }
-      : { kind: "install" };
+const produce = (state: TaskState): Step => {
+  const { staged, installed, production } = state;
+  if (staged !== null) {
+    if (staged.squad.digest === installed?.squad.digest)
+      return { kind: "settle", end: { lifecycleStatus: "completed" } };
+    return mayInstall(state) ? { kind: "install" } : { kind: "approve", of: "squad" };
+  }
   return {
     kind: "settle",
     end: {
@@ -121,7 +130,7 @@ const produce = ({ staged, installed, production }: TaskState): Step => {
         code: "nothing_staged",
         message: `The agent finished without a package: nothing was staged for the squad ${production?.squad}. Nothing was installed.`,
         retryable: true,
-        remedy: "Send a message that says what the squad is to be.",
+        remedy: "Send a message that describes the squad.",
       },
     },
   };
@@ -134,7 +143,7 @@ const changeDenied = ({ workspace }: TaskState, { files, more }: EventData["chan
     code: "change_denied",
     message: `The work changes files that a rule forbids to change: ${named.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}. Nothing landed.`,
     retryable: false,
-    remedy: `Send a message that says how to go on without them, or change the rule first${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
+    remedy: `Send a message that says how to continue without changing them, or change the rule first${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
   };
 };
 
@@ -142,7 +151,7 @@ const givenUp = ({ why, tried }: NonNullable<TaskState["abandoned"]>): TurnFailu
   code: "given_up",
   message: `The agent gave up: ${why}\n\nTried: ${tried}`,
   retryable: false,
-  remedy: "Send a message that changes what cannot be done or says how it can, or create it anew with other checks.",
+  remedy: "Send a message that changes the request or says how it can be done, or create a new Task with other checks.",
 });
 
 const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFailure => ({
@@ -150,5 +159,5 @@ const setupFailed = ({ run, reason, tail }: EventData["setup.finished"]): TurnFa
   message: `workspace.setup of the service's configuration failed in this Task's workspace: \`${run}\`, ${reason ?? "no exit"}.${tail === "" ? "" : `\n\n${tail}`}`,
   retryable: false,
   remedy:
-    "Read its log. If it needs the network, set workspace.setupNetwork in the service's configuration; mend the command or the project, then send a message to try again.",
+    "Read its log. If it needs the network, set workspace.setupNetwork in the service's configuration; fix the command or the project, then send a message to try again.",
 });

@@ -57,10 +57,10 @@ const reviewRefused = (state: TaskState, refused: readonly Slice[], unclear: boo
   message: `The agents finished and the checks passed; the review ${unclear ? "could not tell whether it is done" : "did not accept it"}: ${refused
     .map(
       ({ contract, review }) =>
-        `"${contract.title}": ${review?.notes || (review?.verdict === "accepted" ? "nothing was seen of it" : "no reason given")}`,
+        `"${contract.title}": ${review?.notes || (review?.verdict === "accepted" ? "there is no evidence for it" : "no reason given")}`,
     )
     .join("; ")
     .slice(0, 4000)}`,
   retryable: unclear,
-  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to go on"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to continue"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
 });

@@ -15,6 +15,8 @@ export type Step =
   | { kind: "recover" }
   /** Every open call waits for an answer: nothing to do until one comes. `until`: when the first of them times out. */
   | { kind: "ask"; until: string }
+  /** Ask a person whether this may happen. The landing asks for itself, where it is planned. */
+  | { kind: "approve"; of: "plan" | "squad" }
   /** A landing finished while a message was unread: make a new workspace on the new base. */
   | { kind: "renew" }
   /** Run checks with `baseline: true` on the base tree, before the work. */
@@ -68,6 +70,8 @@ export type StepPolicy = {
   sources: boolean;
   /** Whether this Task's model may try again after failed checks. */
   retries: boolean;
+  /** Whether this Task's model makes a plan of its own; where it does not, the request is the plan. */
+  plans: boolean;
   /** Whether the squad has a reviewer. */
   reviews: boolean;
   /** Why no further request to the model is allowed: a cap is reached, or the model repeats itself. */

@@ -172,14 +172,17 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
 const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.';
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
-  const known = some(understood.map(({ said }) => `*${short(said)}*`));
+  const known =
+    understood.length === 0
+      ? "The built-in rules do not understand"
+      : `The built-in rules understand ${some(understood.map(({ said }) => `*${short(said)}*`))}, but not`;
   const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
   const ways = `Use a model: ${ownModel}. Or write it in the forms of the built-in rules, ${manual}`;
   return {
     kind: "failed",
     code: "needs_model",
     message:
-      `NEEDS_MODEL: this Task needs a language model. The built-in rules understood: ${known}. Not understood: ${not}. ` +
+      `NEEDS_MODEL: this Task needs a language model. ${known} ${not}. ` +
       `${begun ? "Nothing more was done." : "Nothing was done."}\n${ways}`,
     remedy: ways,
   };

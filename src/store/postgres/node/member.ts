@@ -45,6 +45,8 @@ type Options = {
   dataDir: string;
   instance: string;
   version: string;
+  /** It has the database alone all the same: its engine knows of no others. */
+  alone: boolean;
   clock: Clock;
   log: Log;
 };
@@ -80,7 +82,7 @@ const leave = `update nodes set stopped = true, seen = ${clockSQL} where name = 
 
 /** Throws `StartError` with exit code 75 while another live service has the name, or a sole service the database. */
 export const joinDatabase = async (options: Options): Promise<Membership> => {
-  const { url, name, dataDir, instance, version, clock, log } = options;
+  const { url, name, dataDir, instance, version, alone, clock, log } = options;
   const config = configOf(url);
   const nameKey = keyOf(name);
   let about: () => NodeReport = () => nothing;
@@ -112,7 +114,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       if (!(await othersLive(client, name))) await adopt(config, name);
     },
     renew: (client) => sign(client, beat, [name, instance]),
-    lock: async (client) => (await tryLock(client, soleKey, true)) && tryLock(client, nameKey),
+    lock: async (client) => (await tryLock(client, soleKey, !alone)) && tryLock(client, nameKey),
     leave: (client) => client.query(leave, [name, instance]),
     back: "the connection that holds this node's name is back",
     taken: `Another service has taken the name ${name} while this one could not reach the database.`,
@@ -174,13 +176,15 @@ const othersLive = async (client: Client, name: string): Promise<boolean> => {
   return rows.length > 0;
 };
 
-const take = async (client: Client, { name, instance }: Options): Promise<void> => {
+const take = async (client: Client, { name, instance, alone }: Options): Promise<void> => {
   const until = performance.now() + patienceMs;
-  while (!(await tryLock(client, soleKey, true))) {
+  while (!(await tryLock(client, soleKey, !alone))) {
     if (performance.now() > until)
       throw new StartError(
         75,
-        "A service that was started without SERVICE_NODE uses this database alone. Stop it, or give it a name, too.",
+        alone
+          ? "SERVICE_ENGINE=local is for the only service of a database, and another one lives. Stop that, or unset SERVICE_ENGINE."
+          : "A service that was started without SERVICE_NODE, or with SERVICE_ENGINE=local, uses this database alone. Stop it, or give it a name and no SERVICE_ENGINE.",
       );
     await pause(againMs);
   }

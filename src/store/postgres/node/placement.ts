@@ -1,14 +1,17 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { ClientConfig } from "pg";
-import type { StreamID } from "../../../domain/event.ts";
-import type { Placed } from "../../node.ts";
+import { isMission, type Recorded, type StreamID } from "../../../domain/event.ts";
+import { projectOf } from "../../../domain/state/project.ts";
+import type { Head } from "../../sql/schema.ts";
+import type { KnownDirectory, Placed } from "../../node.ts";
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
 
 /**
- * Which node has the files of a stream, and so runs it: the one that it was begun on. The row is written in the commit
- * that makes the stream, and outlives the stream until that node has removed its files.
+ * Which node has the files of a stream, and so runs it. Of a directory it is the one that the stream was begun on; of a
+ * repository by address the one that took it up first, and none before. The row is written in the commit that makes the
+ * stream, and outlives the stream until that node has removed its files.
  */
 
 /** A node that was not heard of for so long is lost, in milliseconds; its claims end with it. */
@@ -20,6 +23,11 @@ const tables = [
      version text not null, started bigint not null, seen bigint not null, stopped boolean not null, about text not null)`,
   `create table if not exists placements (
      stream text primary key, node text not null, erased boolean not null default false)`,
+  "alter table placements add column if not exists movable boolean not null default false",
+  `create table if not exists directories (
+     path text not null, node text not null, project text not null, git boolean not null, url text, ref text,
+     primary key (path, node))`,
+  "create table if not exists leftovers (stream text not null, node text not null, primary key (stream, node))",
   "create table if not exists node_drains (name text primary key)",
   "create index if not exists placements_erased on placements (node) where erased",
 ];
@@ -48,22 +56,99 @@ export const adopt = async (config: ClientConfig, node: string): Promise<void> =
   }
 };
 
-/** Whether a stream is this node's to run, or nobody's. */
-export const isHere = (node: string): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
-  select 1 from placements where placements.stream = streams.stream and placements.node <> ${node})`;
+/** The name of no node: of what none has taken up. */
+const nobody = "";
 
-/** Writes down that new streams are here, and which erased ones have files elsewhere. */
-export const place = async (
-  trx: Trx,
-  node: string,
-  { made, erased }: { made: readonly StreamID[]; erased: readonly StreamID[] },
-): Promise<void> => {
-  if (made.length > 0)
-    await sql`insert into placements (stream, node)
-              select stream, ${node} from unnest(${made}::text[]) as stream on conflict do nothing`.execute(trx);
+/** Whether a node is there: one that stopped in good order may come back within the time of a lease. */
+const lives = (name: RawBuilder<unknown>): RawBuilder<SqlBool> =>
+  sql<SqlBool>`exists (select 1 from nodes where nodes.name = ${name} and nodes.seen >= ${clock} - ${lostMs})`;
+
+const itsNode = sql`placements.node`;
+
+/** Whether a stream is this node's to run, or nobody's, or a lost node's that can be taken over. */
+export const isHere = (node: string): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
+  select 1 from placements where placements.stream = streams.stream and placements.node not in (${node}, ${nobody})
+     and (not placements.movable or ${lives(itsNode)}))`;
+
+/**
+ * What a batch means for the placements. `movable`: any node may take it up. `node`: whose it is else, by default this one's.
+ * `claimed`: this node has taken it up.
+ */
+export type Placing = {
+  made: readonly (Omit<KnownDirectory, "node"> & {
+    stream: StreamID;
+    movable: boolean;
+    node: string | undefined;
+    path: string;
+  })[];
+  claimed: readonly StreamID[];
+  erased: readonly StreamID[];
+};
+
+/** The streams that the events begin. What makes a squad needs the files beside which the squad is to stand. */
+export const madeIn = (events: readonly Recorded[]): Placing["made"] =>
+  events.flatMap(({ type, stream, data }) => {
+    if (type !== "task.created" && type !== "mission.created") return [];
+    const { directory: path, repository, node } = data;
+    const movable = repository !== undefined && !("production" in data && data.production !== undefined);
+    const git = !("isolation" in data) || data.isolation === "worktree";
+    const about = { path, node, project: projectOf(data), git };
+    const named = repository === undefined ? null : { url: repository.url, ref: repository.ref };
+    return [{ stream, movable, ...about, repository: named }];
+  });
+
+/** The streams that a claim was taken on. */
+export const claimedIn = (after: ReadonlyMap<StreamID, Head>, before: ReadonlyMap<StreamID, Head>): StreamID[] =>
+  [...after.values()].flatMap(({ stream, holder, epoch }) =>
+    holder !== null && epoch !== before.get(stream)?.epoch ? [stream] : [],
+  );
+
+/** Writes down which streams are here, and which erased ones have files elsewhere. */
+export const place = async (trx: Trx, node: string, { made, claimed, erased }: Placing): Promise<void> => {
+  if (made.length > 0) await takeIn(trx, node, made);
+  if (claimed.length > 0) {
+    // What it has of an earlier time its run removes; what another one has, that one.
+    await sql`delete from leftovers where stream = any(${[...claimed]}::text[]) and node = ${node}`.execute(trx);
+    await sql`insert into leftovers (stream, node)
+              select stream, node from placements
+               where stream = any(${[...claimed]}::text[]) and movable and node not in (${node}, ${nobody})
+              on conflict do nothing`.execute(trx);
+    await sql`update placements set node = ${node}
+               where stream = any(${[...claimed]}::text[]) and movable and node <> ${node}`.execute(trx);
+  }
   if (erased.length === 0) return;
-  await sql`delete from placements where stream = any(${erased}::text[]) and node = ${node}`.execute(trx);
-  await sql`update placements set erased = true where stream = any(${erased}::text[])`.execute(trx);
+  await sql`delete from placements where stream = any(${[...erased]}::text[]) and node in (${node}, ${nobody})`.execute(
+    trx,
+  );
+  await sql`update placements set erased = true where stream = any(${[...erased]}::text[])`.execute(trx);
+};
+
+const takeIn = async (trx: Trx, self: string, made: Placing["made"]): Promise<void> => {
+  const rows = made.map(({ stream, movable, node = self }) => sql`(${stream}, ${movable ? nobody : node}, ${movable})`);
+  await sql`insert into placements (stream, node, movable) values ${sql.join(rows)} on conflict do nothing`.execute(
+    trx,
+  );
+  const keep = async (given: Placing["made"], again: RawBuilder<unknown>): Promise<void> => {
+    if (given.length === 0) return;
+    const places = new Map(
+      given.map(({ path, node = self, project, git, repository }) => {
+        const whose = repository === null ? node : nobody;
+        const row = sql`(${path}, ${whose}, ${project}, ${git}, ${repository?.url ?? null}, ${repository?.ref ?? null})`;
+        return [`${whose} ${path}`, row];
+      }),
+    );
+    await sql`insert into directories (path, node, project, git, url, ref) values ${sql.join([...places.values()])}
+              on conflict (path, node) ${again}`.execute(trx);
+  };
+  // Whether there are commits only a Task says.
+  await keep(
+    made.filter(({ stream }) => !isMission(stream)),
+    sql`do update set git = excluded.git where directories.git <> excluded.git`,
+  );
+  await keep(
+    made.filter(({ stream }) => isMission(stream)),
+    sql`do nothing`,
+  );
 };
 
 /** Queries on placements for one node. */
@@ -71,27 +156,57 @@ export const createPlacements = (db: Trx, node: string) => ({
   /** Those of the streams that are on other nodes. */
   async elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>> {
     if (streams.length === 0) return new Map();
-    const { rows } = await sql<{ stream: StreamID; node: string; seen: number | null; gone: boolean | null }>`
-      select stream, node, seen, stopped or seen < ${clock} - ${lostMs} as gone
+    const { rows } = await sql<{
+      stream: StreamID;
+      node: string;
+      seen: number | null;
+      gone: boolean | null;
+      movable: boolean;
+    }>`
+      select stream, node, seen, movable, stopped or seen < ${clock} - ${lostMs} as gone
         from placements left join nodes on nodes.name = placements.node
-       where stream = any(${[...streams]}::text[]) and node <> ${node}`.execute(db);
+       where stream = any(${[...streams]}::text[]) and node not in (${node}, ${nobody})`.execute(db);
     return new Map(
-      rows.map(({ stream, node: name, seen, gone }) => [
+      rows.map(({ stream, node: name, seen, gone, movable }) => [
         stream,
-        { node: name, seenAt: seen === null ? null : new Date(seen).toISOString(), isUp: gone === false },
+        { node: name, seenAt: seen === null ? null : new Date(seen).toISOString(), isUp: gone === false, movable },
       ]),
     );
   },
 
-  /** Erased streams whose files are still here; at most a hundred. */
-  async erased(): Promise<StreamID[]> {
+  async directories(path: string): Promise<KnownDirectory[]> {
+    const { rows } = await sql<{
+      node: string;
+      project: string;
+      git: boolean;
+      url: string | null;
+      ref: string | null;
+    }>`select node, project, git, url, ref from directories where path = ${path} order by node`.execute(db);
+    return rows.map(({ node: whose, project, git, url, ref }) => ({
+      node: whose === nobody ? null : whose,
+      project,
+      git,
+      repository: url === null ? null : { url, ref },
+    }));
+  },
+
+  async unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>> {
     const { rows } = await sql<{ stream: StreamID }>`
-      select stream from placements where erased and node = ${node} limit 100`.execute(db);
+      select stream from placements where stream = any(${[...streams]}::text[]) and node = ${nobody}`.execute(db);
+    return new Set(rows.map(({ stream }) => stream));
+  },
+
+  /** At most a hundred. */
+  async unneeded(): Promise<StreamID[]> {
+    const { rows } = await sql<{ stream: StreamID }>`
+      select stream from placements where erased and node = ${node}
+      union select stream from leftovers where node = ${node} limit 100`.execute(db);
     return rows.map(({ stream }) => stream);
   },
 
   /** Their files are removed. */
   async removed(stream: StreamID): Promise<void> {
     await sql`delete from placements where stream = ${stream} and node = ${node} and erased`.execute(db);
+    await sql`delete from leftovers where stream = ${stream} and node = ${node}`.execute(db);
   },
 });

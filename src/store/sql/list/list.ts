@@ -164,8 +164,8 @@ export const createLists = (
         signal,
       );
       return rows.map(({ tasks, active, updated, summary }) => {
-        const { directory } = JSON.parse(summary) as TaskSummary;
-        return { directory, tasks, active, updated };
+        const { directory, repository } = JSON.parse(summary) as TaskSummary;
+        return { directory, repository: repository ?? null, tasks, active, updated };
       });
     },
 

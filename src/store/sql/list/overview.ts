@@ -18,6 +18,14 @@ type Counts = Overview["total"];
 const none: Counts = { needsYou: 0, running: 0, queued: 0, failed: 0 };
 const fields = { need: "needsYou", run: "running", queue: "queued", failed: "failed" } as const;
 
+type Place = Pick<Overview["projects"][number], "directory" | "repository">;
+const nowhere: Place = { directory: "", repository: null };
+const placeOf = ({ directory, repository }: Pick<TaskSummary, "directory" | "repository">): Place => ({
+  directory,
+  // A Mission's has its branch, too.
+  repository: repository == null ? null : { url: repository.url, ref: repository.ref },
+});
+
 /** Asks that are shown. */
 const mostAsks = 200;
 
@@ -31,9 +39,9 @@ export const createOverview = (
   const within = (project: string | undefined) =>
     project === undefined ? sql`` : sql`and ${sql.raw(kind === "sqlite" ? "+" : "")}project = ${project}`;
 
-  /** The directory of each project: that of its newest Task. */
-  const directoriesOf = async (projects: readonly string[], signal?: AbortSignal) => {
-    if (projects.length === 0) return new Map<string, string>();
+  /** Where each project is: by its newest Task. */
+  const placesOf = async (projects: readonly string[], signal?: AbortSignal) => {
+    if (projects.length === 0) return new Map<string, Place>();
     const rows = await reader.rows(
       sql<{ project: string; summary: string }>`
         with shown (project) as (values ${sql.join(projects.map((project) => sql`(${project})`))})
@@ -42,8 +50,8 @@ export const createOverview = (
       signal,
     );
     return new Map(
-      rows.flatMap(({ project, summary }): [string, string][] =>
-        summary === null ? [] : [[project, (JSON.parse(summary) as TaskSummary).directory]],
+      rows.flatMap(({ project, summary }): [string, Place][] =>
+        summary === null ? [] : [[project, placeOf(JSON.parse(summary) as TaskSummary)]],
       ),
     );
   };
@@ -61,7 +69,11 @@ export const createOverview = (
       if (fold === undefined || pendingOf(fold).length === 0) continue;
       const { missionID, title, directory } = fold;
       const about = { taskID: null, missionID, title, directory };
-      found.push({ project: row.project, directory, asks: pendingOf(fold).map((ask) => ({ ...ask, ...about })) });
+      found.push({
+        project: row.project,
+        place: placeOf(fold),
+        asks: pendingOf(fold).map((ask) => ({ ...ask, ...about })),
+      });
     }
     return found;
   };
@@ -94,8 +106,8 @@ export const createOverview = (
     };
     for (const { project: of, overview, count } of counted) add(of, fields[overview], count);
     for (const { project: of } of missions) add(of, "needsYou", 1);
-    const directories = await directoriesOf([...sums.keys()], signal);
-    for (const { project: of, directory } of missions) if (!directories.has(of)) directories.set(of, directory);
+    const places = await placesOf([...sums.keys()], signal);
+    for (const { project: of, place } of missions) if (!places.has(of)) places.set(of, place);
 
     const asks: Overview["pending"] = [];
     for (const { stream, revision, summary } of waiting) {
@@ -110,7 +122,7 @@ export const createOverview = (
       since: since.toISOString(),
       total: { needsYou: sum("needsYou"), running: sum("running"), queued: sum("queued"), failed: sum("failed") },
       projects: [...sums]
-        .map(([of, counts]) => ({ directory: directories.get(of) ?? "", ...counts }))
+        .map(([of, counts]) => ({ ...(places.get(of) ?? nowhere), ...counts }))
         .toSorted((one, other) => (one.directory < other.directory ? -1 : 1)),
       pending: [...asks, ...missions.flatMap((one) => one.asks)].slice(0, mostAsks),
     };

@@ -1,6 +1,7 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
+import { projectOf } from "../../../domain/state/project.ts";
 import type { TaskSummary } from "../../../protocol/task/status.ts";
-import { overviewOf } from "../row.ts";
+import { hash, nameOf, overviewOf } from "../row.ts";
 import { createIndex, type Index, indexes } from "./index-set.ts";
 import type { Kind, Tables } from "../schema.ts";
 
@@ -320,7 +321,62 @@ export const migrations: readonly Migration[] = [
       if (kind === "sqlite" || position === 0) await addIndexes(db, "0006-overview");
     },
   },
+  {
+    // The rows of repositories by address had the hash of a path in one data folder.
+    name: "0007-repositories",
+    async up(db) {
+      await eachProject(db, "tasks", async (before, identity) => {
+        await db.updateTable("tasks").set({ project: identity.hash }).where("project", "=", before).execute();
+      });
+      await eachProject(db, "missions", async (before, { hash: project, identity }) => {
+        const rows = await db
+          .selectFrom("missions")
+          .select(["stream", "mission_id"])
+          .where("project", "=", before)
+          .execute();
+        for (const { stream, mission_id } of rows) {
+          const name = nameOf(identity, mission_id);
+          // Two data folders had one of this id for the same repository: the second is in lists alone.
+          const taken = await db.selectFrom("missions").select("stream").where("name", "=", name).executeTakeFirst();
+          await db
+            .updateTable("missions")
+            .set({ project, ...(taken === undefined ? { name } : {}) })
+            .where("stream", "=", stream)
+            .execute();
+        }
+      });
+    },
+  },
 ];
+
+/** Calls `change` for each project that is a repository by address and has another hash: as many steps as projects. */
+const eachProject = async (
+  db: Kysely<Tables>,
+  table: "tasks" | "missions",
+  change: (before: string, after: { hash: string; identity: string }) => Promise<void>,
+): Promise<void> => {
+  for (let after = ""; ; ) {
+    const found = await db
+      .selectFrom(table)
+      .select(["project", "stream"])
+      .where("project", ">", after)
+      .orderBy("project")
+      .limit(1)
+      .executeTakeFirst();
+    if (found === undefined) return;
+    after = found.project;
+    const first = await db
+      .selectFrom("events")
+      .select("data")
+      .where("stream", "=", found.stream)
+      .where("version", "=", 1)
+      .executeTakeFirst();
+    const created = JSON.parse(first?.data ?? "{}") as Parameters<typeof projectOf>[0];
+    if (created.repository == null) continue;
+    const identity = projectOf(created);
+    if (hash(identity) !== after) await change(after, { hash: hash(identity), identity });
+  }
+};
 
 const addIndexes = async (db: Kysely<Tables>, by: Index["by"]): Promise<void> => {
   for (const index of indexes.filter((one) => one.by === by)) {

@@ -9,7 +9,7 @@ import { newID } from "../../../id.ts";
 import type { CheckSpec } from "../../../protocol/check.ts";
 import type { TaskReverted } from "../../../protocol/task/accepted.ts";
 import type { TaskRevert } from "../../../protocol/task/request.ts";
-import { RepositoryAway } from "../../../repository/repository.ts";
+import { commonDirOf, here, RepositoryAway } from "../../../repository/repository.ts";
 import { keepText } from "../../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import { checkSpecs, invalidField } from "../check-spec.ts";
@@ -23,7 +23,7 @@ export const createRevert =
   (deps: TasksDeps, { own }: Change): Tasks["revert"] =>
   async (directory, taskID, body, once, signal) => {
     const { store, engine } = deps;
-    const state = await own(directory, taskID);
+    const state = here(deps.repositories, await own(directory, taskID));
     const commits = await revertibleNow(deps, state, signal);
     await expectRoom(deps);
     const checks = await checksOf(deps, state, body);
@@ -93,7 +93,7 @@ const revertibleNow = async (deps: TasksDeps, state: TaskState, signal: AbortSig
   const found = revertibleOf(state);
   if ("reason" in found) throw refuse(found.reason);
   const reverted = await deps.workspaces.revertible(
-    state.project,
+    commonDirOf(deps.repositories, state),
     await headOf(deps, state, signal, refuse),
     found.commits,
   );

@@ -1,7 +1,9 @@
+import { repositoryIdentity } from "../../../domain/state/project.ts";
 import { isActive } from "../../../domain/state/task.ts";
 import { hourly } from "../../../async/hourly.ts";
 import { messageOf } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
+import type { Project } from "../../../protocol/task/board.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
 import { placeOfTask } from "../../workspace/repository.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
@@ -49,19 +51,20 @@ const tasksAtMost = 200;
 export const createRequestSweep = ({
   tasks,
   store,
-  repositories,
   workspaces,
   log,
   now,
-}: Pick<TasksDeps, "store" | "repositories" | "workspaces" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
+}: Pick<TasksDeps, "store" | "workspaces" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
   /** undefined: what was there is no project any more. */
-  const projectOf = async (directory: string): Promise<string | undefined> =>
-    repositories.at(directory)?.mirror ?? (await workspaces.inspect(directory).catch(() => undefined))?.project;
+  const projectOf = async ({ directory, repository }: Project): Promise<string | undefined> =>
+    repository === null
+      ? (await workspaces.inspect(directory).catch(() => undefined))?.project
+      : repositoryIdentity(repository.url);
   const sweep = async (signal: AbortSignal): Promise<void> => {
     const since = now().getTime() - longestMs;
-    for (const { directory, updated } of await store.projects(projectsAtMost, signal)) {
-      if (updated < since) continue;
-      const project = await projectOf(directory);
+    for (const known of await store.projects(projectsAtMost, signal)) {
+      if (known.updated < since) continue;
+      const project = await projectOf(known);
       if (project === undefined) continue;
       const listed = await store.list(
         { project, lifecycleStatus: "completed", archived: true, limit: tasksAtMost },

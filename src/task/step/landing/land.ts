@@ -4,6 +4,7 @@ import type { LandingPlan, Refusal, Workspace } from "../../../workspace/workspa
 import type { Commit } from "../../../workspace/object/commit.ts";
 import { type Conflict, returnConflict } from "./conflict.ts";
 import type { Run } from "../../run.ts";
+import { awaitLanding } from "../approve.ts";
 import { settle } from "../settle.ts";
 import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
@@ -27,6 +28,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   const unresolved = await run.workspaces.unresolved(workspace, conflicts);
   if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
   if (hasSnapshot(run.state())) return rebase(run, workspace, tree, retries);
+  if (await awaitLanding(run, workspace)) return;
 
   if (prepared.targetRef === null) {
     const ref = `refs/heads/${prepared.branch}`;

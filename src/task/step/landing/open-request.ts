@@ -27,6 +27,7 @@ export const openRequest = async (run: Run): Promise<void> => {
     report: await loadText(run.store.blobs, await reportOf(run)),
     checks: checksOf(run.state()),
     contrast: contrast === null || contrast.tree !== tree?.tree ? null : contrastWords(contrast),
+    page: run.repositories.page,
   });
   try {
     const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;

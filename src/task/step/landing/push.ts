@@ -6,8 +6,9 @@ import { LandingUnfinished } from "../../../workspace/error.ts";
 import type { Workspace } from "../../../workspace/workspace.ts";
 import type { Run } from "../../run.ts";
 import { landedEvent } from "../../workspace/landing.ts";
-import { repositoryPlace, throughAbsence } from "../../workspace/repository.ts";
+import { keepCheckpoint, repositoryPlace, throughAbsence } from "../../workspace/repository.ts";
 import { namedPaths } from "./branch-command.ts";
+import { awaitLanding } from "../approve.ts";
 import { fail, meet, rebase } from "./land.ts";
 
 /**
@@ -23,6 +24,7 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to push.");
   const unresolved = await run.workspaces.unresolved(workspace, conflicts);
   if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+  if (await awaitLanding(run, workspace)) return;
 
   const target = await throughAbsence(run, async () => {
     if (prepared.targetRef === null) {
@@ -48,6 +50,8 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   const names = await run.repositories.unfilled(place, { commit, base: prepared.baseCommit }, run.signal);
   if ("refused" in names) return unchangeable(run, workspace, names.refused);
   const named = names.commit === commit ? {} : { pushed: names.commit };
+  // Whoever goes on after the point of no return pushes the same commit.
+  await keepCheckpoint(run, names.commit);
   const data = { commit, tree: treeID, from: target.from ?? nothing(commit), ref: target.ref, paths: [], ...named };
   const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
   if (started) await roll(run, workspace, place, data);
@@ -65,6 +69,7 @@ const roll = async (
   const { commit, tree, ref } = started;
   const change = { commit: landedAs(started), ref };
   const from = /^0+$/.test(started.from) ? null : started.from;
+  if (!(await run.repositories.has(place, change.commit))) return withoutCommit(run, place, started);
   const done = await throughAbsence(run, () => run.repositories.push(place, { ...change, from }, run.signal)).catch(
     (error: unknown) => {
       // Whether it got through is not known: neither can the Task fail nor is it done.
@@ -85,12 +90,35 @@ const roll = async (
       ? `${place.url} refused the push to ${name}: ${done.words}`
       : done.head === null
         ? `${name} of ${place.url} is gone`
-        : `${name} of ${place.url} was changed by somebody else, and is left alone`;
+        : `${name} of ${place.url} was changed by somebody else, so it is not touched`;
   await fail(run, {
     code: "landing_refused",
     message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${said}.`,
     retryable: true,
     remedy: "Mend what the remote refuses, then send a message to push again.",
+  });
+};
+
+/** It was too large to be kept, and its node is gone: all that can be known is whether the push got through. */
+const withoutCommit = async (
+  run: Run,
+  place: RepositoryPlace,
+  started: EventData["landing.started"],
+): Promise<void> => {
+  const { commit, tree, ref, from } = started;
+  const head = await throughAbsence(run, () => run.repositories.ask(place, ref, run.signal)).catch((error: unknown) => {
+    throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
+  });
+  if (head === landedAs(started)) {
+    await run.record([landedEvent(run.state(), { commit, tree, from, ref, paths: [] }, [])]);
+    return;
+  }
+  await run.record([{ type: "landing.withdrawn", data: { reason: "its commit is gone with the node that made it" } }]);
+  await fail(run, {
+    code: "landing_refused",
+    message: `The commit ${commit.slice(0, 12)} for ${ref} of ${place.url} is gone with the node that made it.`,
+    retryable: true,
+    remedy: "Send a message to do the work again.",
   });
 };
 
@@ -100,7 +128,7 @@ const unchangeable = (run: Run, { prepared: { branch } }: Workspace, refused: { 
     code: "landing_refused",
     message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but it changes what is fetched alone: ${namedPaths(refused.map(({ path, why }) => `${path} (${why})`))}.`,
     retryable: false,
-    remedy: "Send a message that says how to go on without these changes.",
+    remedy: "Send a message that says how to continue without these changes.",
   });
 
 const holderOf = (run: Run): string => {

@@ -35,8 +35,8 @@ export const reviewed = (kind: Kind, url: string, branch: string, text: string, 
 
 export const closed = (kind: Kind, url: string, branch: string): Sent => of[kind].closed(url, branch);
 
-export const checksFailed = (kind: "github" | "gitlab", url: string, branch: string, commit: string): Sent =>
-  ({ github, gitlab })[kind].checksFailed(url, branch, commit);
+export const checksFailed = (kind: Kind, url: string, branch: string, commit: string): Sent =>
+  ({ github, gitlab, gitea })[kind].checksFailed(url, branch, commit);
 
 const headersOf = (kind: Kind, name: string, body: string, key: string): Record<string, string> => {
   const signature = createHmac("sha256", key).update(body).digest("hex");

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { CircleHelp, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
+import { Refused, wordsOf } from "../../api.ts";
 
 /** A placeholder where there is nothing yet, with what the user can do about it. */
 export const Empty = ({
@@ -30,7 +31,7 @@ export const Empty = ({
 
 export const Missing = () => (
   <Empty first icon={CircleHelp} title="Page not found">
-    <p>The link may come from an older version.</p>
+    <p>The link may be out of date.</p>
     <Link to="/" className="button">
       Back to Tasks
     </Link>
@@ -48,18 +49,26 @@ export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => voi
   </div>
 );
 
-/** A screen whose subject does not exist. */
-export const Gone = ({ what, words, onRetry }: { what: string; words: string; onRetry: () => void }) => (
-  <div className="mx-auto flex max-w-2xl flex-col gap-4 px-4 py-10 sm:px-8 sm:py-16">
-    <h1 className="text-lg font-semibold tracking-tight">{what}</h1>
-    <Failure words={words} onRetry={onRetry} />
-    <p>
+/** A screen whose subject cannot be read; where it does not exist, trying again is of no use. */
+export const Gone = ({ what, error, onRetry }: { what: string; error: Error; onRetry: () => void }) =>
+  error instanceof Refused && error.body.status === 404 ? (
+    <Empty first icon={CircleHelp} title={`${what} not found`}>
+      <p>It may have been deleted.</p>
       <Link to="/" className="button">
         Back to Tasks
       </Link>
-    </p>
-  </div>
-);
+    </Empty>
+  ) : (
+    <div className="mx-auto flex max-w-2xl flex-col gap-4 px-4 py-10 sm:px-8 sm:py-16">
+      <h1 className="text-lg font-semibold tracking-tight">This {what} cannot be shown</h1>
+      <Failure words={wordsOf(error)} onRetry={onRetry} />
+      <p>
+        <Link to="/" className="button">
+          Back to Tasks
+        </Link>
+      </p>
+    </div>
+  );
 
 /** Grey lines in place of text that is loading. */
 export const Waiting = ({ lines = 3, label = "Loading" }: { lines?: number; label?: string }) => (

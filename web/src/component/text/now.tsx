@@ -4,14 +4,19 @@ import { count, duration } from "../../format.ts";
 import { Inline } from "./inline.tsx";
 import { Elapsed, useNow } from "./time.tsx";
 
+const placeIn = ({ kind }: NonNullable<TaskSummary["now"]>, queue: TaskSummary["queue"]): string => {
+  if (queue === null || kind !== "queue") return "";
+  return queue.position === 1 ? "next in line" : `${queue.position - 1} ahead`;
+};
+
 /**
  * What is being done or waited for, for how long, and how much there is of it by now; in amber when it takes far longer
- * than usual. A question is shown where it can be answered. `more`: what else says how far it is.
+ * than usual. A question is shown where it can be answered.
  */
-export const NowLine = ({ now, more = "" }: { now: TaskSummary["now"]; more?: string }) => {
+export const NowLine = ({ now, queue }: Pick<TaskSummary, "now" | "queue">) => {
   const present = useNow(now !== null);
   if (now === null || now.kind === "ask") return null;
-  const amount = now.soFar === undefined ? more : count(now.soFar.count, now.soFar.unit);
+  const amount = now.soFar === undefined ? placeIn(now, queue) : count(now.soFar.count, now.soFar.unit);
   const slow = isSlow(now, present);
   return (
     <span className={`flex max-w-full min-w-0 items-baseline gap-2 text-sm ${slow ? "text-need" : "text-soft"}`}>

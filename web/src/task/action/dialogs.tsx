@@ -54,8 +54,8 @@ export const RevertDialog = ({ task: { taskID, directory, git }, open, onClose }
     >
       <p className="text-soft">
         A new Task reverts {landed > 1 ? `its ${landed} commits` : "its commit"} with one commit on{" "}
-        <code className="font-mono text-xs">{git.landings.at(-1)?.branch}</code>, if the checks pass. It asks no model,
-        and is refused where later changes are in the way.
+        <code className="font-mono text-xs">{git.landings.at(-1)?.branch}</code>, if the checks pass. It calls no model,
+        and is refused if later changes conflict with it.
       </p>
     </FormDialog>
   );

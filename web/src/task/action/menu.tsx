@@ -6,6 +6,7 @@ import { ask, client, wordsOf } from "../../api.ts";
 import { Menu, MenuChoice, MenuItem, MenuLine } from "../../component/layout/menu.tsx";
 import { RenameDialog } from "../../component/layout/rename-dialog.tsx";
 import { copy, say } from "../../component/layout/toast.tsx";
+import { projectOf } from "../../place.ts";
 import { keepDraft } from "../../settings.ts";
 import { RemoveDialog, RetryDialog, RevertDialog } from "./dialogs.tsx";
 
@@ -33,7 +34,7 @@ export const More = ({ board }: { board: TaskBoard }) => {
         <MenuItem
           onSelect={() => {
             keepDraft(board.request);
-            void navigate({ to: "/", hash: "new" });
+            void navigate({ to: "/", search: { project: projectOf(task) }, hash: "new" });
           }}
         >
           Duplicate

@@ -54,6 +54,8 @@ export type Item =
       times: number;
       /** It is the event that ended the Task or Mission. */
       end: boolean;
+      /** The question that it is about. */
+      askID?: string;
       detail?: LongText;
     };
 
@@ -97,6 +99,8 @@ const toneOf = (frame: Frame): Tone | undefined => {
       return frame.data.outcome === "completed" ? "good" : "bad";
     case "mission.finished":
       return frame.data.outcome === "blocked" ? "warn" : "good";
+    case "mission.verified":
+      return frame.data.results.every(({ state }) => state === "passed") ? "good" : "bad";
     case "mission.proposed":
       return frame.data.pullRequest === null ? "warn" : "good";
     case "landing.finished":
@@ -134,6 +138,8 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "task.reserved":
     case "squad.staged":
     case "workspace.prepared":
+    case "checkpoint.kept":
+    case "workspace.moved":
     case "workspace.rebased":
     case "tree.committed":
     case "artifact.recorded":
@@ -233,11 +239,28 @@ export const createConversation = () => {
         );
         const end = frame.type === "task.settled" || frame.type === "mission.finished";
         const last = items.at(-1);
-        if (last?.kind === "fact" && last.words === words && !end && !("detail" in detail)) {
+        if (
+          last?.kind === "fact" &&
+          last.words === words &&
+          !end &&
+          last.askID === undefined &&
+          !("detail" in detail)
+        ) {
           items[items.length - 1] = { ...last, times: last.times + 1 };
           return;
         }
-        items.push({ kind: "fact", ...base, sessionID: frame.sessionID, tone, words, times: 1, end, ...detail });
+        const asks = frame.type === "ask.opened" ? { askID: frame.data.askID } : {};
+        items.push({
+          kind: "fact",
+          ...base,
+          sessionID: frame.sessionID,
+          tone,
+          words,
+          times: 1,
+          end,
+          ...asks,
+          ...detail,
+        });
       }
     }
   };

@@ -56,17 +56,25 @@ export const Conversation = ({
   session,
   onAll,
   active,
+  pending,
 }: {
   log: Log;
   read: ReadMessage;
   session?: Topology["nodes"][number] | undefined;
   onAll?: () => void;
   active: boolean;
+  /** Open questions, which stand in a card below: their rows follow once they are answered. */
+  pending: readonly { id: string }[];
 }) => {
   const every = log.items();
   const items = useMemo(
-    () => (session === undefined ? every : every.filter(({ sessionID }) => sessionID === session.sessionID)),
-    [every, session],
+    () =>
+      every.filter(
+        (item) =>
+          (session === undefined || item.sessionID === session.sessionID) &&
+          !(item.kind === "fact" && pending.some(({ id }) => id === item.askID)),
+      ),
+    [every, session, pending],
   );
   const saying = [...log.saying()].filter(
     ([, { sessionID }]) => session === undefined || sessionID === session.sessionID,

@@ -1,5 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { Hand } from "lucide-react";
+import type { ReactNode } from "react";
 import type { PendingAsk } from "../../../../src/protocol/task/status.ts";
 import { wordsOf } from "../../api.ts";
 import { useDraft } from "../../component/form/draft.ts";
@@ -10,9 +11,12 @@ import type { Log } from "../conversation/log.ts";
 import type { ReadMessage } from "../conversation/long-text.tsx";
 import { callOf, Would } from "./would.tsx";
 
-/** The asks of a Task or Mission: permissions and questions. When its time is over, an ask is answered by default. */
+/**
+ * The asks of a Task or Mission: permissions, questions and approvals. When its time is over, an ask is answered by default;
+ * an approval waits.
+ */
 
-export type Answer = { decision: "allow" | "deny" } | { answer: string };
+export type Answer = { decision: "allow" | "deny"; answer?: string } | { answer: string };
 type Answering = (askID: string, answer: Answer) => Promise<unknown>;
 
 /** Marks what stands when nobody answers. */
@@ -24,18 +28,71 @@ const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
   return kind === "permission" ? (stands === "deny" ? "Denied" : "Allowed") : `“${stands}”`;
 };
 
+const headings = { permission: "Permission needed", question: "Question", approval: "Approval needed" } as const;
+
+/** Approve, or deny with what is to be different: with words the agent goes on, without them it ends. */
+const Decide = ({
+  whose,
+  busy,
+  text,
+  onText,
+  onAnswer,
+}: {
+  whose: string;
+  busy: boolean;
+  text: string;
+  onText: (text: string) => void;
+  onAnswer: (answer: Answer) => void;
+}) => {
+  const words = text.trim();
+  return (
+    <>
+      <button
+        type="button"
+        className="button button-primary"
+        disabled={busy || words !== ""}
+        onClick={() => onAnswer({ decision: "allow" })}
+      >
+        Approve
+      </button>
+      <form
+        className="flex min-w-52 flex-1 gap-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          onAnswer({ decision: "deny", ...(words === "" ? {} : { answer: words }) });
+        }}
+      >
+        <input
+          aria-label="What to change"
+          placeholder={`What to change; if empty, the ${whose} ends`}
+          dir="auto"
+          className="field"
+          value={text}
+          onChange={({ target }) => onText(target.value)}
+        />
+        <button type="submit" className="button" disabled={busy}>
+          Deny
+        </button>
+      </form>
+    </>
+  );
+};
+
 export const Ask = ({
   whose,
   pending,
   log,
   read,
   onAnswer,
+  approval,
 }: {
   whose: string;
   pending: PendingAsk;
   log: Log;
   read: ReadMessage;
   onAnswer: Answering;
+  /** Shows what would be approved. */
+  approval?: ReactNode;
 }) => {
   const [text, setText] = useDraft(pending.id);
   const call = pending.kind === "permission" ? callOf(log, pending.id) : undefined;
@@ -44,22 +101,33 @@ export const Ask = ({
     mutationFn: (body: Answer) => onAnswer(pending.id, body),
     onSuccess: () => setText(""),
   });
-  const left = Math.max(0, Date.parse(pending.expiresAt) - now);
+  const { expiresAt } = pending;
   return (
     <section aria-label={`The ${whose} is waiting for you`} className="mb-3 animate-rise rounded-xl bg-need-tint p-3">
       <h2 className="flex items-center gap-2 text-sm font-semibold text-need">
         <Hand size={16} aria-hidden="true" />
-        {pending.kind === "permission" ? "Permission needed" : "Question"}
+        {headings[pending.kind]}
         <span className="tabular ml-auto text-end font-normal">
-          {fallbackOf(pending)} in {ticking(left)}
+          {expiresAt === null
+            ? "Waits until you answer"
+            : `${fallbackOf(pending)} in ${ticking(Math.max(0, Date.parse(expiresAt) - now))}`}
         </span>
       </h2>
       <div className="mt-1 max-h-40 overflow-y-auto" tabIndex={0}>
         <Markdown text={pending.prompt} />
       </div>
       {call !== undefined && <Would call={call} read={read} />}
+      {approval}
       <div className="mt-3 flex flex-wrap items-center gap-2">
-        {pending.kind === "permission" ? (
+        {pending.kind === "approval" ? (
+          <Decide
+            whose={whose}
+            busy={answer.isPending}
+            text={text}
+            onText={setText}
+            onAnswer={(body) => answer.mutate(body)}
+          />
+        ) : pending.kind === "permission" ? (
           <>
             <button
               type="button"

@@ -1,5 +1,5 @@
 import { MessageSquare } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { PendingAsk } from "../../../../src/protocol/task/status.ts";
 import { useKeys } from "../../component/keyboard.ts";
 import type { Log } from "../conversation/log.ts";
@@ -15,6 +15,7 @@ export const Reply = ({
   log,
   read,
   onAnswer,
+  approvalOf,
   label,
   action,
   active,
@@ -26,6 +27,8 @@ export const Reply = ({
   log: Log;
   read: ReadMessage;
   onAnswer: (askID: string, answer: Answer) => Promise<unknown>;
+  /** Shows what an approval is about. */
+  approvalOf?: (pending: PendingAsk) => ReactNode;
   label: string;
   action: string;
   active: boolean;
@@ -45,7 +48,15 @@ export const Reply = ({
   return (
     <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
       {pending.map((ask) => (
-        <Ask key={ask.id} whose={whose} pending={ask} log={log} read={read} onAnswer={onAnswer} />
+        <Ask
+          key={ask.id}
+          whose={whose}
+          pending={ask}
+          log={log}
+          read={read}
+          onAnswer={onAnswer}
+          approval={ask.kind === "approval" ? approvalOf?.(ask) : undefined}
+        />
       ))}
       {open ? (
         <MessageBox

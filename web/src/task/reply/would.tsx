@@ -28,7 +28,7 @@ const shownOf = ({ tool, input }: Call): { words: string; body: string } | undef
   const patch = text(given["patch"]);
   if (command !== undefined) {
     const cwd = text(given["cwd"]);
-    return { words: cwd === undefined ? "It would run" : `In ${cwd} it would run`, body: command };
+    return { words: cwd === undefined ? "It would run" : `It would run in ${cwd}`, body: command };
   }
   if (tool === "write" && path !== undefined && content !== undefined)
     return { words: `It would write ${path}`, body: ["@@ the whole file @@", ...marked("+", content)].join("\n") };

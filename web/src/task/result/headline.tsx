@@ -77,12 +77,16 @@ export const Headline = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab)
         <span className="mt-1">
           <StateIcon state={state} size={18} />
         </span>
-        <h2 className={`min-w-0 flex-1 text-md font-semibold ${tones[state].text}`} dir="auto">
+        <h2 className={`min-w-0 flex-1 text-md font-semibold wrap-anywhere ${tones[state].text}`} dir="auto">
           <Inline text={words} />
         </h2>
       </div>
       {more !== "" && (
-        <p className="max-h-60 overflow-y-auto text-sm whitespace-pre-wrap text-soft" dir="auto" tabIndex={0}>
+        <p
+          className="max-h-60 overflow-y-auto text-sm wrap-anywhere whitespace-pre-wrap text-soft"
+          dir="auto"
+          tabIndex={0}
+        >
           <Inline text={more} />
         </p>
       )}

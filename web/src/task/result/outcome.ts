@@ -6,10 +6,16 @@ import { count, short } from "../../format.ts";
 
 type Task = TaskBoard["task"];
 
+/** A longer first sentence goes on below the headline. */
+const longestHeadline = 200;
+
 /** The error's first sentence, and what follows it. */
 const splitError = (error: string): [string, string] => {
-  const end = /(?<=[.!?])\s+(?=\S)|\n+/.exec(error);
-  return end === null ? [error, ""] : [error.slice(0, end.index), error.slice(end.index).trim()];
+  const end = /(?<=[.!?])\s+(?=\S)|\n+/.exec(error)?.index ?? error.length;
+  if (end <= longestHeadline) return [error.slice(0, end), error.slice(end).trim()];
+  const space = error.lastIndexOf(" ", longestHeadline);
+  const cut = space > longestHeadline / 2 ? space : longestHeadline;
+  return [`${error.slice(0, cut)} …`, `… ${error.slice(cut).trim()}`];
 };
 
 const last = <T>(values: readonly T[]): T | undefined => values.at(-1);

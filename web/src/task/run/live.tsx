@@ -4,11 +4,6 @@ import type { Log, NowFrame } from "../conversation/log.ts";
 
 /** What the Task does now, with how far it has come as the live frames tell it. */
 
-const placeIn = ({ queue, now }: TaskStatus): string => {
-  if (queue === null || now?.kind !== "queue") return "";
-  return queue.position === 1 ? "next in line" : `${queue.position - 1} ahead`;
-};
-
 /** What was told before that began is of something else. */
 const withFrame = (now: NonNullable<TaskStatus["now"]>, frame: NowFrame | undefined) =>
   frame === undefined || frame.at < now.since
@@ -16,4 +11,4 @@ const withFrame = (now: NonNullable<TaskStatus["now"]>, frame: NowFrame | undefi
     : { ...now, text: frame.data.text ?? now.text, soFar: frame.data.soFar };
 
 export const LiveLine = ({ task, log }: { task: TaskStatus; log: Log }) =>
-  task.now === null ? null : <NowLine now={withFrame(task.now, log.now())} more={placeIn(task)} />;
+  task.now === null ? null : <NowLine now={withFrame(task.now, log.now())} queue={task.queue} />;

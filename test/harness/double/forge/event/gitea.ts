@@ -167,7 +167,7 @@ export const talked = (url: string, branch: string, text: string, by = "ada"): S
   return { name: "issue_comment", body };
 };
 
-export const gitea: Events = {
+export const gitea = {
   labelled: (url, { by = "ada", label = "sortie", ...issue }) => ({
     name: "issues",
     body: {
@@ -217,4 +217,57 @@ export const gitea: Events = {
       review: null,
     },
   }),
-};
+  /** Gitea 1.25; `modules/structs/hook.go`, `WorkflowRunPayload`. */
+  checksFailed: (url: string, branch: string, commit: string): Sent => ({
+    name: "workflow_run",
+    body: {
+      action: "completed",
+      workflow: { id: "ci.yml", name: "CI", path: ".gitea/workflows/ci.yml", state: "active" },
+      workflow_run: {
+        id: 12,
+        url: "https://forge.example/api/v1/repos/acme/app/actions/runs/12",
+        html_url: "https://forge.example/acme/app/actions/runs/4",
+        display_title: "Write two",
+        path: `ci.yml@refs/heads/${branch}`,
+        event: "push",
+        run_attempt: 1,
+        run_number: 4,
+        repository_id: 3,
+        head_sha: commit,
+        head_branch: branch,
+        status: "completed",
+        conclusion: "failure",
+        started_at: now(),
+        completed_at: now(),
+      },
+      repository: repositoryOf(url),
+      sender: userOf("ada"),
+    },
+  }),
+} satisfies Events & Record<string, unknown>;
+
+/** Forgejo 12; `modules/structs/action.go`, `ActionRun` within `ActionPayload`. */
+export const forgejoFailed = (url: string, branch: string, commit: string): Sent => ({
+  name: "action_run_failure",
+  body: {
+    action: "failure",
+    prior_status: "running",
+    run: {
+      id: 12,
+      title: "Write two",
+      repository: repositoryOf(url),
+      workflow_id: "ci.yml",
+      index_in_repo: 4,
+      trigger_user: userOf("ada"),
+      prettyref: branch,
+      is_ref_deleted: false,
+      commit_sha: commit,
+      event: "push",
+      trigger_event: "push",
+      status: "failure",
+      started: now(),
+      stopped: now(),
+      html_url: "https://forge.example/acme/app/actions/runs/4",
+    },
+  },
+});

@@ -1,0 +1,57 @@
+import type { ToolSpec } from "../model.ts";
+import type { Connection } from "../provider-kind.ts";
+
+/**
+ * Strict schemas: the provider then lets its model write no arguments but those that fit. OpenAI's and Anthropic's wires
+ * have them for single tools. Every object has to be closed, and of OpenAI's every property required; what is optional
+ * would be filled in with values that nobody meant. So a tool is strict where it has no optional parameter at any depth.
+ */
+
+type Schema = Record<string, unknown>;
+
+/** What the schemas of both wires may say. */
+const known = new Set(["type", "properties", "required", "items", "enum", "description", "additionalProperties"]);
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const close = (schema: unknown): Schema | undefined => {
+  if (!isSchema(schema) || Object.keys(schema).some((key) => !known.has(key))) return undefined;
+  if (schema["type"] === "array") {
+    const items = close(schema["items"]);
+    return items && { ...schema, items };
+  }
+  if (schema["type"] !== "object") return typeof schema["type"] === "string" ? schema : undefined;
+  const { properties = {}, required = [] } = schema;
+  if (!isSchema(properties) || !Array.isArray(required)) return undefined;
+  const closed: Record<string, unknown> = {};
+  for (const [name, property] of Object.entries(properties)) {
+    const inner = required.includes(name) ? close(property) : undefined;
+    if (inner === undefined) return undefined;
+    closed[name] = inner;
+  }
+  return { ...schema, properties: closed, additionalProperties: false };
+};
+
+/** Made once for each tool, whose schema is one object for all requests. */
+const made = new WeakMap<object, { closed: Schema | undefined }>();
+
+/** The schema with every object closed; undefined: it cannot be strict. */
+export const closedSchema = ({ parameters }: ToolSpec): Schema | undefined => {
+  const before = made.get(parameters) ?? { closed: close(parameters) };
+  made.set(parameters, before);
+  return before.closed;
+};
+
+export const hasStrict = ({ kind }: Connection): boolean => kind === "openai" || kind === "anthropic";
+
+/** A request was refused for its tools: a model that has no strict ones, or a limit of theirs. */
+export const refusesStrict = (error: unknown): boolean => {
+  const { statusCode, message, responseBody } = error as Record<string, unknown>;
+  const texts = [message, responseBody].map((text) => (typeof text === "string" ? text.slice(0, 20_000) : ""));
+  const said = texts.join(" ");
+  return (
+    (statusCode === 400 || statusCode === 422) &&
+    /\bstrict\b|schema|additionalProperties|function_parameters/i.test(said)
+  );
+};

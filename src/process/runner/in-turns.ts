@@ -1,0 +1,23 @@
+import type { Readable } from "node:stream";
+
+/** Bytes that one turn of the event loop takes from a pipe. */
+const mostAtOnce = 256 * 1024;
+
+/**
+ * Takes what a pipe has, with turns for others in between: from a full one libuv reads up to 32 times in one turn, which
+ * are two megabytes of a command's output to decode, search for secrets, count and keep.
+ */
+export const readInTurns = (pipe: Readable | null | undefined, take: (chunk: Buffer) => void): void => {
+  let taken = 0;
+  const turn = () => {
+    taken = 0;
+    pipe?.resume();
+  };
+  // Of a process that could not be started there is no pipe.
+  pipe?.on("data", (chunk: Buffer) => {
+    if (taken === 0) setImmediate(turn);
+    taken += chunk.length;
+    if (taken >= mostAtOnce) pipe.pause();
+    take(chunk);
+  });
+};

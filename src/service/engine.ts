@@ -1,0 +1,27 @@
+import type { Config } from "../config/config.ts";
+import type { Engine } from "../engine/engine.ts";
+import { createLocalEngine, type LocalEngineOptions } from "../engine/in-process.ts";
+import type { Data } from "../store/open.ts";
+
+/** The engine that the configuration names. The one that needs a library is loaded only then. */
+
+const hourMs = 3_600_000;
+
+type Wanted = Pick<Config, "engine" | "databaseURL" | "databaseDirectURL" | "node" | "maxRunning">;
+
+export const engineOf = async (
+  { engine, databaseURL, databaseDirectURL = databaseURL, node, maxRunning }: Wanted,
+  { store, member, now }: Pick<Data, "store" | "member" | "now">,
+  log: LocalEngineOptions["log"],
+): Promise<Engine> => {
+  // What another node commits is heard of at once, or found by looking.
+  const options = { store, maxRunning, log, now, ...(node === undefined ? {} : { reconcileMs: 1_000 }) };
+  if (engine === "local" || databaseDirectURL === undefined) return createLocalEngine(options);
+  const { createDbosEngine } = await import("../engine/dbos/engine.ts");
+  const living = async () => {
+    const since = now().getTime() - hourMs;
+    return ((await member?.nodes()) ?? []).flatMap(({ name, seenAt }) => (Date.parse(seenAt) > since ? [name] : []));
+  };
+  // A service without a name has the database alone.
+  return createDbosEngine({ ...options, url: databaseDirectURL, node: node ?? "sole", living });
+};

@@ -1,0 +1,165 @@
+import type { Position, StreamID } from "../../domain/event.ts";
+import type { LiveFrame, TextFrame } from "../../protocol/event/frame.ts";
+
+/**
+ * What one node tells the others, so that they look at once. Each may be lost, doubled and late: whoever hears nothing looks
+ * by the second.
+ */
+
+/** `grown`: null: any stream may have. `revoked`: claims of an epoch below this one are lost. `due`: time and rank. */
+export type Hint =
+  | readonly ["grown", StreamID | null]
+  | readonly ["erased", StreamID]
+  | readonly ["revoked", StreamID, number]
+  | readonly ["due", StreamID, number, number]
+  /** Somebody reads this stream's live frames at the node that says so. */
+  | readonly ["watched", StreamID]
+  | readonly ["live", LiveFrame, Position];
+
+export type HintQueue = {
+  tell(hints: readonly Hint[]): void;
+  /** Dropped where its stream, or all together, have too much on their way. */
+  frame(frame: LiveFrame, after: Position): void;
+  close(): void;
+};
+
+/** Between two notifications, in milliseconds. The first one goes at once. */
+const everyMs = 20;
+/** PostgreSQL takes fewer than 8,000 bytes. */
+const mostBytes = 7_900;
+/** More streams than this are told as "any". */
+const mostGrown = 200;
+/** Characters of text in a frame: each may take six bytes. */
+const mostText = 1_000;
+/** Characters of frames on their way, of one stream and of all. */
+const mostOfStream = 32_768;
+const mostOfAll = 131_072;
+
+const keyOf = ([kind, stream]: Exclude<Hint, readonly ["live", ...unknown[]]>): string => `${kind} ${stream}`;
+
+/** `send` rejects for nobody: what could not be sent is lost. `self`: who sends, as others are told. */
+export const createHintQueue = (self: string, send: (payloads: readonly string[]) => Promise<void>): HintQueue => {
+  let hints = new Map<string, Hint>();
+  let grown = 0;
+  let frames = new Map<StreamID, { list: (readonly ["live", LiveFrame, Position])[]; size: number }>();
+  let size = 0;
+  let sequence = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let sending = false;
+  let sentAt = Number.NEGATIVE_INFINITY;
+  let closed = false;
+
+  const schedule = (): void => {
+    if (closed || sending || timer !== undefined) return;
+    timer = setTimeout(() => void flush(), Math.max(0, sentAt + everyMs - performance.now()));
+    timer.unref();
+  };
+
+  const flush = async (): Promise<void> => {
+    timer = undefined;
+    const told = [...hints.values(), ...[...frames.values()].flatMap(({ list }) => list)];
+    hints = new Map();
+    grown = 0;
+    frames = new Map();
+    size = 0;
+    sending = true;
+    sentAt = performance.now();
+    await send(pack(told, () => [self, sequence++]));
+    sending = false;
+    if (hints.size + frames.size > 0) schedule();
+  };
+
+  const keep = (frame: LiveFrame, after: Position): void => {
+    const stream = frame.taskID ?? frame.sessionID ?? "";
+    const known = frames.get(stream) ?? { list: [], size: 0 };
+    const length = frame.type === "now.delta" ? 100 : frame.data.text.length;
+    if (known.size + length > mostOfStream || size + length > mostOfAll) return;
+    const last = known.list.at(-1);
+    const joined = last === undefined || last[2] !== after ? undefined : join(last[1], frame);
+    if (joined === undefined) known.list.push(["live", frame, after]);
+    else known.list[known.list.length - 1] = ["live", joined, after];
+    known.size += length;
+    size += length;
+    frames.set(stream, known);
+  };
+
+  return {
+    tell(given) {
+      for (const hint of given) {
+        if (hint[0] === "live") keep(hint[1], hint[2]);
+        else if (hint[0] === "grown" && (grown += 1) > mostGrown) hints.set("grown null", ["grown", null]);
+        else hints.set(keyOf(hint), hint);
+      }
+      if (given.length > 0) schedule();
+    },
+    frame(frame, after) {
+      if (frame.type === "now.delta") keep(frame, after);
+      else for (const text of pieces(frame.data.text)) keep(withText(frame, text), after);
+      schedule();
+    },
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+};
+
+/** The second frame goes on with the text of the first. */
+const join = (first: LiveFrame, second: LiveFrame): LiveFrame | undefined => {
+  if (first.type === "now.delta" || second.type === "now.delta" || first.type !== second.type) return undefined;
+  if (idOf(first) !== idOf(second) || first.data.text.length + second.data.text.length > mostText) return undefined;
+  return withText(first, first.data.text + second.data.text);
+};
+
+const idOf = (frame: TextFrame): string => ("callID" in frame.data ? frame.data.callID : frame.data.messageID);
+
+const withText = (frame: TextFrame, text: string): TextFrame =>
+  frame.type === "tool.output"
+    ? { ...frame, data: { ...frame.data, text } }
+    : { ...frame, data: { ...frame.data, text } };
+
+/** No character is cut in two. */
+const pieces = (text: string): string[] => {
+  if (text.length <= mostText) return [text];
+  const found: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const end = at + mostText;
+    const code = text.charCodeAt(end - 1);
+    const cut = code >= 0xd800 && code <= 0xdbff ? end - 1 : end;
+    found.push(text.slice(at, cut));
+    at = cut;
+  }
+  return found;
+};
+
+/** `head`: PostgreSQL leaves out a notification that is the same as another of its transaction, so none is. */
+const pack = (hints: readonly Hint[], head: () => readonly [string, number]): string[] => {
+  const payloads: string[] = [];
+  let open: string[] = [];
+  let bytes = 0;
+  const close = () => {
+    if (open.length > 0) payloads.push(`[${JSON.stringify(head())},${open.join(",")}]`);
+    open = [];
+    bytes = 0;
+  };
+  for (const hint of hints) {
+    const text = JSON.stringify(hint);
+    const length = Buffer.byteLength(text) + 1;
+    if (length + 100 > mostBytes) continue;
+    if (bytes + length + 100 > mostBytes) close();
+    open.push(text);
+    bytes += length;
+  }
+  close();
+  return payloads;
+};
+
+/** undefined: it is our own, or not a payload of this version. */
+export const unpack = (payload: string, self: string): Hint[] | undefined => {
+  try {
+    const [head, ...hints] = JSON.parse(payload) as [[string, number], ...Hint[]];
+    return Array.isArray(head) && head[0] !== self ? hints.filter((hint) => Array.isArray(hint)) : undefined;
+  } catch {
+    return undefined;
+  }
+};

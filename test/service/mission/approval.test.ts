@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { at, post, send } from "../../harness/double/hostile-text.ts";
+import {
+  dispatch,
+  eventsOf,
+  finish,
+  missionOf,
+  openStage,
+  plan,
+  restOf,
+  type Say,
+  type Stage,
+  taskOf,
+  turns,
+  wake,
+} from "../../harness/double/missions.ts";
+import { git, readText, until } from "../../harness/project.ts";
+import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
+import type { PendingAsk } from "../../../src/protocol/task/status.ts";
+
+/** A Mission that asks a person before its plan is carried out, a squad is made, a phase lands. */
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+const writes: Say = turns(
+  { calls: [{ tool: "write", input: { path: "done.txt", content: "x\n" } }] },
+  { text: "Wrote it." },
+);
+const roster = Array.from({ length: 3 }, (_, index) => ({ name: `agent-${index}`, duty: "A duty." }));
+
+/** The Mission's own approval, once it is another one than `before`. */
+const asked = async (directory: string, missionID: string, before?: PendingAsk) => {
+  const mission = await until(
+    () => missionOf(stage.service.url, directory, missionID),
+    ({ pending: [ask] }) => ask !== undefined && ask.id !== before?.id,
+  );
+  return mission.pending[0] as PendingAsk;
+};
+const answer = (directory: string, missionID: string, { id }: PendingAsk, body: object) =>
+  post(stage.service.url, `/mission/${missionID}/pending/${id}`, directory, body);
+/** A Task that waits for a person. */
+const waitingTask = async (directory: string, missionID: string) => {
+  const mission = await until(
+    () => missionOf(stage.service.url, directory, missionID),
+    ({ tasks }) => tasks.some(({ pendingCount }) => pendingCount > 0),
+  );
+  const { taskID } = mission.tasks.find(({ pendingCount }) => pendingCount > 0) as MissionStatus["tasks"][number];
+  const [ask] = (await taskOf(stage.service.url, taskID)).pending;
+  return { mission, taskID, ask: ask as PendingAsk };
+};
+
+test("nothing is dispatched before the plan is approved, and each phase lands once it is", async () => {
+  const told: string[] = [];
+  const hear =
+    (...calls: { tool: string; input: unknown }[]): Say =>
+    (_turn, _request, newest) => {
+      told.push(newest);
+      return calls.length === 0 ? { text: "Waiting." } : { calls };
+    };
+  stage.play("planned", {
+    mission: turns(
+      { calls: [plan("a"), dispatch("a", "Write it. [planned]")] },
+      hear(),
+      hear(dispatch("a", "Write it. [planned]")),
+      hear(),
+      hear(finish()),
+    ),
+    task: writes,
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[planned]", approve: ["plan", "landing"] });
+  const ask = await asked(directory, missionID);
+  expect(ask).toMatchObject({ kind: "approval", of: "plan", expiresAt: null, default: null });
+  expect(ask.prompt).toBe("Carry out this plan? It has one phase.".replace("one", "1"));
+  const waits = await missionOf(url, directory, missionID);
+  expect(waits).toMatchObject({ state: "asking", agentStatus: "inactive", approve: ["plan", "landing"], tasks: [] });
+  expect(told[0]).toContain("The user approves the plan before anything is dispatched");
+  expect((await answer(directory, missionID, ask, { decision: "allow" })).status).toBe(200);
+
+  const landing = await waitingTask(directory, missionID);
+  expect(landing.mission).toMatchObject({ state: "asking", stateReason: "One of its Tasks asks" });
+  expect(landing.ask).toMatchObject({ kind: "approval", of: "landing", would: { branch: "main" } });
+  expect(git(directory, "log", "--format=%s")).toBe("first");
+  await post(url, `/task/${landing.taskID}/pending/${landing.ask.id}`, directory, { decision: "allow" });
+  expect(await restOf(url, directory, missionID)).toMatchObject({ state: "done" });
+  expect(readText(directory, "done.txt")).toBe("x\n");
+  const events = await eventsOf(url, directory, missionID);
+  const answers = events.filter(({ type, taskID }) => type === "ask.answered" && taskID === undefined);
+  expect(answers.map(({ data }) => data)).toMatchObject([
+    { decision: "allow", by: "caller", from: { user: null, address: expect.any(String) } },
+  ]);
+});
+
+test("denied with words it plans anew and is asked again; a changed plan is void, without words it stands still", async () => {
+  stage.play("denied", {
+    mission: turns(
+      { calls: [plan("a")] },
+      { text: "So?" },
+      { calls: [plan("a", "b")] },
+      { text: "Better?" },
+      { text: "Again?" },
+    ),
+    task: writes,
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[denied]", approve: ["plan"] });
+  const first = await asked(directory, missionID);
+  await answer(directory, missionID, first, { decision: "deny", answer: "Two phases." });
+  const second = await asked(directory, missionID, first);
+  expect(second.prompt).toContain("2 phases");
+  expect(second.would?.subject).not.toBe(first.would?.subject);
+  expect((await answer(directory, missionID, first, { decision: "allow" })).body).toMatchObject({ code: "ask_closed" });
+
+  await answer(directory, missionID, second, { decision: "deny", source: "ada" });
+  const still = await until(
+    () => missionOf(url, directory, missionID),
+    ({ state }) => state === "stalled",
+  );
+  expect(still.stateReason).toContain("was not approved (ada)");
+  await wake(url, directory, { missionID, text: "Show it once more." });
+  const third = await asked(directory, missionID, second);
+  expect(third.would?.subject).toBe(second.would?.subject);
+  const { body } = await send(url, at(`/mission/${missionID}/status`, directory));
+  expect(body["tasks"]).toEqual([]);
+});
+
+test("a squad is installed once its package was approved, handbooks and all", async () => {
+  stage.play("crew", {
+    mission: turns(
+      { calls: [plan({ id: "a", phase: "web/crew" })] },
+      {
+        calls: [
+          { tool: "produce_squad", input: { phase: "a", squad: "crew", name: "Crew", summary: "A crew.", roster } },
+        ],
+      },
+      { text: "Waiting." },
+      { calls: [finish("blocked", "Seen.")] },
+    ),
+  });
+  const authored = {
+    tool: "author_squad",
+    input: {
+      name: "Crew",
+      summary: "A crew.",
+      notFor: "Anything else.",
+      pillars: ["code"],
+      orchestrator: "You lead the crew.",
+      agents: roster.map(({ name, duty }) => ({ name, description: duty, instructions: `You are ${name}.` })),
+    },
+  };
+  // The maker's request has no marker of its own.
+  stage.play("", { mission: turns(), task: turns({ calls: [authored] }, { text: "Made." }) });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const body = { text: "[crew]", approve: ["squad"], allowSquadProduction: true };
+  const { missionID } = await wake(url, directory, body);
+  const { taskID, ask } = await waitingTask(directory, missionID);
+  expect(ask).toMatchObject({ kind: "approval", of: "squad" });
+  expect(ask.would?.subject).toMatch(/^[0-9a-f]{64}$/);
+  const page = await fetch(`${url}/task/${taskID}/artifacts/${ask.would?.artifactID}`);
+  const text = await page.text();
+  for (const words of ["You lead the crew.", "You are agent-2.", ask.would?.subject ?? "-"])
+    expect(text).toContain(words);
+  expect(() => readText(directory, ".sortie/squads/crew/squad.json")).toThrow("ENOENT");
+  await post(url, `/task/${taskID}/pending/${ask.id}`, directory, { decision: "allow" });
+  await restOf(url, directory, missionID);
+  expect(readText(directory, ".sortie/squads/crew/squad.json")).toContain("crew");
+});
