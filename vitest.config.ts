@@ -17,8 +17,8 @@ export default defineConfig(({ mode }) => {
       // A worker runs one file after the other with the modules it has: loading the service anew for each cost a seventh
       // of the whole run. Modules keep no state; a test that changes the process puts it back.
       isolate: false,
-      // Twice the two cores: much of the time a test waits for what it started (339 s with three, 315 s with four).
-      maxWorkers: 4,
+      // More than cores, as a test often waits for what it started; a fourth costs a fifth more processor time where processes are dear.
+      maxWorkers: 3,
       // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts).
       execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25"],
       maxConcurrency: 3,

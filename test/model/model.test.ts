@@ -6,6 +6,7 @@ import { toolSpecs, tools } from "../../src/tool/registry.ts";
 import { startFront } from "./front.ts";
 import { arrived, connectionOf, failureOf, front, key, mock, open, traits, wires, setUpModelLab } from "./lab.ts";
 import { answered, modelSuite, ownIDs, replyOf, requestOf, user } from "./suite.ts";
+import { fairMs } from "../harness/pace.ts";
 
 setUpModelLab();
 
@@ -255,7 +256,7 @@ for (const wire of wires) {
         const started = performance.now();
         stop.abort(reason);
         await outcome;
-        expect(performance.now() - started).toBeLessThan(100);
+        expect(performance.now() - started).toBeLessThan(fairMs(100));
         await expect.poll(() => front.open(), { interval: 5 }).toBe(0);
       }
     });

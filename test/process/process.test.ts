@@ -263,7 +263,7 @@ describe.each(tiers)("tier $tier", (chosen) => {
         Object.entries(leaving).map(async ([name, run], at) => {
           const ran = await processes.run(
             "task_a",
-            command(`${inFile(run, `out-${at}`)}; sleep 300`, { timeoutMs: 1500 }),
+            command(`${inFile(run, `out-${at}`)}; sleep 300`, { timeoutMs: 4000 }),
           );
           expect({ ended: ran.ended, exitCode: ran.exitCode }, name).toEqual({ ended: "timeout", exitCode: null });
           expect(pidsIn(`out-${at}`), name).toHaveLength(1);

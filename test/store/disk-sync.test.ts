@@ -179,3 +179,26 @@ test("an event that the disk does not have is in no page: whoever gets one may g
   ]);
   expect(await store.position()).toBeGreaterThan(newest);
 });
+
+test("a list is never newer than the records; control: the file is", async () => {
+  using folder = temporary();
+  await using store = await open(folder.path);
+  const stream = await write(store);
+  store.hold();
+  const titled = store.commit({
+    appends: [{ stream, expected: "any", events: [{ type: "task.updated", data: { title: "Another" } }] }],
+  });
+  await expect.poll(() => store.waits.length).toBe(1);
+  expect(await store.read(stream, { after: 1 })).toMatchObject([{ data: { title: "Another" } }]);
+  let answered = false;
+  const listed = store.list({ project: "/work/project", limit: 10 }).then((found) => {
+    answered = true;
+    return found;
+  });
+  await pause(50);
+  expect(answered).toBe(false);
+  store.waits[0]?.resolve();
+  expect(await listed).toMatchObject([{ title: "Another" }]);
+  expect((await store.state(stream))?.title).toBe("Another");
+  await titled;
+});

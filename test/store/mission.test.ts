@@ -154,19 +154,24 @@ const cases: Case[] = [
       await make(store, other);
       const taskID = await dispatch(store, streamIn(one), "one");
       const stop = new AbortController();
-      const read = async (filter: Filter) => {
+      let read = 0;
+      const reading = async (filter: Filter) => {
         const seen: number[] = [];
-        for await (const { version } of store.follow(0, stop.signal, filter)) seen.push(version);
+        for await (const { version } of store.follow(0, stop.signal, filter)) {
+          seen.push(version);
+          read += 1;
+        }
         return seen;
       };
-      const mission = read({ mission: streamIn(one) });
-      const task = read({ stream: taskID });
+      const mission = reading({ mission: streamIn(one) });
+      const task = reading({ stream: taskID });
       let ended = false;
-      const rest = read({ mission: streamIn(other) }).then((seen) => {
+      const rest = reading({ mission: streamIn(other) }).then((seen) => {
         ended = true;
         return seen;
       });
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      // Each has read what is there.
+      await expect.poll(() => read, { timeout: 10_000 }).toBe(3 + 1 + 2);
       await store.erase(streamIn(one));
       expect(await mission).toEqual([1, 2, 1]);
       await store.erase(taskID);

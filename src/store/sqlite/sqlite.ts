@@ -179,8 +179,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const reads = withErrors(
     {
       ...createReads(db),
-      ...createLists(db, reader, "sqlite", { state, mission }),
-      overview: createOverview(db, reader, "sqlite", { state, mission }),
+      ...afterwards(
+        {
+          ...createLists(db, reader, "sqlite", { state, mission }),
+          overview: createOverview(db, reader, "sqlite", { state, mission }),
+        },
+        transactions.onDisk,
+      ),
       ...createQueue(db),
       ...events,
       // Prepared statements for the queries that followers, the engine and every POST repeat.
@@ -251,3 +256,16 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const owned = scope.move();
   return store;
 };
+
+/** The same reads, each of which waits before it answers. */
+const afterwards = <Reads extends object>(reads: Reads, wait: () => Promise<void>): Reads =>
+  Object.fromEntries(
+    (Object.entries(reads) as [string, (...given: unknown[]) => Promise<unknown>][]).map(([name, read]) => [
+      name,
+      async (...given: unknown[]) => {
+        const found = await read(...given);
+        await wait();
+        return found;
+      },
+    ]),
+  ) as Reads;

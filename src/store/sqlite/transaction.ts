@@ -61,6 +61,8 @@ export const createTransactions = (options: {
   let waiting: Waiting[] = [];
   /** Written, and not yet known to be on disk. */
   let unsynced: Written | undefined;
+  /** Called when it is, or when nobody will know. */
+  const synced: (() => void)[] = [];
   let closed = false;
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
@@ -157,6 +159,7 @@ export const createTransactions = (options: {
     if (unsynced !== written) return;
     unsynced = undefined;
     tell(written);
+    for (const resolve of synced.splice(0)) resolve();
     // With those that the ones told now bring.
     if (waiting.length > 0) setImmediate(flush);
   };
@@ -169,6 +172,7 @@ export const createTransactions = (options: {
     broken = error;
     log.error({ error: messageOf(error) }, "the database could not be synced to its disk; nothing more is written");
     for (const member of [...written.members, ...waiting.splice(0)]) member.fail(unavailable(error));
+    for (const resolve of synced.splice(0)) resolve();
   };
 
   const waitNow = (): void => {
@@ -245,6 +249,14 @@ export const createTransactions = (options: {
 
     /** For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
     lazily,
+
+    /**
+     * Resolves when what is written now is on disk, and known here. Who reads from the file sees it before; an answer that
+     * shows it waits for this, so that it is never newer than the states, nor than what a crash leaves.
+     */
+    onDisk: async (): Promise<void> => {
+      if (unsynced !== undefined) await new Promise<void>((resolve) => void synced.push(resolve));
+    },
 
     /** Whether anything will be written any more. */
     writes: (): boolean => !closed && broken === undefined,

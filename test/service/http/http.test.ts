@@ -11,6 +11,7 @@ import type { Route } from "../../../src/protocol/route/route.ts";
 import { createRoutes } from "../../../src/protocol/route/table.ts";
 import { temporary } from "../../harness/project.ts";
 import { createDouble, knownTask, raw } from "../mission/double.ts";
+import { fairMs } from "../../harness/pace.ts";
 
 /** The HTTP face by itself, over a real port: who may speak, in what form, and how refusals look. */
 
@@ -785,7 +786,7 @@ describe("the server", () => {
     await new Promise((resolve) => setTimeout(resolve, 200));
     const began = performance.now();
     await double.close();
-    expect(performance.now() - began).toBeLessThan(1500);
+    expect(performance.now() - began).toBeLessThan(fairMs(1500));
     const { text, closed } = await stream;
     expect(closed).toBe(true);
     expect(text.match(/retry: 2000/g)).toHaveLength(2);
