@@ -1,4 +1,15 @@
+import { spawnSync } from "node:child_process";
 import { configDefaults, defineConfig } from "vitest/config";
+
+/** Milliseconds that it takes to start a program, at its best of some. */
+const spawnMs = (): number =>
+  Math.min(
+    ...Array.from({ length: 10 }, () => {
+      const begun = performance.now();
+      spawnSync("true");
+      return performance.now() - begun;
+    }),
+  );
 
 /** `npm test` leaves out `test/night`; `npm run test:night` (mode "night") runs everything, and takes its time. */
 export default defineConfig(({ mode }) => {
@@ -17,8 +28,9 @@ export default defineConfig(({ mode }) => {
       // A worker runs one file after the other with the modules it has: loading the service anew for each cost a seventh
       // of the whole run. Modules keep no state; a test that changes the process puts it back.
       isolate: false,
-      // More than cores, as a test often waits for what it started; a fourth costs a fifth more processor time where processes are dear.
-      maxWorkers: 3,
+      // Much of the time a test waits for what it started (339 s with three, 315 s with four); where processes are dear,
+      // more than there are cores take a third more processor time and wait for each other.
+      maxWorkers: spawnMs() < 4 ? 4 : 2,
       // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts).
       execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25"],
       maxConcurrency: 3,
