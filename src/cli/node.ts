@@ -16,9 +16,10 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
   else
     screen.say(
       table([
-        ["NODE", "STATE", "RUNNING", "ROOM", "DISK FREE", "TIER", "VERSION", "HOST", "SEEN"],
-        ...found.nodes.map(({ name, state, running, room, diskFree, tier, version, host, seenAt }) => [
+        ["NODE", "ROLE", "STATE", "RUNNING", "ROOM", "DISK FREE", "TIER", "VERSION", "HOST", "SEEN"],
+        ...found.nodes.map(({ name, role, state, running, room, diskFree, tier, version, host, seenAt }) => [
           line(name === found.self ? `${name} *` : name),
+          role,
           state,
           String(running),
           String(room),

@@ -41,6 +41,8 @@ export type Config = {
   blobs: "folder" | "database" | undefined;
   /** The name of this service among several of one database; undefined: it has its database alone. */
   node: string | undefined;
+  /** Of a node. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself alone. */
+  role: "all" | "api" | "worker";
   /** What runs the Tasks that are due: DBOS's queues, which several nodes share, or this process alone. */
   engine: "dbos" | "local";
   /** The folder that the service was started in; it is offered as a project if it is one. */
@@ -254,11 +256,21 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       "SERVICE_NODE is for several services of one PostgreSQL database. Set SERVICE_DATABASE_URL, too, or unset it.",
     );
 
+  const role = env["SERVICE_ROLE"] ?? "all";
+  if (role !== "all" && role !== "api" && role !== "worker")
+    throw bad(`Expected SERVICE_ROLE to be all, api or worker, got "${role}".`);
+  if (role !== "all" && node === undefined)
+    throw bad(`SERVICE_ROLE=${role} leaves work to other nodes, and this service has no name. Set SERVICE_NODE, too.`);
+
   const engine = env["SERVICE_ENGINE"] ?? (node === undefined ? "local" : "dbos");
   if (engine !== "dbos" && engine !== "local")
     throw bad(`Expected SERVICE_ENGINE to be dbos or local, got "${engine}".`);
   if (engine === "dbos" && env["SERVICE_DATABASE_URL"] === undefined)
     throw bad("SERVICE_ENGINE=dbos needs SERVICE_DATABASE_URL. Set it, or SERVICE_ENGINE=local.");
+  if (engine === "local" && role !== "all")
+    throw bad(
+      `SERVICE_ENGINE=local is for a node that shares its work with nobody. Unset it, or SERVICE_ROLE=${role}.`,
+    );
 
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
   return {
@@ -271,6 +283,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     databaseDirectURL: env["SERVICE_DATABASE_DIRECT_URL"],
     blobs,
     node,
+    role,
     engine,
     startedIn: flags.startedIn,
     username: env["SERVICE_SERVER_USERNAME"] ?? "service",

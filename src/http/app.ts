@@ -86,6 +86,8 @@ export type AppDeps = {
   /** Whose directory it is, where the service keeps it for a repository by address. */
   repositoryOf(directory: string): { url: string; ref: string | null } | null;
   metrics(): Promise<string>;
+  /** A node that only works answers on these paths alone, and refuses the others with 503; undefined: it answers on all. */
+  serves?: (path: string) => boolean;
   /** The service is stopping: everything but /health is refused with 503. */
   draining(): boolean;
   /**
@@ -246,6 +248,11 @@ export const createApp = (deps: AppDeps): App => {
     if (stopped !== undefined) return stopped;
     rates?.request(entry.address);
     if (incoming.method === "POST" && begins.has(pathOf(incoming.url ?? ""))) rates?.create(entry.address);
+    if (deps.serves?.(pathOf(incoming.url ?? "")) === false)
+      throw new ServiceError(
+        "node_away",
+        "Expected a request about this node, which only runs what is due (SERVICE_ROLE=worker): ask another node.",
+      );
     if (deps.draining() && pathOf(incoming.url ?? "") !== "/health")
       throw new ServiceError("draining", "Expected a running service, got one that is stopping. Try again.", {
         headers: { "retry-after": "2", connection: "close" },

@@ -105,6 +105,8 @@ export type MissionsDeps = {
   engine: Engine;
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect">;
+  /** The same for a Mission that is woken there; rejects where nothing can run. */
+  inspectNew: Workspaces["inspect"];
   repositories: Pick<Repositories, "at" | "branchFor">;
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */

@@ -21,8 +21,8 @@ import type { Missions, MissionsDeps } from "./missions.ts";
 export const createWake =
   (deps: MissionsDeps, stateOf: (directory: string, missionID: string) => Promise<MissionState>): Missions["wake"] =>
   async (directory, body, once) => {
-    const { store, engine, workspaces, now } = deps;
-    const place = await workspaces.inspect(directory);
+    const { store, engine, now } = deps;
+    const place = await deps.inspectNew(directory);
     const kept = deps.repositories.at(place.directory);
     const missionID = body.missionID ?? randomBytes(8).toString("hex");
     const model = body.model === undefined ? undefined : deps.resolveModel(body.model);

@@ -115,6 +115,7 @@ export const node = z
     state: z
       .enum(["up", "draining", "stopped", "lost"])
       .describe("`draining`: it starts nothing new; `lost`: no report for ten seconds"),
+    role: z.enum(["all", "api", "worker"]).describe("`api`: it runs nothing; `worker`: it answers about itself alone"),
     running: z.number().int().describe("Runs of Tasks and Missions"),
     room: z.number().int().describe("How many more it would start"),
     diskFree: z.number().describe("On the disk of its data folder, bytes"),

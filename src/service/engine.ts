@@ -7,14 +7,16 @@ import type { Data } from "../store/open.ts";
 
 const hourMs = 3_600_000;
 
-type Wanted = Pick<Config, "engine" | "databaseURL" | "databaseDirectURL" | "node" | "maxRunning">;
+type Wanted = Pick<Config, "engine" | "databaseURL" | "databaseDirectURL" | "node" | "role" | "maxRunning">;
 
 export const engineOf = async (
-  { engine, databaseURL, databaseDirectURL = databaseURL, node, maxRunning }: Wanted,
+  { engine, databaseURL, databaseDirectURL = databaseURL, node, role, maxRunning }: Wanted,
   { store, member, now }: Pick<Data, "store" | "member" | "now">,
   log: LocalEngineOptions["log"],
 ): Promise<Engine> => {
   // What another node commits is heard of at once, or found by looking.
+  // What it makes due the others hear of.
+  if (role === "api") return createLocalEngine({ store, maxRunning: 0, log, now });
   const options = { store, maxRunning, log, now, ...(node === undefined ? {} : { reconcileMs: 1_000 }) };
   if (engine === "local" || databaseDirectURL === undefined) return createLocalEngine(options);
   const { createDbosEngine } = await import("../engine/dbos/engine.ts");

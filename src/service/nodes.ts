@@ -3,7 +3,7 @@ import type { Engine } from "../engine/engine.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Repositories } from "../repository/repository.ts";
-import { lastSeen, type Node, type Nodes } from "../store/node.ts";
+import { lastSeen, type Node, type Nodes, type Role } from "../store/node.ts";
 import type { Data } from "../store/open.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
@@ -63,6 +63,19 @@ export const mustBeOwn =
     });
   };
 
+/** The same for what is begun in a directory: a node that runs nothing has nobody for one of its own. */
+export const mustHaveRunner =
+  (inspect: Inspect, role: Role, isKept: (directory: string) => boolean): Inspect =>
+  async (directory) => {
+    const project = await inspect(directory);
+    if (role === "api" && project.elsewhere === undefined && !isKept(project.directory))
+      throw new ServiceError(
+        "directory_invalid",
+        `Expected a repository, or a directory in which another node has begun something, got ${project.directory}: this node runs nothing (SERVICE_ROLE=api).`,
+      );
+    return project;
+  };
+
 export type NodeWork = AsyncDisposable & {
   /** The nodes, as `GET /nodes` has them. */
   list(): Promise<{ self: string | null; nodes: Node[] }>;
@@ -79,6 +92,7 @@ type Deps = Pick<Data, "store" | "disk" | "member"> & {
   name: string | undefined;
   engine: Pick<Engine, "running" | "drain" | "drains">;
   workspaces: Pick<Workspaces, "markForRemoval" | "remove">;
+  role: Role;
   maxRunning: number;
   drainSeconds: number;
   tier: number;
@@ -86,11 +100,12 @@ type Deps = Pick<Data, "store" | "disk" | "member"> & {
 };
 
 export const workAsNode = (deps: Deps): NodeWork => {
-  const { store, disk, member, name: self, engine, workspaces, maxRunning, drainSeconds, tier, log } = deps;
+  const { store, disk, member, name: self, engine, workspaces, role, maxRunning, drainSeconds, tier, log } = deps;
   member?.report(() => {
     const running = engine.running();
     const draining = engine.drains();
-    return { running, room: draining ? 0 : Math.max(0, maxRunning - running), diskFree: disk.free(), tier, draining };
+    const room = draining || role === "api" ? 0 : Math.max(0, maxRunning - running);
+    return { role, running, room, diskFree: disk.free(), tier, draining };
   });
 
   const drain = loadOnce(async (): Promise<void> => {

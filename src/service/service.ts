@@ -47,11 +47,14 @@ import { checkConfig } from "./config-check.ts";
 import { engineOf } from "./engine.ts";
 import { eventsOf, hearForges, pageOf } from "./forge.ts";
 import { createHealth } from "./health.ts";
-import { inspectAmong, mustBeOwn, workAsNode } from "./nodes.ts";
+import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./nodes.ts";
 import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf } from "./secret.ts";
+
+/** What a node that only works answers on: what operators and load balancers ask it. */
+const ofNode = /^\/(?:health|metrics|nodes|node\/.*)$/;
 
 /**
  * A running service. `createService` is the one place that composes the rooms; resources are closed in the reverse
@@ -160,6 +163,7 @@ export const createService = async (
       chosen: () => chosenNode.getStore(),
     });
     const own = mustBeOwn(inspect);
+    const inspectNew = mustHaveRunner(inspect, config.role, (directory) => repositories.at(directory) !== undefined);
     webhooks = scope.use(
       await createWebhooks({
         store,
@@ -225,6 +229,7 @@ export const createService = async (
       engine,
       workspaces,
       inspect,
+      inspectNew,
       repositories,
       squads,
       resolveModel: (ref) => registry.resolve(ref),
@@ -243,6 +248,7 @@ export const createService = async (
       engine,
       tasks,
       workspaces: { inspect },
+      inspectNew,
       repositories,
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
@@ -310,6 +316,7 @@ export const createService = async (
         name: config.node,
         engine,
         workspaces,
+        role: config.role,
         maxRunning: config.maxRunning,
         drainSeconds: limits.drainSeconds,
         tier: sandbox.tier,
@@ -348,6 +355,7 @@ export const createService = async (
       }),
       metrics: metrics.text,
       draining: () => draining,
+      ...(config.role === "worker" ? { serves: (path: string) => ofNode.test(path) } : {}),
       version,
       log,
     });

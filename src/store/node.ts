@@ -7,7 +7,17 @@ import { ServiceError } from "../error.ts";
  * What a node says of itself. `room`: how many more runs it would begin; `diskFree`: bytes; `tier`: of its sandbox;
  * `draining`: it begins nothing more.
  */
-export type NodeReport = { running: number; room: number; diskFree: number; tier: number; draining: boolean };
+export type NodeReport = {
+  role: Role;
+  running: number;
+  room: number;
+  diskFree: number;
+  tier: number;
+  draining: boolean;
+};
+
+/** `all`: it answers requests and runs what is due; `api`: it runs nothing; `worker`: it answers about itself alone. */
+export type Role = "all" | "api" | "worker";
 
 export type Node = Omit<NodeReport, "draining"> & {
   name: string;
@@ -42,6 +52,8 @@ export interface Nodes {
   directories(path: string): Promise<KnownDirectory[]>;
   /** Those of the streams whose files are another node's, which alone runs them. */
   elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>>;
+  /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
+  takers(): Promise<Set<string>>;
   /** Those of the streams that belong to no node: whichever takes them up has them. */
   unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>>;
   /** Streams whose files are still here though nobody needs them: another node erased the stream, or took it over. */

@@ -8,6 +8,7 @@ import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
 import { hasBlobs } from "./blob/move.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
+import type { Role } from "./node.ts";
 import type { joinDatabase, Membership } from "./postgres/node/member.ts";
 import type { createPostgresStore } from "./postgres/postgres.ts";
 import type { Held } from "./postgres/node/held.ts";
@@ -44,6 +45,7 @@ type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
   version: string;
   /** "local": no other service may have the database. */
   engine: "dbos" | "local";
+  role: Role;
   /** Removes a folder whatever programs made of it; rejects when something had to stay. */
   removeTree: (path: string) => Promise<void>;
 };
@@ -88,6 +90,7 @@ export const openData = async (
             instance,
             version: wanted.version,
             alone: wanted.engine === "local",
+            role: wanted.role,
             clock,
             log,
           }),

@@ -260,6 +260,8 @@ export type TasksDeps = {
   workspaces: Workspaces;
   /** What kind of project a caller's directory is: it may be another node's. */
   inspect: Workspaces["inspect"];
+  /** The same for what is begun there; rejects where nothing can run. */
+  inspectNew: Workspaces["inspect"];
   repositories: Repositories;
   squads: Squads;
   /** The model of a new Task: the one named, or the default. Throws when it cannot be called. */

@@ -67,6 +67,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
   };
   const tasks: Tasks = createTasks({
     inspect: (directory) => workspaces.inspect(directory),
+    inspectNew: (directory) => workspaces.inspect(directory),
     ...shared,
     engine,
     resolveModel: () => model.ref,

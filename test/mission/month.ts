@@ -142,6 +142,7 @@ export const playMonth = async (
     const catalog = createCatalog({ dataDir: folder.path, external: [] });
     const tasks = createTasks({
       inspect: (directory) => (workspaces as unknown as Workspaces).inspect(directory),
+      inspectNew: (directory) => (workspaces as unknown as Workspaces).inspect(directory),
       store,
       engine,
       workspaces: workspaces as unknown as Workspaces,
@@ -171,6 +172,7 @@ export const playMonth = async (
     };
     const missions = createMissions({
       ...shared,
+      inspectNew: workspaces.inspect,
       resolveModel: () => model,
       archive: () => Promise.reject(new Error("not part of this")),
       production: false,

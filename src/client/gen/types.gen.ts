@@ -5210,6 +5210,10 @@ export type Node = {
      */
     state: 'up' | 'draining' | 'stopped' | 'lost';
     /**
+     * `api`: it runs nothing; `worker`: it answers about itself alone
+     */
+    role: 'all' | 'api' | 'worker';
+    /**
      * Runs of Tasks and Missions
      */
     running: number;
@@ -5527,7 +5531,7 @@ export type TaskListErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5615,7 +5619,7 @@ export type TaskDeleteErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5681,7 +5685,7 @@ export type TaskGetErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5767,7 +5771,7 @@ export type TaskUpdateErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5837,7 +5841,7 @@ export type TaskStatusErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5907,7 +5911,7 @@ export type TaskBoardErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -5975,7 +5979,7 @@ export type TaskMessagesErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6113,7 +6117,7 @@ export type TaskCallOutputErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6180,7 +6184,7 @@ export type TaskCheckLogErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6247,7 +6251,7 @@ export type TaskArtifactErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6505,7 +6509,7 @@ export type TaskEventsErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6599,7 +6603,7 @@ export type TaskMessageErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6689,7 +6693,7 @@ export type TaskRetryErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6869,7 +6873,7 @@ export type TaskCancelErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -6964,7 +6968,7 @@ export type TaskAnswerErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7055,7 +7059,7 @@ export type TaskInterruptErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7269,7 +7273,7 @@ export type ProjectListErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7353,7 +7357,7 @@ export type MissionWakeErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7435,7 +7439,7 @@ export type MissionListErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7517,7 +7521,7 @@ export type MissionAllErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7599,7 +7603,7 @@ export type MissionStatusErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7697,7 +7701,7 @@ export type MissionEventsErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7777,7 +7781,7 @@ export type MissionMessagesErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7863,7 +7867,7 @@ export type MissionRenameErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -7949,7 +7953,7 @@ export type MissionArchiveErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8039,7 +8043,7 @@ export type MissionAbortErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8127,7 +8131,7 @@ export type MissionDeleteErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8218,7 +8222,7 @@ export type MissionAnswerErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8526,7 +8530,7 @@ export type SquadRemoveErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8684,7 +8688,7 @@ export type SquadValidateErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8768,7 +8772,7 @@ export type SquadInstallErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8852,7 +8856,7 @@ export type WebhookCreateErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8912,7 +8916,7 @@ export type WebhookListErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -8986,7 +8990,7 @@ export type WebhookDeliveriesErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9062,7 +9066,7 @@ export type WebhookCallbackSecretErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9138,7 +9142,7 @@ export type WebhookRedeliverDeadErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9220,7 +9224,7 @@ export type WebhookRedeliverErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9286,7 +9290,7 @@ export type WebhookDeleteErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9352,7 +9356,7 @@ export type WebhookGetErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9426,7 +9430,7 @@ export type WebhookUpdateErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9508,7 +9512,7 @@ export type WebhookTestErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9590,7 +9594,7 @@ export type WebhookRotateErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9682,7 +9686,7 @@ export type EventStreamErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9754,7 +9758,7 @@ export type ServiceOverviewErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9814,7 +9818,7 @@ export type ServiceHealthErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -9874,7 +9878,7 @@ export type ServiceNodesErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10016,7 +10020,7 @@ export type ServiceModelsErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10096,7 +10100,7 @@ export type ServiceTestModelErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10172,7 +10176,7 @@ export type ServiceSetKeyErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10232,7 +10236,7 @@ export type ServiceMetricsErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10292,7 +10296,7 @@ export type ServiceOpenapiErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };
@@ -10354,7 +10358,7 @@ export type ServiceDocErrors = {
      */
     500: Error;
     /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
      */
     503: Error;
 };

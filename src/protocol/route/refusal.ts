@@ -21,7 +21,7 @@ export const refusalsOf = (route: Route): readonly ErrorCode[] => {
     ...(route.body === undefined ? [] : withBody),
     ...(route.bodySize === "large" ? (["attachment_too_large"] as const) : []),
     ...(streams ? (["invalid_event_id", "events_expired"] as const) : []),
-    ...(archives ? (["not_a_git_worktree", "node_away"] as const) : []),
+    ...(archives ? (["not_a_git_worktree"] as const) : []),
     ...(route.refuses ?? []),
   ];
 };
@@ -36,6 +36,8 @@ const always = [
   "draining",
   "store_unavailable",
   "disk_low",
+  // By a node that only works, on all but the routes about itself.
+  "node_away",
 ] as const;
 
 const inDirectory = [

@@ -49,7 +49,7 @@ export const serviceRoutes = {
     params: z.object({ name: z.string() }),
     body: nothing,
     bodyOptional: true,
-    refuses: ["node_not_found", "node_away"],
+    refuses: ["node_not_found"],
     answers: [json(service.node, "The node", 202)],
   },
   "service.models": {

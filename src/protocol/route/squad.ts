@@ -11,7 +11,6 @@ export const squadRoutes = {
     path: "/squads",
     summary: "The squads that a project sees, and packages with problems",
     directory: "optional",
-    refuses: ["node_away"],
     answers: [json(squad.squadCatalog, "The catalog")],
   },
   "squad.recommend": {
@@ -23,7 +22,7 @@ export const squadRoutes = {
       phase: z.string().min(1).max(129).describe("Words, or domain/phase"),
       productPillar: productPillar.optional().describe("Default code"),
     }),
-    refuses: ["squad_invalid", "node_away"],
+    refuses: ["squad_invalid"],
     answers: [json(squad.squadRecommendation, "Owners, best match first, with reasons")],
   },
   "squad.get": {
@@ -32,7 +31,7 @@ export const squadRoutes = {
     summary: "A squad with its texts, as the project sees it",
     directory: "optional",
     params: params,
-    refuses: ["squad_not_found", "squad_invalid", "node_away"],
+    refuses: ["squad_not_found", "squad_invalid"],
     answers: [json(squad.squadDetail, "The squad")],
   },
   "squad.validate": {

@@ -19,7 +19,7 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full", "node_away"],
+      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full"],
       answers: [json(accepted.taskCreated, "Accepted; the Task runs on its own from here", 202)],
     },
     "task.list": {
@@ -120,7 +120,7 @@ export const taskRoutes = (bodies: Requests) =>
         .refine(({ from, to }) => (from === undefined) === (to === undefined), {
           error: "Expected from and to together, got one of them",
         }),
-      refuses: ["commit_not_found", "node_away"],
+      refuses: ["commit_not_found"],
       answers: [{ status: 200, description: "The diff", type: "text/x-diff" }],
     },
     "task.callOutput": {
@@ -156,7 +156,6 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "Whether a screenshot of the result can be taken, and the existing ones",
       directory: "required",
       params: params,
-      refuses: ["node_away"],
       answers: [json(board.preview, "The preview")],
     },
     "task.capture": {
@@ -167,7 +166,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskCapture,
       bodyOptional: true,
-      refuses: ["task_active", "preview_not_available", "preview_failed", "node_away"],
+      refuses: ["task_active", "preview_not_available", "preview_failed"],
       answers: [json(accepted.captureAccepted, "Taken; an artifact")],
     },
     "task.events": {
@@ -213,7 +212,7 @@ export const taskRoutes = (bodies: Requests) =>
       params: params,
       body: bodies.taskRevert,
       bodyOptional: true,
-      refuses: ["not_revertible", "repository_unavailable", "queue_full", "node_away"],
+      refuses: ["not_revertible", "repository_unavailable", "queue_full"],
       answers: [json(accepted.taskReverted, "Accepted; the revert runs on its own from here", 202)],
     },
     "task.cancel": {
@@ -266,7 +265,6 @@ export const taskRoutes = (bodies: Requests) =>
       path: "/project",
       summary: "Where a Task in this directory would work: on a copy, or in the files themselves",
       directory: "required",
-      refuses: ["node_away"],
       answers: [json(board.projectPlace, "The place")],
     },
     "project.list": {

@@ -29,7 +29,7 @@ export const createTask =
     const named = body.repository;
     const wanted = named === undefined ? directory : deps.repositories.place(named.url, named.ref).directory;
     // A Mission dispatches where it runs.
-    const project = await (origin === undefined ? deps.inspect(wanted) : workspaces.inspect(wanted));
+    const project = await (origin === undefined ? deps.inspectNew(wanted) : workspaces.inspect(wanted));
     const kept = deps.repositories.at(project.directory);
     const repository = kept && { url: kept.url, ref: kept.ref };
     const place =

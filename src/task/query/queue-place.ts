@@ -1,13 +1,15 @@
 import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
-import { lastSeen } from "../../store/node.ts";
+import { lastSeen, type Nodes, type Placed } from "../../store/node.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
  * What Tasks wait for that is no part of their folds: places in the queue, of which whoever shows Tasks asks for all at
  * once, and space on the disk, for which all Tasks wait when there is none to put that on record.
  */
+
+const slot = "waits for a slot";
 
 /** `wait`: what the Task itself is known to wait for. `ahead`: how many run before it in its directory. */
 const queueOf = (
@@ -27,7 +29,7 @@ const queueOf = (
   return {
     position: place.ahead + 1,
     notBefore: later ? place.due.at.toISOString() : null,
-    reason: later ? "waits for its time" : "waits for a slot",
+    reason: later ? "waits for its time" : slot,
   };
 };
 
@@ -51,6 +53,8 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
   const active = tasks.flatMap(({ taskID, phase }) => (phase === "queued" || working.has(phase) ? [taskID] : []));
   const elsewhere = await store.nodes?.elsewhere(active);
+  const unable =
+    store.nodes === undefined || queued.length === 0 ? () => undefined : await noTaker(store.nodes, queued);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
     const placed = elsewhere?.get(taskID);
@@ -63,7 +67,9 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
     // How full its disk is, and who works in a directory, that node knows.
     if (placed !== undefined && phase !== "queued") return task;
     if (phase === "queued") {
-      const found = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
+      const known = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
+      const reason = known?.reason === slot ? unable(taskID, placed) : undefined;
+      const found = known === null || reason === undefined ? known : { ...known, reason };
       return { ...task, queue: found, now: found === queue ? task.now : waitingFor(task.now, found) };
     }
     if (shortage === undefined || !working.has(phase)) return task;
@@ -72,10 +78,25 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   });
 };
 
+/** Why no node begins a Task that waits for a slot; undefined: one does when it has room. */
+const noTaker = async (
+  nodes: Nodes,
+  queued: readonly string[],
+): Promise<(taskID: string, placed: Placed | undefined) => string | undefined> => {
+  const [takers, unplaced] = await Promise.all([nodes.takers(), nodes.unplaced(queued)]);
+  return (taskID, placed) => {
+    if (unplaced.has(taskID))
+      return takers.size > 0 ? undefined : "waits for a node that runs Tasks, and none is up: start one";
+    const home = placed?.node ?? nodes.name;
+    if (takers.has(home)) return undefined;
+    return `waits for the node ${home}, which has its files and begins nothing: it is draining, or has SERVICE_ROLE=api`;
+  };
+};
+
 /** What the Task waits for by what the service knows beyond its log. A place is what the log says it waits for. */
 const waitingFor = (now: TaskSummary["now"], queue: TaskSummary["queue"], away = false): TaskSummary["now"] =>
   away && now != null && queue !== null
     ? { ...now, kind: "queue", text: waiting(queue.reason) }
-    : now?.kind !== "queue" || queue === null || queue.reason === "waits for a slot"
+    : now?.kind !== "queue" || queue === null || queue.reason === slot
       ? now
       : { ...now, text: waiting(queue.reason) };

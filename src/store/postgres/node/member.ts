@@ -3,7 +3,7 @@ import type { Client } from "pg";
 import type { Clock } from "../../../clock.ts";
 import { StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
-import type { Node, NodeReport } from "../../node.ts";
+import type { Node, NodeReport, Role } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
 import { clockSQL } from "../lease.ts";
@@ -47,6 +47,8 @@ type Options = {
   version: string;
   /** It has the database alone all the same: its engine knows of no others. */
   alone: boolean;
+  /** What is known of the node before its first report. */
+  role: Role;
   clock: Clock;
   log: Log;
 };
@@ -65,7 +67,7 @@ const beatMs = 2_000;
 const patienceMs = 1_500;
 const dayMs = 24 * 3_600_000;
 
-const nothing: NodeReport = { running: 0, room: 0, diskFree: 0, tier: 0, draining: false };
+const nothing: NodeReport = { role: "all", running: 0, room: 0, diskFree: 0, tier: 0, draining: false };
 
 const isAsked = "exists (select 1 from node_drains where node_drains.name = nodes.name) as asked";
 
@@ -82,10 +84,10 @@ const leave = `update nodes set stopped = true, seen = ${clockSQL} where name = 
 
 /** Throws `StartError` with exit code 75 while another live service has the name, or a sole service the database. */
 export const joinDatabase = async (options: Options): Promise<Membership> => {
-  const { url, name, dataDir, instance, version, alone, clock, log } = options;
+  const { url, name, dataDir, instance, version, alone, role, clock, log } = options;
   const config = configOf(url);
   const nameKey = keyOf(name);
-  let about: () => NodeReport = () => nothing;
+  let about: () => NodeReport = () => ({ ...nothing, role });
   let ahead = 0;
   let ask = () => {};
   const drained = new Promise<void>((resolve) => {

@@ -190,6 +190,16 @@ export const createPlacements = (db: Trx, node: string) => ({
     }));
   },
 
+  async takers(): Promise<Set<string>> {
+    const { rows } = await sql<{ name: string }>`
+      select name from nodes
+       where not stopped and seen >= ${clock} - ${lostMs}
+         and coalesce(about::json ->> 'role', 'all') <> 'api' and coalesce(about::json ->> 'draining', 'false') <> 'true'`.execute(
+      db,
+    );
+    return new Set(rows.map(({ name }) => name));
+  },
+
   async unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>> {
     const { rows } = await sql<{ stream: StreamID }>`
       select stream from placements where stream = any(${[...streams]}::text[]) and node = ${nobody}`.execute(db);
