@@ -37,9 +37,10 @@ export const fairMs = (ms: number): number => {
 
 /** Milliseconds of processor time of the longest turn of the event loop meanwhile, as they would be on that machine. */
 export const longestTurnMs = async (work: () => Promise<unknown>): Promise<number> => {
-  let [most, working] = [0, true];
+  let most = 0;
+  const done = new AbortController();
   const turns = (async () => {
-    while (working) {
+    while (!done.signal.aborted) {
       const begun = process.threadCpuUsage();
       await new Promise((resolve) => setTimeout(resolve, 1));
       const { user, system } = process.threadCpuUsage(begun);
@@ -47,7 +48,7 @@ export const longestTurnMs = async (work: () => Promise<unknown>): Promise<numbe
     }
   })();
   await work();
-  working = false;
+  done.abort();
   await turns;
   return most / slowness();
 };
