@@ -132,7 +132,11 @@ const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder"
 
 const openPostgres = async (options: Parameters<typeof createPostgresStore>[0]): Promise<Store> => {
   const { createPostgresStore: create } = await import("./postgres/postgres.ts");
-  return create(options);
+  const { isPassing } = await import("./postgres/fault.ts");
+  const { notStarted } = await import("./postgres/node/not-started.ts");
+  return create(options).catch((error: unknown) => {
+    throw isPassing(error) ? notStarted(error) : error;
+  });
 };
 
 const joinNodes = async (options: Parameters<typeof joinDatabase>[0]): Promise<Membership> => {

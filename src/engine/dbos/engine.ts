@@ -2,9 +2,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
-import { messageOf, StartError } from "../../error.ts";
+import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { commitBounds, configOf, openPool } from "../../store/postgres/connection.ts";
+import { notStarted } from "../../store/postgres/node/not-started.ts";
 import type { DueStream, Store } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../in-process.ts";
@@ -169,7 +170,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
     await library.registerQueue(queueOf(node), { ...settings, minPollingIntervalMs: 2 * pollMs });
   } catch (error) {
     await close(0);
-    throw new StartError(69, `The engine could not use PostgreSQL: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+    throw notStarted(error);
   }
 
   const clean = async (): Promise<void> => {

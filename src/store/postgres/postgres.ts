@@ -3,7 +3,7 @@ import { Kysely, PostgresDialect, sql } from "kysely";
 import type { Pool, PoolConfig } from "pg";
 import type { StreamID } from "../../domain/event.ts";
 import { type Clock, createClock } from "../../clock.ts";
-import { messageOf, StartError } from "../../error.ts";
+import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { isEmpty, noChanges, type StoredView } from "../batch/batch.ts";
 import { answerID } from "../sql/row.ts";
@@ -27,6 +27,7 @@ import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import { claimedIn, createPlacements, isHere, lostMs, madeIn, place, prepareNodes } from "./node/placement.ts";
+import { expectConnections, notStarted } from "./node/not-started.ts";
 import { createDueSignal, createHeard, hintsOf } from "./node/told.ts";
 import { type Hints, listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
@@ -292,6 +293,7 @@ const prepare = async (
   const pool = discarding(openPool({ ...config, max: 1 }, schemaBounds, log));
   await using db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   try {
+    if (alone || node !== undefined) await expectConnections(db, log);
     if (schema !== undefined) await sql`create schema if not exists ${sql.id(schema)}`.execute(db);
     await migrate(db, "postgres");
     if (node !== undefined) await prepareNodes((text) => sql.raw(text).execute(db));
@@ -310,7 +312,6 @@ const prepare = async (
          where due_at > ${at.getTime()}
            and (select at from events order by position desc limit 1) > ${at.toISOString()}`.execute(db);
   } catch (error) {
-    if (error instanceof StartError) throw error;
-    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+    throw notStarted(error);
   }
 };

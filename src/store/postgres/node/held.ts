@@ -4,6 +4,7 @@ import type { Client, ClientConfig } from "pg";
 import { messageOf, StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import { type Bounds, openClient } from "../connection.ts";
+import { notStarted } from "./not-started.ts";
 
 /**
  * A lock of the database that a service holds for its life, on a connection of its own: it ends with the service. A row
@@ -122,8 +123,7 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
     return client;
   } catch (error) {
     await client?.end().catch(() => {});
-    if (error instanceof StartError) throw error;
-    throw new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. Check SERVICE_DATABASE_URL.`);
+    throw notStarted(error);
   }
 };
 

@@ -1,0 +1,49 @@
+import { type Kysely, sql } from "kysely";
+import { DatabaseError } from "pg";
+import { messageOf, StartError } from "../../../error.ts";
+import type { Log } from "../../../log.ts";
+import type { Tables } from "../../sql/schema.ts";
+
+/** Why a service cannot start on a database, each in one line with the remedy. */
+
+/** As many connections as a node ever opens, and as few as a service works with. */
+const most = 22;
+const least = 8;
+const remedy = "raise max_connections, or the limit of the user or the database, or stop what uses them";
+
+export const notStarted = (error: unknown): StartError =>
+  error instanceof StartError
+    ? error
+    : new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. ${remedyOf(error)}`);
+
+const remedyOf = (error: unknown): string => {
+  switch (error instanceof DatabaseError ? error.code : undefined) {
+    case "53300":
+      return `A service needs ${least} to ${most} connections: ${remedy}.`;
+    case "42501":
+      return "Grant the user all rights on the schema, and to create schemas in the database.";
+    default:
+      return "Check SERVICE_DATABASE_URL.";
+  }
+};
+
+/** Throws `StartError` where a service could not work for want of connections; warns where it may come to want some. */
+export const expectConnections = async (db: Kysely<Tables>, log: Log): Promise<void> => {
+  const { rows } = await sql<{ free: number }>`
+    select least(
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - (select sum(numbackends) from pg_stat_database),
+      (select case when rolconnlimit < 0 or rolsuper then 100000 else rolconnlimit end
+         - (select count(*) from pg_stat_activity where usename = current_user)
+         from pg_roles where rolname = current_user),
+      (select case when datconnlimit < 0 then 100000 else datconnlimit end from pg_database where datname = current_database())
+        - (select numbackends from pg_stat_database where datname = current_database())
+    )::int as free`.execute(db);
+  const free = rows[0]?.free ?? most;
+  if (free < least)
+    throw new StartError(
+      69,
+      `PostgreSQL has ${Math.max(0, free)} connections left, and a service needs ${least} to ${most}: ${remedy}.`,
+    );
+  if (free < most) log.warn({ free, most: most }, `PostgreSQL may come to lack connections: ${remedy}`);
+};
