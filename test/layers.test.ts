@@ -55,7 +55,7 @@ const orders: Record<string, string> = {
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
-  tool: "tool result argument file edit command web task registry",
+  tool: "tool result argument file edit command web output mcp task registry",
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",

@@ -155,6 +155,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .argument("<request>", "what to do; - reads it from standard input")
       .option("--check <command>", "check that must pass before the result lands; repeatable", collect)
       .option("--attach <file>", "attach a file for the agents; repeatable", collect)
+      .option("--output-schema <file>", "JSON Schema of the output that is wanted; --json prints it")
       .option("--squad <id>", "squad to use")
       .option("--model <provider/model>", "model to use")
       .addOption(

@@ -122,6 +122,7 @@ export type Health = {
   sandbox: { tier: number; name: string; network: boolean };
   model: { ref: string; source: string };
   store: { kind: "sqlite" | "postgres"; ok: boolean; reason: string | null };
+  mcpServers: readonly { name: string; kind: "stdio" | "http"; problem: string | null }[];
   /** Providers whose calls are held back. */
   providers: { id: string; failures: number; since: string | null; retryAt: string | null }[];
   /** Rejections since the start that nobody handled. */

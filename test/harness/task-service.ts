@@ -87,6 +87,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
         install: () => Promise.reject(new Error("not part of this test")),
       },
       externals: {},
+      mcpServers: {},
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },
       slots: createSlots(4),

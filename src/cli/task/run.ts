@@ -12,6 +12,7 @@ import type { Screen } from "../terminal/screen.ts";
 export type RunOptions = {
   check?: string[];
   attach?: string[];
+  outputSchema?: string;
   squad?: string;
   model?: string;
   effort?: Effort;
@@ -55,6 +56,7 @@ export const runTask = async (
     source: "cli",
     ...(check.length === 0 ? {} : { checks: check }),
     ...(attach.length === 0 ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
+    ...(options.outputSchema === undefined ? {} : { outputSchema: await schemaIn(options.outputSchema) }),
     ...(squad === undefined ? {} : { promptProfile: squad }),
     ...(model === undefined ? {} : { model: modelRef(model) }),
     ...(effort === undefined ? {} : { effort }),
@@ -81,13 +83,35 @@ export const runTask = async (
   }
   const where = created.repository === undefined ? directory : clean(created.repository.url);
   screen.say(`${taskID} in ${where}${created.isolation === "directory" ? ", editing its files directly" : ""}`);
-  return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
+  return follow({
+    service,
+    target,
+    taskID,
+    screen,
+    emit: options.json ? emit : undefined,
+    output: options.outputSchema !== undefined,
+  });
 };
 
 const readStdin = async (): Promise<string> => {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString("utf8");
+};
+
+const schemaIn = async (path: string): Promise<Record<string, never>> => {
+  const wrong = (why: string) => new Exit(exit.usage, `--output-schema: expected a file with a JSON Schema, ${why}`);
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw wrong(`cannot read ${path}: ${messageOf(error)}`);
+  });
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch (error) {
+    throw wrong(`got no JSON in ${path}: ${messageOf(error)}`);
+  }
+  if (typeof schema === "object" && schema !== null && !Array.isArray(schema)) return schema as Record<string, never>;
+  throw wrong(`got ${JSON.stringify(schema).slice(0, 100)} in ${path}`);
 };
 
 const modelRef = (text: string): `${string}/${string}` => {

@@ -58,6 +58,12 @@ export type TaskCreate = {
      */
     approve?: Array<'plan' | 'landing'>;
     /**
+     * JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it
+     */
+    outputSchema?: {
+        [key: string]: JsonValue;
+    };
+    /**
      * false: the changed tests do not also run on the base
      */
     contrast?: boolean;
@@ -1030,6 +1036,10 @@ export type TaskDetail = {
      * The agent's last whole report of its work, not its answer to a reviewer or a failed check
      */
     summary: string | null;
+    /**
+     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     */
+    output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
     request: string;
     attachments: Array<{
@@ -1039,6 +1049,12 @@ export type TaskDetail = {
         sha256: string;
     }>;
     requestedChecks: Array<CheckSpec>;
+    /**
+     * As requested
+     */
+    outputSchema: {
+        [key: string]: JsonValue;
+    } | null;
     /**
      * Only where its worktree should have gone and could not; it is tried again every hour
      */
@@ -1424,6 +1440,10 @@ export type TaskStatus = {
      * The agent's last whole report of its work, not its answer to a reviewer or a failed check
      */
     summary: string | null;
+    /**
+     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     */
+    output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
 };
 
@@ -1736,6 +1756,10 @@ export type TaskEvent = {
          */
         callbackURL?: string;
         production?: Production;
+        /**
+         * JSON Schema of the output that is wanted, as a JSON text
+         */
+        outputSchema?: LongText;
         /**
          * No proof by contrast is wanted
          */
@@ -2518,6 +2542,28 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'mcp.listed';
+    data: {
+        server: string;
+        count: number;
+        /**
+         * JSON: a list of `name`, `tool`, `description`, `parameters`
+         */
+        tools: LongText;
+        problem: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'setup.started';
     data: {
         run: string;
@@ -3144,6 +3190,45 @@ export type TaskEvent = {
         callID: string;
         why: string;
         tried: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'output.given';
+    data: {
+        sessionID: string;
+        callID: string;
+        /**
+         * JSON
+         */
+        output: LongText;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'output.refused';
+    data: {
+        sessionID: string;
+        callID: string | null;
+        reason: string;
     };
 } | {
     id: number;
@@ -5188,6 +5273,14 @@ export type Health = {
         retryAt: string | null;
     }>;
     /**
+     * MCP servers of the configuration, and which of their programs are missing
+     */
+    mcpServers: Array<{
+        name: string;
+        kind: 'stdio' | 'http';
+        problem: string | null;
+    }>;
+    /**
      * Unexpected errors since the start; the log has each with its stack trace
      */
     faults: number;
@@ -5331,7 +5424,7 @@ export type Error = {
      * What was expected and what was received
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -5431,7 +5524,7 @@ export type TaskCreateErrors = {
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`, `output_schema_invalid`
      */
     422: Error;
     /**

@@ -34,6 +34,8 @@ export const describeEvent = (event: Recorded): string => {
         : `Working in place in ${event.data.root}`;
     case "dependencies.given":
       return dependencyWords(event.data.folders);
+    case "mcp.listed":
+      return `MCP server ${event.data.server}: ${event.data.count} tools${event.data.problem === null ? "" : `; ${event.data.problem}`}`;
     case "setup.started":
       return `Setting up the workspace: ${event.data.run}`;
     case "setup.finished":
@@ -48,7 +50,9 @@ export const describeEvent = (event: Recorded): string => {
           ? "The agent was told that its tests show no difference"
           : ofService(event.data) === "sources"
             ? "The agent was asked to read the sources it cites"
-            : `Message from ${event.data.source}`;
+            : ofService(event.data) === "output"
+              ? "The agent was asked for the output"
+              : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
         ? event.data.finish === "empty"
@@ -128,6 +132,10 @@ export const describeEvent = (event: Recorded): string => {
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
     case "task.abandoned":
       return `Given up: ${event.data.why}`;
+    case "output.given":
+      return "Output given";
+    case "output.refused":
+      return `No output: ${event.data.reason}`;
     case "check.started":
       return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
     case "check.finished":

@@ -19,7 +19,13 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full"],
+      refuses: [
+        "squad_not_available",
+        "model_not_configured",
+        "model_not_found",
+        "output_schema_invalid",
+        "queue_full",
+      ],
       answers: [json(accepted.taskCreated, "Accepted; the Task runs on its own from here", 202)],
     },
     "task.list": {

@@ -10,6 +10,7 @@ import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
+import { createMcpConnections } from "../../tool/mcp/connections.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
@@ -157,6 +158,7 @@ export const openRun = async (
       };
     },
     background: createBackground(claim.fence.epoch),
+    mcp: createMcpConnections(deps.mcpServers, signal),
   };
 
   // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and all
@@ -168,6 +170,7 @@ export const openRun = async (
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
+  scope.defer(() => run.mcp.end());
   scope.use(run.baseline);
   scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {

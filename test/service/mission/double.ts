@@ -222,6 +222,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       model: { ref: "builtin/rules-1", source: "built in" },
       store: { kind: "sqlite", ok: true, reason: null },
       providers: [],
+      mcpServers: [],
       faults: 0,
     }),
     models: () => ({ failover: [], active: { ref: "builtin/rules-1", source: "built in" }, providers: [] }),
