@@ -50,6 +50,7 @@ import { createHealth } from "./health.ts";
 import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./nodes.ts";
 import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
+import { isGranted } from "./trust.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
 
@@ -300,6 +301,12 @@ export const createService = async (
       besides,
       checkResults,
       mcpServers: config.mcpServers,
+      granted: (project, digest) => isGranted(dataDir, project, digest),
+      variable(name) {
+        const value = config.env[name];
+        if (value !== undefined && value !== "") secrets.learn("mcp-variable", [value]);
+        return value;
+      },
       setup: config.setup,
       browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,

@@ -51,6 +51,10 @@ export type RunDeps = {
   externals: Readonly<Record<string, ExternalAgent>>;
   /** The operator's MCP servers, by name. */
   mcpServers: McpServers;
+  /** Whether the operator has granted what a project's `.mcp.json` with this digest asks for. */
+  granted: (project: string, digest: string) => boolean;
+  /** A variable of the service's environment, which is from then on a secret. */
+  variable: (name: string) => string | undefined;
   slots: Slots;
   /** For what runs beside a Task's own work; it takes a slot, too. */
   besides: Slots;

@@ -88,6 +88,8 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       },
       externals: {},
       mcpServers: {},
+      granted: () => false,
+      variable: () => undefined,
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },
       slots: createSlots(4),

@@ -94,6 +94,15 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
               `Not in the workspace: ${line(missing.map(({ path, reason = "" }) => `${path} (${reason})`).join(", "), 300)}; see workspace.setup`,
             );
       }
+      case "mcp.asked": {
+        const { file, granted, names, problems } = event.data;
+        const wrong =
+          Object.values(problems).length === 0
+            ? ""
+            : `; ${Object.values(problems).length} of its entries cannot be had`;
+        const said = `${line(file, 40)} asks for MCP servers: ${line(names.join(", "), 200) || "none"}${wrong}`;
+        return granted ? dim(said) : yellow(`${said}; grant them with \`sortie trust\``);
+      }
       case "mcp.listed": {
         const { server, count, problem } = event.data;
         const said = `MCP server ${line(server, 40)}: ${count} ${count === 1 ? "tool" : "tools"}`;

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Effort } from "../../protocol/field.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { callOf, expand } from "../../protocol/task/saved-request.ts";
+import { connect, expectData, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { clean } from "../terminal/format.ts";
 import { follow } from "./follow.ts";
@@ -50,8 +51,9 @@ export const runTask = async (
     ...(maxTokens === undefined ? {} : { maxTokens }),
     ...(maxSteps === undefined ? {} : { maxSteps }),
   };
+  const given = request === "-" ? await readStdin() : request;
   const body = {
-    request: request === "-" ? await readStdin() : request,
+    request: request === "-" || options.repo !== undefined ? given : await saved(given, service, target),
     productPillar: pillar,
     source: "cli",
     ...(check.length === 0 ? {} : { checks: check }),
@@ -91,6 +93,19 @@ export const runTask = async (
     emit: options.json ? emit : undefined,
     output: options.outputSchema !== undefined,
   });
+};
+
+/** What `/name` with arguments stands for in this project. */
+const saved = async (text: string, service: Service, target: Target): Promise<string> => {
+  if (callOf(text) === undefined) return text;
+  const known = expectData(await service.project.requests(), target.url);
+  const found = expand(text, known);
+  if ("request" in found) return found.request;
+  const names = known.map(({ name }) => `/${clean(name)}`).join(", ") || "there is none";
+  throw new Exit(
+    exit.usage,
+    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". A request of other words may begin with anything else.`,
+  );
 };
 
 const readStdin = async (): Promise<string> => {

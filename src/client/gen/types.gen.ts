@@ -2542,6 +2542,38 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'mcp.asked';
+    data: {
+        file: string;
+        /**
+         * SHA-256 of the file; empty where it could not be read
+         */
+        digest: string;
+        granted: boolean;
+        names: Array<string>;
+        /**
+         * JSON: what each of them is, as the file says
+         */
+        servers: LongText;
+        /**
+         * Why others of the file cannot be had; under the empty name, of the file
+         */
+        problems: {
+            [key: string]: string;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'mcp.listed';
     data: {
         server: string;
@@ -4690,6 +4722,22 @@ export type ProjectPlace = {
      * Of a request that names none
      */
     squad: string;
+};
+
+export type SavedRequest = {
+    /**
+     * As it is called: the file's name, with its folder before a colon
+     */
+    name: string;
+    /**
+     * Of its front matter, else its first line
+     */
+    description: string;
+    /**
+     * What to give with it, in words
+     */
+    arguments: string | null;
+    text: string;
 };
 
 export type Project = {
@@ -7313,6 +7361,74 @@ export type ProjectGetResponses = {
 };
 
 export type ProjectGetResponse = ProjectGetResponses[keyof ProjectGetResponses];
+
+export type ProjectRequestsData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/project/requests';
+};
+
+export type ProjectRequestsErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type ProjectRequestsError = ProjectRequestsErrors[keyof ProjectRequestsErrors];
+
+export type ProjectRequestsResponses = {
+    /**
+     * Saved requests, by name
+     */
+    200: Array<SavedRequest>;
+};
+
+export type ProjectRequestsResponse = ProjectRequestsResponses[keyof ProjectRequestsResponses];
 
 export type ProjectListData = {
     body?: never;

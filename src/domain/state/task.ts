@@ -98,6 +98,8 @@ export type TaskState = StreamState & {
   revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
   /** The project's ignored dependency folders; null before they were searched. */
   dependencies: Given[] | null;
+  /** What the project's own file asks for; null: it was not read, or there is none. */
+  projectServers: Pick<EventData["mcp.asked"], "digest" | "granted" | "names" | "servers"> | null;
   /** What MCP servers have for agents, by server. */
   mcp: Record<string, { tools: LongText; problem: string | null }>;
   /** The operator's setup, for the files that it ran in. */

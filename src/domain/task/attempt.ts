@@ -50,6 +50,7 @@ const fromTheBeginning = (
     reply: null,
     system: null,
     externalSessions: {},
+    projectServers: null,
     mcp: {},
     projectRules: null,
     ownChecks: [],

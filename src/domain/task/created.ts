@@ -75,6 +75,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     earlier: null,
     revertOf: data.revertOf === undefined ? null : { ...data.revertOf, read: event.version, tried: false },
     dependencies: null,
+    projectServers: null,
     mcp: {},
     setup: null,
     input: event.version,

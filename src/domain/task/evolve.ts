@@ -40,6 +40,7 @@ const waits: ReadonlySet<string> = new Set([
   "workspace.moved",
   "dependencies.given",
   "setup.started",
+  "mcp.asked",
   "mcp.listed",
   "agent.attached",
   "reply.retried",
@@ -135,6 +136,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return afterMove(state, event.data);
     case "dependencies.given":
       return { ...state, dependencies: event.data.folders };
+    case "mcp.asked": {
+      const { digest, granted, names, servers } = event.data;
+      return { ...state, projectServers: { digest, granted, names, servers } };
+    }
     case "mcp.listed": {
       const { server, tools, problem } = event.data;
       return { ...state, mcp: { ...state.mcp, [server]: { tools, problem } } };

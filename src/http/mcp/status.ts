@@ -58,9 +58,7 @@ export const mcpTaskStatus = z.object({
   ),
   error: problem.describe("Why it failed or was cancelled, and what helps"),
   summary: z.string().nullable().describe("The Task's last message, once it has ended"),
-  output: z
-    .unknown()
-    .describe("The JSON that its outputSchema wants; null: none. Longer than 16 KiB, the HTTP route alone has it"),
+  output: z.unknown().describe("As outputSchema wants it; null: none, or over 16 KiB"),
   git: z.object({
     landedCommit: z.string().nullable().describe("The commit on the project's branch"),
     branch: z.string().nullable().describe("The branch with its work, even if nothing landed"),

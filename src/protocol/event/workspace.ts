@@ -86,6 +86,17 @@ export const workEvents = {
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
    */
   "dependencies.given": z.object({ folders: z.array(given) }),
+  /** The project asks for MCP servers, which it has where the operator has granted this file. */
+  "mcp.asked": z.object({
+    file: z.string(),
+    digest: z.string().describe("SHA-256 of the file; empty where it could not be read"),
+    granted: z.boolean(),
+    names: z.array(z.string()),
+    servers: longText.describe("JSON: what each of them is, as the file says"),
+    problems: z
+      .record(z.string(), z.string())
+      .describe("Why others of the file cannot be had; under the empty name, of the file"),
+  }),
   /**
    * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of stays. A
    * problem is asked about again in the next attempt.

@@ -16,8 +16,8 @@ export const serversFor = (run: Pick<Run, "mcp" | "state">, agent: AgentSpec, is
   const { model, production } = run.state();
   if (isReviewer(agent) || production !== null || model.startsWith("builtin/")) return [];
   const named = agent.tools.filter((tool) => tool.startsWith(mcpPrefix)).map((tool) => tool.slice(mcpPrefix.length));
-  if (named.length === 0) return isLead ? [...run.mcp.names] : [];
-  return run.mcp.names.filter((name) => named.includes(name));
+  if (named.length === 0) return isLead ? [...run.mcp.names()] : [];
+  return run.mcp.names().filter((name) => named.includes(name));
 };
 
 /** Servers that are asked at the same time. */

@@ -55,8 +55,8 @@ export const connectTo = async (
     const lines = createLineTransport(program, (why) => {
       failure = why;
     });
-    asked = lines.asked;
-    said = program.stderr;
+    asked = () => lines.asked();
+    said = () => program.stderr();
     transport = lines;
   } else {
     const url = new URL(server.url);
@@ -82,9 +82,11 @@ export const connectTo = async (
     // Its schemas of results are its own: they are not compiled here.
     { capabilities: {}, jsonSchemaValidator: unchecked, listMaxPages: mostPages },
   );
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- no event target
   client.onclose = () => {
     over = true;
   };
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- no event target
   client.onerror = () => {};
 
   const words = (error: unknown): McpFailure => {

@@ -1,13 +1,13 @@
 import type { Workspace } from "../../workspace/workspace.ts";
 import { connectTo, type McpConnection } from "./connection.ts";
-import { type Listing, type McpAnswer, McpFailure, type McpServers } from "./server.ts";
+import { type Listing, type McpAnswer, McpFailure, type McpServer } from "./server.ts";
 
 /**
  * The connections of one run. Each is made when it is first needed, for the files that its caller works on, and ends with the
  * turn. One that ended by itself is made anew, a few times in a run.
  */
 export type McpConnections = {
-  readonly names: readonly string[];
+  names(): readonly string[];
   /** Never rejects but with the signal's reason: a server that cannot be asked has no tools, and a problem. */
   list(server: string, workspace: Workspace, timeoutMs: number, signal: AbortSignal): Promise<Listing>;
   /** Rejects with `McpFailure`. */
@@ -23,15 +23,21 @@ export type McpConnections = {
   end(): Promise<void>;
 };
 
+/** The servers that there are; settings undefined: none of that name. */
+export type ServerSource = {
+  names(): readonly string[];
+  settings(name: string): Promise<McpServer | undefined>;
+};
+
 const mostStarts = 5;
 
-export const createMcpConnections = (servers: McpServers, life: AbortSignal): McpConnections => {
+export const createMcpConnections = (servers: ServerSource, life: AbortSignal): McpConnections => {
   const open = new Map<string, Promise<McpConnection>>();
   const failed = new Map<string, number>();
 
   const connection = async (server: string, workspace: Workspace, timeoutMs: number): Promise<McpConnection> => {
-    const settings = Object.hasOwn(servers, server) ? servers[server] : undefined;
-    if (settings === undefined) throw new McpFailure("it is not among mcpServers in config.jsonc any more");
+    const settings = await servers.settings(server);
+    if (settings === undefined) throw new McpFailure("it is not configured any more");
     const key = `${server} ${workspace.root}`;
     const before = await open.get(key)?.catch(() => undefined);
     if (before !== undefined && !before.isOver()) return before;
@@ -44,7 +50,7 @@ export const createMcpConnections = (servers: McpServers, life: AbortSignal): Mc
   };
 
   return {
-    names: Object.keys(servers).toSorted(),
+    names: () => servers.names(),
     async list(server, workspace, timeoutMs, signal) {
       try {
         return await (await connection(server, workspace, timeoutMs)).list(signal);

@@ -47,12 +47,13 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     unasked += chunk.length;
     if (unasked > mostUnasked) return end(`it sent more than ${mostUnasked / 1024 / 1024} MiB without an answer`);
     let from = 0;
-    for (let at = chunk.indexOf(10); at >= 0 && !ended; at = chunk.indexOf(10, from)) {
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
       const whole = Buffer.concat([...line, chunk.subarray(from, at)]);
       line = [];
       length = 0;
       from = at + 1;
       hear(whole.toString("utf8"));
+      if (ended) return;
     }
     const rest = chunk.subarray(from);
     length += rest.length;

@@ -66,6 +66,8 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "mission.proposed": elsewhere(forge, "test/crash/mission-branch.test.ts"),
   "mission.verified": elsewhere("its wake gives no checks", "test/crash/verify.test.ts"),
+  "mcp.listed": elsewhere("no MCP server is configured", "test/crash/mcp.test.ts"),
+  "mcp.asked": never("the project asks for none", "test/service/task/mcp-trust.test.ts"),
   "output.given": elsewhere("no output is wanted", "test/crash/output.test.ts"),
   "output.refused": elsewhere("no output is wanted", "test/crash/output.test.ts"),
   "contrast.finished": elsewhere(tests, "test/crash/contrast.test.ts"),

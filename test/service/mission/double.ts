@@ -256,6 +256,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       landings: ["commit", "branch"],
       squad: "base",
     }),
+    requests: async () => [],
     realPath: async (directory) => ({ name: resolve(directory) }),
     log: silent,
     version: "0.0.0",
