@@ -279,7 +279,6 @@ export const taskRoutes = (bodies: Requests) =>
       path: "/project/requests",
       summary: "The requests that the project keeps in .claude/commands",
       directory: "required",
-      refuses: ["node_away"],
       answers: [json(z.array(savedRequest), "Saved requests, by name")],
     },
     "project.list": {
