@@ -59,6 +59,7 @@ export const statusOf = {
   preview_not_available: 422,
   preview_failed: 422,
   squad_invalid: 422,
+  output_schema_invalid: 422,
   rate_limited: 429,
   queue_full: 429,
   internal: 500,

@@ -35,6 +35,8 @@ const exceptions: Record<string, readonly string[]> = {
   "cli/model.ts": ["config", "log", "model"],
   // A package is checked without a service.
   "cli/squad-folder.ts": ["squad", "workspace"],
+  // The operator's own hand, on the service's data.
+  "cli/trust.ts": ["config", "service", "tool"],
   // What an archive proves is folded anew from its events.
   "cli/verify": ["domain"],
 };
@@ -55,22 +57,22 @@ const orders: Record<string, string> = {
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
-  tool: "tool result argument file edit command web task registry",
+  tool: "tool result argument file edit command web output mcp task registry",
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project",
   repository:
     "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "tasks run clone-remote wake-mission reserve directory usual query workspace operation service session step worker",
+  task: "tasks run saved-request clone-remote wake-mission reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission: "missions run approve repository head verify whole-checks wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "file edit config caller",
-  service: "machine secret thread forge config-check health model-key place nodes engine service",
-  cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd serve demo doctor completion main",
+  service: "machine trust secret thread forge config-check health model-key place nodes engine service",
+  cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",
 };

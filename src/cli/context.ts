@@ -27,6 +27,9 @@ export const parseCount = (text: string): number => {
 };
 
 /** Of an option that may be given several times. */
+/** What the shell held together stays one word of a saved request's arguments. */
+export const asWord = (text: string): string => (/\s/.test(text) && !text.includes('"') ? `"${text}"` : text);
+
 export const collect = (value: string, before: string[] = []) => [...before, value];
 
 export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };

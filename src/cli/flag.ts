@@ -13,6 +13,7 @@ const flags: Record<string, string> = {
   isolation: "--in-place",
   checks: "--check",
   attachments: "--attach",
+  outputSchema: "--output-schema",
   callbackURL: "--callback",
   "budget.maxMinutes": "--max-minutes",
   "budget.maxCostUSD": "--max-cost",

@@ -4,13 +4,14 @@ import { StartError } from "../error.ts";
 import { version } from "../package-root.ts";
 import type { Target } from "./connection.ts";
 import { addMissionCommands } from "./mission/command.ts";
-import { collect, parseAmount } from "./context.ts";
+import { asWord, collect, parseAmount } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
 import { targetAt } from "./target.ts";
 import type { RunOptions } from "./task/run.ts";
 import { addTaskCommands } from "./task/command.ts";
+import type { TrustOptions } from "./trust.ts";
 import { addWebhookCommands } from "./webhook/command.ts";
 
 /**
@@ -132,6 +133,18 @@ export const createProgram = (finish: (code: number) => void): Command => {
     finish(await commands.testModel(ref, flags, screen, say));
   });
 
+  setting(
+    program
+      .command("trust")
+      .description("show the MCP servers that a project's .mcp.json asks for, and grant them for the file as it is")
+      .option("-C, --directory <folder>", "the project", ".")
+      .option("--digest <sha256>", "grant the file with this digest, without a question")
+      .option("--revoke", "take the grant back"),
+  ).action(async ({ json, ...options }: TrustOptions & { json?: true }) => {
+    const [{ trust }, { plain }] = await Promise.all([import("./trust.ts"), loadCaller()]);
+    finish(await trust(options, createScreen(json ? process.stderr : process.stdout, plain), json ? emit : undefined));
+  });
+
   /** Options of every command that calls a running service. */
   const speaking = (command: Command) =>
     command
@@ -152,9 +165,10 @@ export const createProgram = (finish: (code: number) => void): Command => {
     program
       .command("run")
       .description("create a Task and follow it to its end")
-      .argument("<request>", "what to do; - reads it from standard input")
+      .argument("<request>", "what to do; - reads it from standard input, /name is a saved request of .claude/commands")
       .option("--check <command>", "check that must pass before the result lands; repeatable", collect)
       .option("--attach <file>", "attach a file for the agents; repeatable", collect)
+      .option("--output-schema <file>", "JSON Schema of the output that is wanted; --json prints it")
       .option("--squad <id>", "squad to use")
       .option("--model <provider/model>", "model to use")
       .addOption(
@@ -187,14 +201,15 @@ export const createProgram = (finish: (code: number) => void): Command => {
   )
     .allowExcessArguments()
     .action(async (request: string, options: RunOptions & Shared, { args }: Command) => {
-      if (args.length > 1)
+      const calls = /^\/[A-Za-z0-9][\w.:-]*$/.test(request);
+      if (args.length > 1 && !calls)
         throw new Exit(
           exit.usage,
           `Expected one request, got ${args.length} words. Put it in quotes: sortie run "${args.join(" ")}"`,
         );
       const { runTask } = await import("./task/run.ts");
       const { target, screen } = await context(options);
-      finish(await runTask(request, options, target, screen, emit));
+      finish(await runTask(calls ? args.map(asWord).join(" ") : request, options, target, screen, emit));
     });
 
   addTaskCommands(program, { speaking, context, finish });

@@ -13,7 +13,7 @@ export const checkHere = async (source: { path: string } | { zip: string }, scop
   const read =
     "zip" in source ? await readZip(Buffer.from(source.zip, "base64")) : await readFolder(createFiles(source.path), "");
   if (read === undefined) return undefined;
-  const parsed = read.ok ? parsePackage(read.files, { scope, external: "any" }) : read;
+  const parsed = read.ok ? parsePackage(read.files, { scope, external: "any", servers: "any" }) : read;
   return read.ok && parsed.ok
     ? { valid: true, squad: { ...parsed.squad, digest: digestOf(read.files) }, issues: [] }
     : { valid: false, squad: null, issues: parsed.ok ? [] : parsed.issues };

@@ -274,6 +274,7 @@ export const createServiceClient = (options: ClientOptions) => {
     },
     project: {
       get: inProject(project.get.bind(project)),
+      requests: inProject(project.requests.bind(project)),
       list: project.list.bind(project),
     },
     service: {

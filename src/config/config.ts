@@ -6,6 +6,7 @@ import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import {
   type AgentSettings,
+  type McpSettings,
   type ProviderConfig,
   readFile,
   type RepositoryCredential,
@@ -26,6 +27,18 @@ export type AgentConfig = {
   network: boolean;
   mode: string;
 };
+
+/** An MCP server. `secrets`: those of the values that came from the service's environment. */
+export type McpConfig =
+  | {
+      kind: "stdio";
+      command: string;
+      args: string[];
+      env: Record<string, string>;
+      secrets: string[];
+      network: boolean;
+    }
+  | { kind: "http"; url: string; headers: Record<string, string> };
 
 export type Config = {
   host: string;
@@ -64,6 +77,8 @@ export type Config = {
   /** Environment variables whose values are redacted from everything that is written. */
   secrets: string[];
   agents: Record<string, AgentConfig>;
+  /** MCP servers, with the values of the variables that they name. */
+  mcpServers: Record<string, McpConfig>;
   sandbox: {
     mode: "auto" | "required";
     /** The setting that chose the mode, for messages. */
@@ -297,6 +312,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     providers: file.providers ?? {},
     secrets: file.secrets ?? [],
     agents: agentsOf(file.agents ?? {}, env),
+    mcpServers: mcpServersOf(file.mcpServers ?? {}, env),
     sandbox: {
       mode: sandbox,
       source: env["SERVICE_SANDBOX"] === undefined ? `listening on ${host}` : `SERVICE_SANDBOX=${sandbox}`,
@@ -378,6 +394,34 @@ const agentsOf = (agents: Record<string, AgentSettings>, env: Config["env"]): Re
       });
       const { command, home, network = true, mode = "default" } = agent;
       return [name, { command, env: Object.fromEntries(values), home, network, mode }];
+    }),
+  );
+
+const mcpServersOf = (servers: Record<string, McpSettings>, env: Config["env"]): Record<string, McpConfig> =>
+  Object.fromEntries(
+    Object.entries(servers).map(([name, server]): [string, McpConfig] => {
+      const secrets: string[] = [];
+      const valuesOf = (where: string, given: Record<string, string> = {}) =>
+        Object.fromEntries(
+          Object.entries(given).map(([key, text]) => {
+            if (!text.startsWith("env:")) return [key, text];
+            const variable = text.slice("env:".length);
+            const value = env[variable];
+            if (value === undefined || value === "")
+              throw bad(
+                `mcpServers.${name}.${where}.${key} names ${variable}, which is not set. Set it, or take it out.`,
+              );
+            secrets.push(value);
+            return [key, value];
+          }),
+        );
+      if ("url" in server)
+        return [name, { kind: "http", url: server.url, headers: valuesOf("headers", server.headers) }];
+      const { command, args = [], network = "none" } = server;
+      return [
+        name,
+        { kind: "stdio", command, args, env: valuesOf("env", server.env), secrets, network: network === "all" },
+      ];
     }),
   );
 

@@ -44,6 +44,23 @@ const agentConfig = z.strictObject({
   mode: z.string().min(1).max(64).optional(),
 });
 
+const mcpValue = z.string().max(4096).describe("env:NAME or the value itself");
+
+const mcpServer = z.union([
+  z.strictObject({
+    type: z.literal("stdio").optional(),
+    command: z.string().min(1).max(4096),
+    args: z.array(z.string().max(4096)).max(64).optional(),
+    env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), mcpValue).optional(),
+    network: z.enum(["none", "all"]).optional(),
+  }),
+  z.strictObject({
+    type: z.enum(["http", "streamable-http"]).optional(),
+    url: z.url({ protocol: /^https?$/ }),
+    headers: z.record(z.string().regex(/^[!#$%&'*+.^`|~\w-]{1,100}$/), mcpValue).optional(),
+  }),
+]);
+
 const landingMode = z.enum(["commit", "branch"]);
 const remoteLandingMode = z.enum(["pull-request", "branch", "commit"]);
 
@@ -114,6 +131,8 @@ export const configFile = z.strictObject({
   secrets: z.array(z.string().min(1)).optional(),
   /** External agents by name; each becomes the squad `acp-<name>`. */
   agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
+  /** Servers of the Model Context Protocol by name; their tools are `mcp__<name>__<tool>`. */
+  mcpServers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), mcpServer).optional(),
   sandbox: z
     .strictObject({
       network: z.boolean().optional(),
@@ -189,6 +208,7 @@ export const configFile = z.strictObject({
 export type ProviderConfig = z.infer<typeof providerConfig>;
 export type RepositoryCredential = z.infer<typeof repositoryCredential>;
 export type RepositoryEvents = z.infer<typeof repositoryEvents>;
+export type McpSettings = z.infer<typeof mcpServer>;
 export type AgentSettings = z.infer<typeof agentConfig>;
 
 export const readFile = (path: string): z.infer<typeof configFile> => {

@@ -5,6 +5,7 @@ import type { Limits } from "../protocol/limit.ts";
 import type { Node } from "../store/node.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
+import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
 import type { ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
 
@@ -97,6 +98,7 @@ export type AppDeps = {
   project(directory: string): Promise<string>;
   /** Where a Task in this directory would work; rejects likewise. */
   place(directory: string): Promise<ProjectPlace>;
+  requests(directory: string): Promise<SavedRequest[]>;
   realPath: RealPath;
   /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
   repository: PlaceOf;
@@ -122,6 +124,7 @@ export type Health = {
   sandbox: { tier: number; name: string; network: boolean };
   model: { ref: string; source: string };
   store: { kind: "sqlite" | "postgres"; ok: boolean; reason: string | null };
+  mcpServers: readonly { name: string; kind: "stdio" | "http"; problem: string | null }[];
   /** Providers whose calls are held back. */
   providers: { id: string; failures: number; since: string | null; retryAt: string | null }[];
   /** Rejections since the start that nobody handled. */

@@ -122,6 +122,10 @@ export type Facts = {
   window?: number;
   /** The squad's own skills. */
   skills?: readonly { name: string; description: string }[];
+  /** Whoever leads has tools of MCP servers. */
+  servers?: boolean;
+  /** JSON Schema of the output that is wanted. */
+  outputSchema?: string;
   /** The kind of work; with `work` the result is a document. */
   pillar?: "code" | "work";
 };

@@ -40,7 +40,7 @@ const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => 
 };
 
 /** What to send; by default a GET without a body. */
-type Sent = { method: "GET" | "POST" | "PATCH" | "PUT"; headers: Record<string, string>; body?: string };
+type Sent = { method: string; headers: Record<string, string>; body?: string };
 
 const page: Sent = {
   method: "GET",
@@ -91,6 +91,17 @@ export const callOutbound = async (
   const { body, cut } = await Promise.race([bodyOf(answer, options), ended]).finally(() => answer.destroy());
   const headers = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
   return { status: answer.statusCode ?? 0, headers, body, cut };
+};
+
+/** A request whose answer's body is the caller's to read, and to bound. Redirects are answers like any other. */
+export const openOutbound = async (
+  text: string,
+  sent: Sent,
+  options: OutboundOptions,
+  signal: AbortSignal,
+): Promise<IncomingMessage> => {
+  const url = checkURL(text, options);
+  return ask(url, await addressesOf(hostOf(url), options), sent, options, signal);
 };
 
 /**

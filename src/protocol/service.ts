@@ -25,6 +25,9 @@ export const health = z
         }),
       )
       .describe("Providers that failed several times in a row and are paused: since when, and until when"),
+    mcpServers: z
+      .array(z.object({ name: z.string(), kind: z.enum(["stdio", "http"]), problem: z.string().nullable() }))
+      .describe("MCP servers of the configuration, and which of their programs are missing"),
     faults: z.number().int().describe("Unexpected errors since the start; the log has each with its stack trace"),
   })
   .meta({ id: "Health" });

@@ -9,11 +9,14 @@ import { version } from "../package-root.ts";
 
 /** What the service says of itself, and the rejections that nobody handled, which make it unhealthy. */
 
-export type HealthDeps = { store: Store; registry: Registry; sandbox: Sandbox; secrets: Secrets; log: Log };
+export type HealthDeps = { store: Store; registry: Registry; sandbox: Sandbox; secrets: Secrets; log: Log } & {
+  /** Looked up at each call, so that installing what is missing needs no restart. */
+  mcpServers: () => Health["mcpServers"];
+};
 
 export type HealthWatch = { read(this: void): Promise<Health>; unhandled(this: void, error: unknown): void };
 
-export const createHealth = ({ store, registry, sandbox, secrets, log }: HealthDeps): HealthWatch => {
+export const createHealth = ({ store, registry, sandbox, secrets, mcpServers, log }: HealthDeps): HealthWatch => {
   let faults = 0;
   return {
     async read() {
@@ -31,6 +34,7 @@ export const createHealth = ({ store, registry, sandbox, secrets, log }: HealthD
         providers: registry
           .breakers()
           .flatMap(([id, { state, ...held }]) => (state === "closed" ? [] : [{ id, ...held }])),
+        mcpServers: mcpServers(),
         faults,
       };
     },

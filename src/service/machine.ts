@@ -1,8 +1,10 @@
+import { accessSync, constants } from "node:fs";
 import { homedir } from "node:os";
 import { rgPath } from "@vscode/ripgrep";
 import type { Config } from "../config/config.ts";
+import { messageOf } from "../error.ts";
 import { findBrowser } from "../check/browser/find.ts";
-import type { Sandbox } from "../process/sandbox/sandbox.ts";
+import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
@@ -25,8 +27,46 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
     programs: { rg: rgPath },
   });
 
-export const catalogOf = ({ agents }: Config, dataDir: string | undefined): Catalog =>
-  createCatalog({ dataDir, external: Object.keys(agents) });
+export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | undefined): Catalog =>
+  createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
+
+/** Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. */
+export const mcpServersOn = ({ mcpServers, env }: Pick<Config, "mcpServers" | "env">) =>
+  Object.entries(mcpServers).map(([name, server]) => {
+    if (server.kind === "http") return { name, kind: server.kind, problem: null };
+    const { command } = server;
+    const found = command.includes("/") ? isProgram(command) : findProgram(command, env["PATH"] ?? "") !== undefined;
+    return { name, kind: server.kind, problem: found ? null : `${command} is not installed` };
+  });
+
+const isProgram = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** Asks a server at an address for its tools. Resolves to how many it has, or to why that is not known. */
+export const askMcpServer = async (
+  name: string,
+  server: Config["mcpServers"][string] & { kind: "http" },
+): Promise<number | string> => {
+  const { connectTo } = await import("../tool/mcp/connection.ts");
+  const signal = new AbortController().signal;
+  try {
+    const startInteractive = () => Promise.reject(new Error("an address has no program"));
+    const connection = await connectTo(name, server, { startInteractive }, askedMs, signal);
+    const { tools } = await connection.list(signal);
+    await connection.close();
+    return tools.length;
+  } catch (error) {
+    return messageOf(error);
+  }
+};
+
+const askedMs = 5000;
 
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
 

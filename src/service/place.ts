@@ -4,8 +4,10 @@ import { detectProject } from "../check/project/detect.ts";
 import { ownChecks } from "../check/project/own-check.ts";
 import { ServiceError } from "../error.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
+import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { Repositories } from "../repository/repository.ts";
 import { cloneRemote } from "../task/clone-remote.ts";
+import { savedRequests } from "../task/saved-request.ts";
 import { hasProgram, type Machine } from "../task/session/project-facts.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
@@ -39,6 +41,11 @@ export const createPlaces = (deps: PlaceDeps) => {
     async place(directory: string): Promise<ProjectPlace> {
       const project = await own(directory);
       return { ...(await placeOf(project, deps)), landings: landingsOf(project, repositories) };
+    },
+    async requests(directory: string): Promise<SavedRequest[]> {
+      const project = await own(directory);
+      // What a repository's project keeps is known once its files are there, which is a Task's to do.
+      return repositories.at(project.directory) === undefined ? savedRequests(createFiles(project.directory)) : [];
     },
     repositoryOf(directory: string): { url: string; ref: string | null } | null {
       const found = repositories.at(directory);

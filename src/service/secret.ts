@@ -1,3 +1,4 @@
+import type { Config } from "../config/config.ts";
 import type { Secret } from "../redact.ts";
 import type { ProviderEntry } from "../model/registry.ts";
 import { knownKinds } from "../model/provider-kind.ts";
@@ -47,6 +48,12 @@ export const secretsOf = ({
       add(name, value);
   return found;
 };
+
+/** What a server's settings take from the environment, and the headers that are sent to it. */
+export const secretsOfServer = (server: Config["mcpServers"][string]): string[] =>
+  server.kind === "stdio"
+    ? server.secrets
+    : Object.values(server.headers).map((value) => value.replace(/^(?:Bearer|Basic) +/i, ""));
 
 const passwordIn = (url: string | undefined): string | undefined => {
   if (url === undefined || !URL.canParse(url)) return undefined;

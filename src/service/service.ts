@@ -48,10 +48,11 @@ import { engineOf } from "./engine.ts";
 import { eventsOf, hearForges, pageOf } from "./forge.ts";
 import { createHealth } from "./health.ts";
 import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./nodes.ts";
-import { browserOf, catalogOf, sandboxOf } from "./machine.ts";
+import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
+import { isGranted } from "./trust.ts";
 import { createPlaces } from "./place.ts";
-import { secretsOf } from "./secret.ts";
+import { secretsOf, secretsOfServer } from "./secret.ts";
 
 /** What a node that only works answers on: what operators and load balancers ask it. */
 const ofNode = /^\/(?:health|metrics|nodes|node\/.*)$/;
@@ -134,6 +135,8 @@ export const createService = async (
       "forge-secret",
       events.map(({ secret }) => secret()),
     );
+    for (const [name, server] of Object.entries(config.mcpServers))
+      secrets.learn(`mcp-${name}`, secretsOfServer(server));
     const repositories = createRepositories({
       dataDir,
       settings: config.repositories,
@@ -185,6 +188,7 @@ export const createService = async (
       catalog,
       dataDir,
       external: Object.keys(config.agents),
+      servers: Object.keys(config.mcpServers),
       inspect: (directory) => workspaces.inspect(directory),
       path: config.env["PATH"],
     });
@@ -296,6 +300,13 @@ export const createService = async (
       externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
       besides,
       checkResults,
+      mcpServers: config.mcpServers,
+      granted: (project, digest) => isGranted(dataDir, project, digest),
+      variable(name) {
+        const value = config.env[name];
+        if (value !== undefined && value !== "") secrets.learn("mcp-variable", [value]);
+        return value;
+      },
       setup: config.setup,
       browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,
@@ -324,7 +335,7 @@ export const createService = async (
       }),
     );
     let draining = false;
-    const health = createHealth({ store, registry, sandbox, secrets, log });
+    const health = createHealth({ store, registry, sandbox, secrets, mcpServers: () => mcpServersOn(config), log });
     const app = createApp({
       tasks,
       missions,

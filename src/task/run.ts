@@ -23,6 +23,8 @@ import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
 import type { CheckResults, KeptResult } from "../store/check-result.ts";
 import type { Store } from "../store/store.ts";
+import type { McpConnections } from "../tool/mcp/connections.ts";
+import type { McpServers } from "../tool/mcp/server.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
@@ -47,6 +49,12 @@ export type RunDeps = {
   };
   /** The operator's external agents, by name. */
   externals: Readonly<Record<string, ExternalAgent>>;
+  /** The operator's MCP servers, by name. */
+  mcpServers: McpServers;
+  /** Whether the operator has granted what a project's `.mcp.json` with this digest asks for. */
+  granted: (project: string, digest: string) => boolean;
+  /** A variable of the service's environment, which is from then on a secret. */
+  variable: (name: string) => string | undefined;
   slots: Slots;
   /** For what runs beside a Task's own work; it takes a slot, too. */
   besides: Slots;
@@ -130,6 +138,8 @@ export type Run = RunDeps & {
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** Commands of the agent that keep running between its calls; they end with the turn. */
   background: BackgroundCommands;
+  /** The MCP servers that the agents' calls have needed; they end with the turn, as those commands do. */
+  mcp: McpConnections;
 };
 
 /** The files that a run's checks use: created for the first check, reused for later commits, removed with the run. */

@@ -79,6 +79,8 @@ const mostOfOneName = 64;
 /** What a model reads about the tools; each JSON Schema is generated once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
+    const { name, description, parameters: own } = tool;
+    if (own !== undefined) return { name, description, parameters: own };
     const known = specs.get(tool.name) ?? [];
     const made = known.find(({ input, spec }) => input === tool.input && spec.description === tool.description);
     if (made !== undefined) return made.spec;

@@ -31,6 +31,10 @@ export interface Tool<I = unknown> {
   readonly effect: Effect;
   /** The effect of a call with these arguments, unchecked, where it is less than the tool's. */
   effectOf?(input: unknown): Effect;
+  /** JSON Schema of the arguments as models read it, where that is not `input`'s. */
+  readonly parameters?: object;
+  /** The tool that a call with these arguments means, with the arguments for that; it is then the one that is called. */
+  meant?(input: unknown): { tool: Tool; input: unknown } | undefined;
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
 

@@ -49,6 +49,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   contrast: true,
   "contrast-same": true,
   sources: true,
+  output: true,
   revert: true,
   propose: true,
   compare: true,

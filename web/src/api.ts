@@ -161,6 +161,13 @@ export const overview = queryOptions({
   queryFn: ({ signal }): Promise<Overview> => ask(client.service.overview({ signal })),
 });
 
+/** What the project keeps in `.claude/commands`. */
+export const savedRequestsOf = (directory: string) =>
+  queryOptions({
+    queryKey: ["saved-requests", directory],
+    queryFn: ({ signal }) => ask(client.project.requests({ query: { directory }, signal })),
+  });
+
 /** Where a Task in this directory would work. */
 export const placeOf = (directory: string) =>
   queryOptions({

@@ -151,12 +151,15 @@ const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string
   return repetitionNote(repetitionOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
 };
 
+/** `result` undefined: ended by `cut`. */
+type Attempted = { result: ToolResult | undefined; sandbox: boolean };
+
 const attempt = async (
   turn: AgentSession,
   call: Call,
   tool: Tool | undefined,
   cut: AbortSignal,
-): Promise<{ /** undefined: ended by `cut`. */ result: ToolResult | undefined; sandbox: boolean }> => {
+): Promise<Attempted> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
     return failed(`There is no tool "${call.tool}". Available: ${turn.specs.map(({ name }) => name).join(", ")}.`);
@@ -165,14 +168,29 @@ const attempt = async (
   if (problem !== undefined) return failed(problem);
   const parsed = parseArguments(tool.input, input);
   if ("wrong" in parsed) return failed(`The arguments of ${tool.name} are wrong: ${parsed.wrong}. Nothing was done.`);
+  const meant = tool.meant?.(parsed.data);
+  return meant === undefined
+    ? carryOut(turn, call, tool, parsed.data, cut)
+    : carryOut(turn, call, meant.tool, meant.input, cut);
+};
+
+/** A call whose arguments are good: once the rules allow it, and there is room. */
+const carryOut = async (
+  turn: AgentSession,
+  call: Call,
+  tool: Tool,
+  input: unknown,
+  cut: AbortSignal,
+): Promise<Attempted> => {
+  const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   const workspace = await turn.workspace(tool.name).catch((error: unknown) => {
     if (error instanceof NoFiles) return error;
     throw error;
   });
   if (workspace instanceof NoFiles) return failed(workspace.message);
-  const refused = await permit(turn, call.callID, tool, parsed.data, workspace.files.inside);
+  const refused = await permit(turn, call.callID, tool, input, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
-  const reads = isReading(effectOf(tool, parsed.data));
+  const reads = isReading(effectOf(tool, input));
   if (!reads) await turn.space();
   // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
   const free = reads ? nothing : turn.slot(cut);
@@ -183,17 +201,17 @@ const attempt = async (
   });
   if (slot === null) return { result: undefined, sandbox: false };
   const result = await tool
-    .run(parsed.data, {
+    .run(input, {
       callID: call.callID,
       sessionID: turn.sessionID,
-      workspace: restrictFiles(turn, workspace, tool, parsed.data),
+      workspace: restrictFiles(turn, workspace, tool, input),
       limits: turn.limits,
       signal: cut,
       kept: (callID) => keptOutput(turn, callID),
       keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,
       isNamed: turn.isNamed,
-      web: restrictWeb(turn, tool, parsed.data),
+      web: restrictWeb(turn, tool, input),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.task,
       record: turn.record,

@@ -22,6 +22,15 @@ export const subjectsOf = (
     ...texts("patch").flatMap(filesOf),
     ...editsOf(given["edits"]),
   ];
+  // What a server's tool does with a path is not known: it may read and write, and is a call of that tool besides.
+  if (tool.name.startsWith("mcp__"))
+    return [
+      { kind: "other" },
+      ...paths.flatMap((path): PermissionSubject[] => [
+        { kind: "read", path: named(inside(path)) },
+        { kind: "write", path: named(inside(path)) },
+      ]),
+    ];
   const subjects: PermissionSubject[] = [
     ...paths.map(
       (path): PermissionSubject => ({ kind: tool.name === "shell" ? "read" : kind, path: named(inside(path)) }),

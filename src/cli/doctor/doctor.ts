@@ -10,6 +10,7 @@ import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, leftoverProcesses, ripgrep } from "./machine.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
+import { checkMcpServers } from "./mcp-server.ts";
 import { checkRepositories } from "./repository.ts";
 import { checkWebhooks } from "./webhook.ts";
 
@@ -64,6 +65,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield* store(config);
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
+  yield* await checkMcpServers(config);
   yield await sandbox(config);
   yield await browser(config);
   yield await worktrees(config);

@@ -57,7 +57,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
             ? yellow("Asked the agent for tests that fail without the change")
             : ofService(event.data) === "sources"
               ? yellow("Asked the agent to read the sources it cites")
-              : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
+              : ofService(event.data) === "output"
+                ? yellow("Asked the agent for the output")
+                : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {
         const { agent, text, failure, finish } = event.data;
         if (failure !== null) return red(line(failure.message.split(". ")[0] ?? ""));
@@ -91,6 +93,20 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
           : yellow(
               `Not in the workspace: ${line(missing.map(({ path, reason = "" }) => `${path} (${reason})`).join(", "), 300)}; see workspace.setup`,
             );
+      }
+      case "mcp.asked": {
+        const { file, granted, names, problems } = event.data;
+        const wrong =
+          Object.values(problems).length === 0
+            ? ""
+            : `; ${Object.values(problems).length} of its entries cannot be had`;
+        const said = `${line(file, 40)} asks for MCP servers: ${line(names.join(", "), 200) || "none"}${wrong}`;
+        return granted ? dim(said) : yellow(`${said}; grant them with \`sortie trust\``);
+      }
+      case "mcp.listed": {
+        const { server, count, problem } = event.data;
+        const said = `MCP server ${line(server, 40)}: ${count} ${count === 1 ? "tool" : "tools"}`;
+        return problem === null ? dim(said) : yellow(`${said}; ${line(problem, 300)}`);
       }
       case "setup.started":
         return dim(`Setting up the workspace: ${line(event.data.run, 120)}`);
@@ -181,6 +197,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         return dim("Running the project's own checks; those that passed before must still pass");
       case "task.abandoned":
         return yellow(`The agent gave up: ${line(event.data.why, 400)}`);
+      case "output.given":
+        return green("The output meets the schema");
+      case "output.refused":
+        return yellow(`No output: ${line(event.data.reason, 300)}`);
       case "check.started":
         return undefined;
       case "check.finished": {

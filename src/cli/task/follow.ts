@@ -20,6 +20,8 @@ export type Following = {
   screen: Screen;
   /** Called with every frame of the stream, unchanged; undefined without `--json`. */
   emit?: ((frame: object) => void) | undefined;
+  /** The Task's output is wanted as well: printed at the end. */
+  output?: boolean;
   /** The last event that was shown before. */
   after?: number | undefined;
 };
@@ -58,8 +60,12 @@ export const watch = async (following: Following): Promise<number> => {
   return conclude(following);
 };
 
-const conclude = async ({ service, target, taskID, screen }: Following): Promise<number> => {
+const conclude = async ({ service, target, taskID, screen, emit, output }: Following): Promise<number> => {
   const status = expectData(await service.task.status({ path: { taskID } }), target.url);
+  if (output === true) {
+    if (emit !== undefined) emit({ taskID, lifecycleStatus: status.lifecycleStatus, output: status.output });
+    else if (status.output !== null) screen.say(outputText(status.output));
+  }
   screen.say(closing(status, screen));
   return exitOf(status);
 };
@@ -138,6 +144,9 @@ export const show = async (
     screen.status(undefined);
   }
 };
+
+/** JSON with no character that a terminal would obey. */
+export const outputText = (output: unknown): string => clean(JSON.stringify(output, null, 2));
 
 type Closing = Pick<
   TaskStatus,

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Effort } from "../../protocol/field.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { callOf, expand } from "../../protocol/task/saved-request.ts";
+import { connect, expectData, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { clean } from "../terminal/format.ts";
 import { follow } from "./follow.ts";
@@ -12,6 +13,7 @@ import type { Screen } from "../terminal/screen.ts";
 export type RunOptions = {
   check?: string[];
   attach?: string[];
+  outputSchema?: string;
   squad?: string;
   model?: string;
   effort?: Effort;
@@ -49,12 +51,14 @@ export const runTask = async (
     ...(maxTokens === undefined ? {} : { maxTokens }),
     ...(maxSteps === undefined ? {} : { maxSteps }),
   };
+  const given = request === "-" ? await readStdin() : request;
   const body = {
-    request: request === "-" ? await readStdin() : request,
+    request: request === "-" || options.repo !== undefined ? given : await saved(given, service, target),
     productPillar: pillar,
     source: "cli",
     ...(check.length === 0 ? {} : { checks: check }),
     ...(attach.length === 0 ? {} : { attachments: await Promise.all(attach.map(attachment)) }),
+    ...(options.outputSchema === undefined ? {} : { outputSchema: await schemaIn(options.outputSchema) }),
     ...(squad === undefined ? {} : { promptProfile: squad }),
     ...(model === undefined ? {} : { model: modelRef(model) }),
     ...(effort === undefined ? {} : { effort }),
@@ -81,13 +85,48 @@ export const runTask = async (
   }
   const where = created.repository === undefined ? directory : clean(created.repository.url);
   screen.say(`${taskID} in ${where}${created.isolation === "directory" ? ", editing its files directly" : ""}`);
-  return follow({ service, target, taskID, screen, emit: options.json ? emit : undefined });
+  return follow({
+    service,
+    target,
+    taskID,
+    screen,
+    emit: options.json ? emit : undefined,
+    output: options.outputSchema !== undefined,
+  });
+};
+
+/** What `/name` with arguments stands for in this project. */
+const saved = async (text: string, service: Service, target: Target): Promise<string> => {
+  if (callOf(text) === undefined) return text;
+  const known = expectData(await service.project.requests(), target.url);
+  const found = expand(text, known);
+  if ("request" in found) return found.request;
+  const names = known.map(({ name }) => `/${clean(name)}`).join(", ") || "there is none";
+  throw new Exit(
+    exit.usage,
+    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". A request of other words may begin with anything else.`,
+  );
 };
 
 const readStdin = async (): Promise<string> => {
   const chunks: Buffer[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString("utf8");
+};
+
+const schemaIn = async (path: string): Promise<Record<string, never>> => {
+  const wrong = (why: string) => new Exit(exit.usage, `--output-schema: expected a file with a JSON Schema, ${why}`);
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw wrong(`cannot read ${path}: ${messageOf(error)}`);
+  });
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch (error) {
+    throw wrong(`got no JSON in ${path}: ${messageOf(error)}`);
+  }
+  if (typeof schema === "object" && schema !== null && !Array.isArray(schema)) return schema as Record<string, never>;
+  throw wrong(`got ${JSON.stringify(schema).slice(0, 100)} in ${path}`);
 };
 
 const modelRef = (text: string): `${string}/${string}` => {

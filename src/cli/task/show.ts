@@ -6,7 +6,7 @@ import { resolveID } from "../resolve-id.ts";
 import { exit } from "../terminal/exit.ts";
 import { clean, indented, line, table } from "../terminal/format.ts";
 import type { Context } from "./action.ts";
-import { changedNothing, closing } from "./follow.ts";
+import { changedNothing, closing, outputText } from "./follow.ts";
 import { nowWords } from "./now.ts";
 
 /** `sortie task show`: what a Task is, what was said to it, how it stands and what came of it. */
@@ -49,6 +49,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
         indented(clean(text)),
       ]),
       ...(task.summary === null || task.summary === "" ? [] : [bold("Report"), indented(clean(task.summary))]),
+      ...(task.output === null ? [] : [bold("Output"), indented(outputText(task.output))]),
       closing(task, screen),
     ].join("\n"),
   );

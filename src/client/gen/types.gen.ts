@@ -58,6 +58,12 @@ export type TaskCreate = {
      */
     approve?: Array<'plan' | 'landing'>;
     /**
+     * JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it
+     */
+    outputSchema?: {
+        [key: string]: JsonValue;
+    };
+    /**
      * false: the changed tests do not also run on the base
      */
     contrast?: boolean;
@@ -1030,6 +1036,10 @@ export type TaskDetail = {
      * The agent's last whole report of its work, not its answer to a reviewer or a failed check
      */
     summary: string | null;
+    /**
+     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     */
+    output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
     request: string;
     attachments: Array<{
@@ -1039,6 +1049,12 @@ export type TaskDetail = {
         sha256: string;
     }>;
     requestedChecks: Array<CheckSpec>;
+    /**
+     * As requested
+     */
+    outputSchema: {
+        [key: string]: JsonValue;
+    } | null;
     /**
      * Only where its worktree should have gone and could not; it is tried again every hour
      */
@@ -1424,6 +1440,10 @@ export type TaskStatus = {
      * The agent's last whole report of its work, not its answer to a reviewer or a failed check
      */
     summary: string | null;
+    /**
+     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     */
+    output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
 };
 
@@ -1736,6 +1756,10 @@ export type TaskEvent = {
          */
         callbackURL?: string;
         production?: Production;
+        /**
+         * JSON Schema of the output that is wanted, as a JSON text
+         */
+        outputSchema?: LongText;
         /**
          * No proof by contrast is wanted
          */
@@ -2518,6 +2542,60 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'mcp.asked';
+    data: {
+        file: string;
+        /**
+         * SHA-256 of the file; empty where it could not be read
+         */
+        digest: string;
+        granted: boolean;
+        names: Array<string>;
+        /**
+         * JSON: what each of them is, as the file says
+         */
+        servers: LongText;
+        /**
+         * Why others of the file cannot be had; under the empty name, of the file
+         */
+        problems: {
+            [key: string]: string;
+        };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mcp.listed';
+    data: {
+        server: string;
+        count: number;
+        /**
+         * JSON: a list of `name`, `tool`, `description`, `parameters`
+         */
+        tools: LongText;
+        problem: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'setup.started';
     data: {
         run: string;
@@ -3144,6 +3222,45 @@ export type TaskEvent = {
         callID: string;
         why: string;
         tried: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'output.given';
+    data: {
+        sessionID: string;
+        callID: string;
+        /**
+         * JSON
+         */
+        output: LongText;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'output.refused';
+    data: {
+        sessionID: string;
+        callID: string | null;
+        reason: string;
     };
 } | {
     id: number;
@@ -4607,6 +4724,22 @@ export type ProjectPlace = {
     squad: string;
 };
 
+export type SavedRequest = {
+    /**
+     * As it is called: the file's name, with its folder before a colon
+     */
+    name: string;
+    /**
+     * Of its front matter, else its first line
+     */
+    description: string;
+    /**
+     * What to give with it, in words
+     */
+    arguments: string | null;
+    text: string;
+};
+
 export type Project = {
     /**
      * Of its newest Task
@@ -5188,6 +5321,14 @@ export type Health = {
         retryAt: string | null;
     }>;
     /**
+     * MCP servers of the configuration, and which of their programs are missing
+     */
+    mcpServers: Array<{
+        name: string;
+        kind: 'stdio' | 'http';
+        problem: string | null;
+    }>;
+    /**
      * Unexpected errors since the start; the log has each with its stack trace
      */
     faults: number;
@@ -5331,7 +5472,7 @@ export type Error = {
      * What was expected and what was received
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -5431,7 +5572,7 @@ export type TaskCreateErrors = {
      */
     415: Error;
     /**
-     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`, `model_not_found`, `output_schema_invalid`
      */
     422: Error;
     /**
@@ -7220,6 +7361,74 @@ export type ProjectGetResponses = {
 };
 
 export type ProjectGetResponse = ProjectGetResponses[keyof ProjectGetResponses];
+
+export type ProjectRequestsData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/project/requests';
+};
+
+export type ProjectRequestsErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type ProjectRequestsError = ProjectRequestsErrors[keyof ProjectRequestsErrors];
+
+export type ProjectRequestsResponses = {
+    /**
+     * Saved requests, by name
+     */
+    200: Array<SavedRequest>;
+};
+
+export type ProjectRequestsResponse = ProjectRequestsResponses[keyof ProjectRequestsResponses];
 
 export type ProjectListData = {
     body?: never;

@@ -43,9 +43,10 @@ export const parseRule = (text: string, names?: readonly string[]): PermissionRu
   const open = text.indexOf("(");
   const name = open < 0 ? text : text.slice(0, open);
   const expected = "Expected a rule such as shell, shell(git push), write(migrations/**) or read(.env*)";
-  if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || (open >= 0 && !text.endsWith(")")))
+  const isOfServer = ofServer.test(name);
+  if (!(isOfServer || /^[a-z][a-z0-9_]{0,63}$/.test(name)) || (open >= 0 && !text.endsWith(")")))
     return { problem: `${expected}; got ${JSON.stringify(text)}` };
-  if (names !== undefined && !names.includes(name))
+  if (names !== undefined && !isOfServer && !names.includes(name))
     return { problem: `Expected a rule about one of ${names.join(", ")}; got ${JSON.stringify(text)}` };
   if (open < 0) return { text, name, pattern: undefined };
   const pattern = text.slice(open + 1, -1).trim();
@@ -57,6 +58,9 @@ export const parseRule = (text: string, names?: readonly string[]): PermissionRu
     return { problem: `Expected a path inside the project without "..", got ${JSON.stringify(text)}` };
   return { text, name, pattern };
 };
+
+/** A tool of an MCP server, or all tools of one. */
+const ofServer = /^mcp__[A-Za-z0-9_-]{1,100}$/;
 
 const commandTools = new Set(["shell", "git"]);
 
@@ -158,7 +162,8 @@ const wordsOf = (part: Part): string => {
 
 /** `wide`: in a text that cannot be parsed, rules that forbid match anywhere; rules that allow do not. */
 const matches = ({ name, pattern }: PermissionRule, tool: string, part: Part, wide: boolean): boolean => {
-  if (name !== tool && !(name === part.kind && "path" in part)) return false;
+  const named = name === tool || (name.startsWith("mcp__") && tool.startsWith(`${name}__`));
+  if (!named && !(name === part.kind && "path" in part)) return false;
   if (pattern === undefined) return true;
   switch (part.kind) {
     case "read":

@@ -74,6 +74,11 @@ export type TaskState = StreamState & {
   /** The agent's last whole report of its work, and whether its next one is only an answer to the service. */
   summary: LongText | null;
   answers: boolean;
+  /**
+   * The JSON that its caller wants; null: none. `writes`: when it was given; `refused`: how often there was none that meets
+   * the schema in this attempt, last for this reason.
+   */
+  output: { schema: LongText; value: LongText | null; writes: number; refused: number; reason: string | null } | null;
   slices: Slice[];
   /** What the service observed of the work. */
   evidence: Evidence[];
@@ -93,6 +98,10 @@ export type TaskState = StreamState & {
   revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
   /** The project's ignored dependency folders; null before they were searched. */
   dependencies: Given[] | null;
+  /** What the project's own file asks for; null: it was not read, or there is none. */
+  projectServers: Pick<EventData["mcp.asked"], "digest" | "granted" | "names" | "servers"> | null;
+  /** What MCP servers have for agents, by server. */
+  mcp: Record<string, { tools: LongText; problem: string | null }>;
   /** The operator's setup, for the files that it ran in. */
   setup: (EventData["setup.started"] & { finished: EventData["setup.finished"] | null }) | null;
   /** The project's own permission rules; null before they were read, or if there are none. */

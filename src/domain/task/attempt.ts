@@ -7,6 +7,7 @@ import { isIdle, isOfPresentFiles, staysOnBranch, type Slice, type TaskState, is
 import { rootOf } from "../state/stream.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { noApproval } from "../session/approval.ts";
+import { outputAnew } from "../session/output.ts";
 import { answersService } from "./report.ts";
 import { titleOf } from "./title.ts";
 
@@ -49,6 +50,8 @@ const fromTheBeginning = (
     reply: null,
     system: null,
     externalSessions: {},
+    projectServers: null,
+    mcp: {},
     projectRules: null,
     ownChecks: [],
     baseline: {},
@@ -76,6 +79,10 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
     : {
         ...withModel(state, rootOf(state), state.wanted),
         ...again(state, event),
+        ...outputAnew(state),
+        mcp: Object.fromEntries(
+          Object.entries(state.mcp).filter(([, { problem, tools }]) => problem === null || tools !== "[]"),
+        ),
         input: event.version,
         queued: false,
         lifecycle: "active",

@@ -62,6 +62,10 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     errorInfo: null,
     summary: null,
     answers: false,
+    output:
+      data.outputSchema === undefined
+        ? null
+        : { schema: data.outputSchema, value: null, writes: 0, refused: 0, reason: null },
     slices: [requestSlice(data.taskID, data.title, data.request, data.checks)],
     evidence: [],
     externalSessions: {},
@@ -71,6 +75,8 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     earlier: null,
     revertOf: data.revertOf === undefined ? null : { ...data.revertOf, read: event.version, tried: false },
     dependencies: null,
+    projectServers: null,
+    mcp: {},
     setup: null,
     input: event.version,
     projectRules: null,

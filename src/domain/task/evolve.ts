@@ -19,6 +19,7 @@ import { landedAs, withLanding, withProposal } from "./landing.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
+import { outputGiven, outputRefused } from "../session/output.ts";
 import { evolveSession } from "../session/evolve.ts";
 import { remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
 import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
@@ -26,7 +27,7 @@ import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.t
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 33;
+export const taskRevision = 34;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -39,6 +40,8 @@ const waits: ReadonlySet<string> = new Set([
   "workspace.moved",
   "dependencies.given",
   "setup.started",
+  "mcp.asked",
+  "mcp.listed",
   "agent.attached",
   "reply.retried",
   "run.paused",
@@ -133,6 +136,14 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return afterMove(state, event.data);
     case "dependencies.given":
       return { ...state, dependencies: event.data.folders };
+    case "mcp.asked": {
+      const { digest, granted, names, servers } = event.data;
+      return { ...state, projectServers: { digest, granted, names, servers } };
+    }
+    case "mcp.listed": {
+      const { server, tools, problem } = event.data;
+      return { ...state, mcp: { ...state.mcp, [server]: { tools, problem } } };
+    }
     case "setup.started":
       return { ...state, setup: { ...event.data, finished: null } };
     case "setup.finished":
@@ -189,6 +200,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return { ...state, ...evolveSlices(state, event) };
     case "task.abandoned":
       return { ...state, abandoned: { why: event.data.why, tried: event.data.tried } };
+    case "output.given":
+      return { ...state, ...outputGiven(state, event.data) };
+    case "output.refused":
+      return { ...state, ...outputRefused(state, event.data) };
     case "session.started":
       return { ...state, sessions: [...state.sessions, startedSession(state, event)] };
     case "check.judged": {

@@ -8,7 +8,7 @@ import { rootOf } from "../state/stream.ts";
 /** The status record of `GET /task/{taskID}/status`. What is passed in, only the store knows. */
 export const statusOf = (
   state: TaskState,
-  known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary">,
+  known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary" | "output">,
 ): TaskStatus => ({
   ...commonOf(state),
   repository: state.repository && {

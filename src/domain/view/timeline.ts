@@ -11,6 +11,16 @@ import { answerWords, permissionWords } from "../session/ask.ts";
 export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
   events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: describeEvent(event) }));
 
+/** What a project's file asks for, and what became of it. */
+const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]): string => {
+  const wrong = Object.entries(problems).map(([name, why]) => (name === "" ? why : `${name}: ${why}`));
+  const asks =
+    names.length === 0
+      ? []
+      : [`${file} asks for MCP servers: ${names.join(", ")}; ${granted ? "granted" : "not granted (`sortie trust`)"}`];
+  return [...asks, ...wrong.map((one) => `${file}: ${one}`)].join("; ");
+};
+
 /** One event in a few words, for people. */
 export const describeEvent = (event: Recorded): string => {
   switch (event.type) {
@@ -34,6 +44,10 @@ export const describeEvent = (event: Recorded): string => {
         : `Working in place in ${event.data.root}`;
     case "dependencies.given":
       return dependencyWords(event.data.folders);
+    case "mcp.asked":
+      return askedWords(event.data);
+    case "mcp.listed":
+      return `MCP server ${event.data.server}: ${event.data.count} tools${event.data.problem === null ? "" : `; ${event.data.problem}`}`;
     case "setup.started":
       return `Setting up the workspace: ${event.data.run}`;
     case "setup.finished":
@@ -48,7 +62,9 @@ export const describeEvent = (event: Recorded): string => {
           ? "The agent was told that its tests show no difference"
           : ofService(event.data) === "sources"
             ? "The agent was asked to read the sources it cites"
-            : `Message from ${event.data.source}`;
+            : ofService(event.data) === "output"
+              ? "The agent was asked for the output"
+              : `Message from ${event.data.source}`;
     case "reply.finished":
       return event.data.calls.length === 0
         ? event.data.finish === "empty"
@@ -128,6 +144,10 @@ export const describeEvent = (event: Recorded): string => {
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
     case "task.abandoned":
       return `Given up: ${event.data.why}`;
+    case "output.given":
+      return "Output given";
+    case "output.refused":
+      return `No output: ${event.data.reason}`;
     case "check.started":
       return `Check ${event.data.checkID} started${event.data.on === "base" ? " on the base" : ""}`;
     case "check.finished":

@@ -1,5 +1,6 @@
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { Project, ProjectPlace } from "../../protocol/task/board.ts";
+import type { SavedRequest } from "../../protocol/task/saved-request.ts";
 import type { Store } from "../../store/store.ts";
 import type { Handler } from "../request/call.ts";
 import { tagged, tagOf, unchanged } from "../response/etag.ts";
@@ -15,6 +16,7 @@ type Deps = {
   startedIn(): Promise<string | undefined>;
   project(directory: string): Promise<string>;
   place(directory: string): Promise<ProjectPlace>;
+  requests(directory: string): Promise<SavedRequest[]>;
   /** Whose directory it is, where the service keeps it for a repository by address. */
   repositoryOf(directory: string): Project["repository"];
 };
@@ -33,6 +35,7 @@ export const createProjectHandlers = (deps: Deps): { [ID in ProjectRoute]: Handl
   });
   return {
     "project.get": async ({ entry, directory }) => json(entry, 200, await deps.place(directory)),
+    "project.requests": async ({ entry, directory }) => json(entry, 200, await deps.requests(directory)),
     "project.list": async ({ entry, query, incoming, outgoing }) => {
       const { limit = listSize, offset = 0 } = query;
       const end = offset + limit;

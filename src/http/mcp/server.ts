@@ -1,13 +1,14 @@
 import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import type { Log } from "../../log.ts";
+import { withArguments } from "../../protocol/task/saved-request.ts";
 import { issuesOf, quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
 import { failureOf } from "../response/response.ts";
 import { refusalText } from "./error.ts";
 import { createMissionTools } from "./mission.ts";
 import { createTaskTools } from "./task.ts";
-import type { Caller, Tool, ToolDeps } from "./tool.ts";
+import { type Caller, placeOf, type Tool, type ToolDeps } from "./tool.ts";
 
 /**
  * The MCP server, loaded with the first request. Nothing is kept between requests (each gets its own server object), so
@@ -49,10 +50,16 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
     }
   };
 
+  /** Of the connection's project; a connection without one has none. */
+  const savedOf = async (caller: Caller) => {
+    const { query, header } = caller;
+    return query === undefined && header === undefined ? [] : deps.requests(placeOf(undefined, caller));
+  };
+
   const serverFor = (caller: Caller): Server => {
     const server = new Server(
       { name: "sortie", title: "Sortie", version: deps.version },
-      { capabilities: { tools: {} }, instructions },
+      { capabilities: { tools: {}, prompts: {} }, instructions },
     );
     server.setRequestHandler("tools/list", () => ({ tools: list }));
     server.setRequestHandler("tools/call", ({ params: { name, arguments: given } }) => {
@@ -63,6 +70,25 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
         ProtocolErrorCode.InvalidParams,
         `Expected one of the tools ${names}; got ${quote(name)}.`,
       );
+    });
+    server.setRequestHandler("prompts/list", async () => ({
+      prompts: (await savedOf(caller)).map(({ name, description, arguments: hint }) => ({
+        name,
+        description,
+        arguments: [{ name: "arguments", description: hint ?? "What is to be put into it", required: false }],
+      })),
+    }));
+    server.setRequestHandler("prompts/get", async ({ params: { name, arguments: given = {} } }) => {
+      const saved = await savedOf(caller);
+      const found = saved.find((one) => one.name === name);
+      if (found === undefined)
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          `Expected one of the project's saved requests (${saved.map((one) => one.name).join(", ") || "there is none"}); got ${quote(name)}.`,
+        );
+      const request = withArguments(found.text, given["arguments"] ?? "");
+      const text = `Hand this over to Sortie with task_create, as \`request\`, word for word:\n\n${request}`;
+      return { description: found.description, messages: [{ role: "user", content: { type: "text", text } }] };
     });
     return server;
   };

@@ -7,6 +7,7 @@ import { lifecycleStatus, phase } from "../../protocol/field.ts";
 
 const longestText = 2_000;
 const longestNote = 500;
+const longestOutput = 16 * 1024;
 const mostGoals = 20;
 const mostPhases = 50;
 
@@ -57,6 +58,7 @@ export const mcpTaskStatus = z.object({
   ),
   error: problem.describe("Why it failed or was cancelled, and what helps"),
   summary: z.string().nullable().describe("The Task's last message, once it has ended"),
+  output: z.unknown().describe("As outputSchema wants it; null: none, or over 16 KiB"),
   git: z.object({
     landedCommit: z.string().nullable().describe("The commit on the project's branch"),
     branch: z.string().nullable().describe("The branch with its work, even if nothing landed"),
@@ -99,6 +101,7 @@ export const mcpTaskStatusOf = (task: TaskStatus, summary: string | undefined, n
     })),
     error: problemOf(task.error, errorInfo),
     summary: summary === undefined || summary === "" ? null : clip(summary),
+    output: JSON.stringify(task.output).length > longestOutput ? null : task.output,
     git: {
       landedCommit: git.landedCommit,
       branch: git.branch,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Missions } from "../../mission/missions.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Routes } from "../../protocol/route/table.ts";
+import type { SavedRequest } from "../../protocol/task/saved-request.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tasks, IdempotencyKey } from "../../task/tasks.ts";
 import { directoryOf, type PlaceOf } from "../request/directory.ts";
@@ -21,6 +22,8 @@ export type ToolDeps = {
   limits: Limits;
   runOnce: RunOnce;
   realPath: RealPath;
+  /** The requests that a project keeps. */
+  requests(directory: string): Promise<readonly SavedRequest[]>;
   /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
   repositoryAt: PlaceOf;
   user: string;

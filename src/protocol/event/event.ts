@@ -69,6 +69,7 @@ export const eventData = {
       .describe("The phase of the Mission's plan that it delivers, as the plan had it"),
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
+    outputSchema: longText.exactOptional().describe("JSON Schema of the output that is wanted, as a JSON text"),
     contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
     approve: z.array(approvable).exactOptional().describe("What a person is asked before it happens"),
     revertOf: z

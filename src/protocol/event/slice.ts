@@ -28,6 +28,10 @@ export const sliceEvents = {
   "slice.dropped": z.object({ sliceID: z.string(), reason: z.string(), ...by }),
   /** The agent that leads the Task says that it cannot be done: the Task fails at once. */
   "task.abandoned": z.object({ ...by, why: z.string(), tried: z.string() }),
+  /** It meets the request's `outputSchema`; the newest counts. */
+  "output.given": z.object({ ...by, output: longText.describe("JSON") }),
+  /** It does not, or none was given (`callID` null). It is asked for again, three times in an attempt. */
+  "output.refused": z.object({ sessionID: z.string(), callID: z.string().nullable(), reason: z.string() }),
   /** The service accepts the slice: it is reviewed, has evidence, and its checks passed. */
   "slice.settled": z.object({
     sliceID: z.string(),

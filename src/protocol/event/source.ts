@@ -1,6 +1,6 @@
 /** Whose a message is. */
 
-const serviceSources = ["checks", "contrast", "review", "permissions", "landing", "sources", "node"] as const;
+const serviceSources = ["checks", "contrast", "review", "permissions", "landing", "sources", "output", "node"] as const;
 export type ServiceSource = (typeof serviceSources)[number];
 
 /** A source that the service's own messages have; undefined for every other one. */

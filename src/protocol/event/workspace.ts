@@ -2,7 +2,7 @@ import { z } from "zod";
 import { checkSpec } from "../check.ts";
 import { pullRequest } from "../field.ts";
 import { contrast } from "../task/status.ts";
-import { blobRef, gitID, sha256 } from "../text.ts";
+import { blobRef, gitID, longText, sha256 } from "../text.ts";
 import { modelUsage } from "./conversation.ts";
 
 /** Of a repository with submodules or large files. */
@@ -49,6 +49,9 @@ const given = z.object({
   reason: z.string().exactOptional().describe("Why not as a layer, or not at all"),
 });
 
+/** Of an MCP server, as agents are told of it. */
+const listedTools = longText.describe("JSON: a list of `name`, `tool`, `description`, `parameters`");
+
 const setup = { run: z.string(), worktree: z.string().describe("Which files it was run in: made anew, it runs again") };
 
 export const workEvents = {
@@ -83,6 +86,27 @@ export const workEvents = {
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
    */
   "dependencies.given": z.object({ folders: z.array(given) }),
+  /** The project asks for MCP servers, which it has where the operator has granted this file. */
+  "mcp.asked": z.object({
+    file: z.string(),
+    digest: z.string().describe("SHA-256 of the file; empty where it could not be read"),
+    granted: z.boolean(),
+    names: z.array(z.string()),
+    servers: longText.describe("JSON: what each of them is, as the file says"),
+    problems: z
+      .record(z.string(), z.string())
+      .describe("Why others of the file cannot be had; under the empty name, of the file"),
+  }),
+  /**
+   * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of stays. A
+   * problem is asked about again in the next attempt.
+   */
+  "mcp.listed": z.object({
+    server: z.string(),
+    count: z.number().int(),
+    tools: listedTools,
+    problem: z.string().nullable(),
+  }),
   /** The operator's `workspace.setup`, which runs before the first command. */
   "setup.started": z.object(setup),
   "setup.finished": z.object({

@@ -4,6 +4,7 @@ import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import * as field from "../field.ts";
 import { missionID } from "../mission/status.ts";
+import { savedRequest } from "../task/saved-request.ts";
 import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
 import * as status from "../task/status.ts";
 import type { Requests } from "../task/request.ts";
@@ -19,7 +20,13 @@ export const taskRoutes = (bodies: Requests) =>
       directory: "required",
       body: bodies.taskCreate,
       bodySize: "large",
-      refuses: ["squad_not_available", "model_not_configured", "model_not_found", "queue_full"],
+      refuses: [
+        "squad_not_available",
+        "model_not_configured",
+        "model_not_found",
+        "output_schema_invalid",
+        "queue_full",
+      ],
       answers: [json(accepted.taskCreated, "Accepted; the Task runs on its own from here", 202)],
     },
     "task.list": {
@@ -266,6 +273,13 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "Where a Task in this directory would work: on a copy, or in the files themselves",
       directory: "required",
       answers: [json(board.projectPlace, "The place")],
+    },
+    "project.requests": {
+      method: "GET",
+      path: "/project/requests",
+      summary: "The requests that the project keeps in .claude/commands",
+      directory: "required",
+      answers: [json(z.array(savedRequest), "Saved requests, by name")],
     },
     "project.list": {
       method: "GET",

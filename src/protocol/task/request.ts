@@ -64,6 +64,10 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           .max(2)
           .optional()
           .describe("What waits for a person's approval, however long that takes"),
+        outputSchema: z
+          .record(z.string(), z.json())
+          .optional()
+          .describe("JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it"),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })

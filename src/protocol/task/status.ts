@@ -333,6 +333,10 @@ export const taskStatus = z
       .string()
       .nullable()
       .describe("The agent's last whole report of its work, not its answer to a reviewer or a failed check"),
+    output: z
+      .json()
+      .nullable()
+      .describe("Meets the request's outputSchema; null: none is wanted, or none was given in this attempt"),
     sessionInvocationTopology: topology,
   })
   .meta({ id: "TaskStatus" });
@@ -349,6 +353,7 @@ export const taskDetail = taskStatus
     request: z.string(),
     attachments: z.array(attachmentInfo),
     requestedChecks: z.array(checkSpec),
+    outputSchema: z.record(z.string(), z.json()).nullable().describe("As requested"),
     worktreeKept: z
       .object({ reason: z.string(), since: time })
       .exactOptional()

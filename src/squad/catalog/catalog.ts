@@ -40,6 +40,8 @@ export type CatalogOptions = {
   /** undefined: the user scope is empty. */
   dataDir: string | undefined;
   external: readonly string[];
+  /** Names of the operator's MCP servers. */
+  servers?: readonly string[];
   /** The folder that holds the product's own `squads`. */
   product?: string;
 };
@@ -49,13 +51,13 @@ export const isName = (id: string): boolean => /^[a-z0-9-]{1,64}$/.test(id);
 
 const empty: ScopeScan = { found: [], issues: [], warnings: [], complete: true };
 
-export const createCatalog = ({ dataDir, external, product = packageRoot }: CatalogOptions): Catalog => {
+export const createCatalog = ({ dataDir, external, servers = [], product = packageRoot }: CatalogOptions): Catalog => {
   const filesOf = (scope: Scope, directory: string | undefined): Files | undefined => {
     const root = { builtin: product, user: dataDir, project: directory }[scope];
     return root === undefined ? undefined : createFiles(root, () => false);
   };
 
-  const parse = createParse(external);
+  const parse = createParse(external, servers);
   const open = (scope: Scope, contents: Contents): CatalogEntry | Issue[] => {
     if (!contents.ok) return contents.issues;
     const { files } = contents;
@@ -136,7 +138,7 @@ const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]):
 };
 
 /** Parses each package once; the cache is bounded by the size limit of one scope. */
-const createParse = (external: readonly string[]) => {
+const createParse = (external: readonly string[], servers: readonly string[]) => {
   const known = new Map<string, Parsed>();
   let bytes = 0;
   return (scope: Scope, digest: string, files: readonly PackageFile[]): Parsed => {
@@ -148,7 +150,7 @@ const createParse = (external: readonly string[]) => {
       known.clear();
       bytes = 0;
     }
-    const parsed = parsePackage(files, { scope, external });
+    const parsed = parsePackage(files, { scope, external, servers });
     known.set(key, parsed);
     return parsed;
   };

@@ -35,6 +35,7 @@ export type ManagerOptions = {
   catalog: Catalog;
   dataDir: string;
   external: readonly string[];
+  servers?: readonly string[];
   inspect: Inspect;
   /** The search path for git. */
   path?: string | undefined;
@@ -42,7 +43,7 @@ export type ManagerOptions = {
 
 const lockMs = 10_000;
 
-export const createManager = ({ catalog, dataDir, external, inspect, path }: ManagerOptions): Manager => {
+export const createManager = ({ catalog, dataDir, external, servers = [], inspect, path }: ManagerOptions): Manager => {
   const rootOf = async (scope: InstallScope, directory: string | undefined): Promise<string> => {
     if (scope === "user") return createFiles(dataDir).root;
     if (directory !== undefined) return (await inspect(directory)).directory;
@@ -82,7 +83,7 @@ export const createManager = ({ catalog, dataDir, external, inspect, path }: Man
     const contents = await readSource(source, inspect, path);
     if (!contents.ok) return contents;
     const { files } = contents;
-    const parsed = parsePackage(files, { scope, external });
+    const parsed = parsePackage(files, { scope, external, servers });
     if (!parsed.ok) return parsed;
     const { squad } = parsed;
     if (await catalog.isBuiltin(squad.id)) {

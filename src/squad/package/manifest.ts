@@ -41,9 +41,9 @@ const text = (most: number) => z.string().trim().min(1).max(most);
 
 const toolName = z
   .string()
-  .regex(/^[a-z][a-z0-9_]*$/)
+  .regex(/^(?:[a-z][a-z0-9_]*|mcp__[a-z0-9][a-z0-9-]{0,31})$/)
   .max(64)
-  .describe("a tool's name");
+  .describe("a tool's name, or mcp__<server> for all tools of a server of the configuration");
 
 /** A phase may be written as `domain/phase`. */
 const phase = z

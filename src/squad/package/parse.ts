@@ -1,4 +1,5 @@
 import type { ModelRef } from "../../domain/agent.ts";
+import { mcpPrefix } from "../../tool/mcp/server.ts";
 import { tools } from "../../tool/registry.ts";
 import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
 import { checkListed, type Issue, type PackageFile } from "./package.ts";
@@ -10,8 +11,15 @@ import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
  * content.
  */
 
-/** `external`: names of the operator's external agents, which no project's package may name; "any": they are not known. */
-export type ParseContext = { scope: Scope; external: readonly string[] | "any" };
+/**
+ * `external`: names of the operator's external agents, which no project's package may name; "any": they are not known.
+ * `servers`: of the operator's MCP servers, likewise; absent: there are none.
+ */
+export type ParseContext = {
+  scope: Scope;
+  external: readonly string[] | "any";
+  servers?: readonly string[] | "any";
+};
 
 export type Parsed = { ok: true; squad: Squad } | { ok: false; issues: Issue[] };
 
@@ -115,7 +123,16 @@ const agentOf = (
   named(file, name, read, issues);
   if (around !== undefined) {
     for (const [index, tool] of wanted.entries())
-      if (!Object.hasOwn(tools, tool))
+      if (tool.startsWith(mcpPrefix)) {
+        const { servers = [] } = around;
+        const server = tool.slice(mcpPrefix.length);
+        if (servers !== "any" && !servers.includes(server))
+          add(
+            ["tools", index],
+            "unknown_tool",
+            `tools: Expected an MCP server of the configuration (${servers.join(", ") || "it has none"}), got "${server}"`,
+          );
+      } else if (!Object.hasOwn(tools, tool))
         add(
           ["tools", index],
           "unknown_tool",

@@ -10,7 +10,7 @@ export const outputBytes = 60 * 1024;
 const inline = 16 * 1024;
 const head = 500;
 
-export const keepText = async (blobs: Blobs, text: string, max = inline): Promise<LongText> =>
+export const keepText = async (blobs: Pick<Blobs, "put">, text: string, max = inline): Promise<LongText> =>
   text.length <= max / 4 || Buffer.byteLength(text) <= max
     ? text
     : { blob: await blobs.put(Buffer.from(text)), head: text.slice(0, head) };
@@ -20,6 +20,13 @@ export const loadText = async (blobs: Blobs, text: LongText): Promise<string> =>
   if (typeof text === "string") return text;
   const bytes = await blobs.get(text.blob.sha256);
   return bytes?.toString("utf8") ?? `${text.head}… [the rest of ${text.blob.bytes} bytes is gone from the data folder]`;
+};
+
+/** What a JSON text holds; undefined: there is none, or its blob is missing. */
+export const loadJSON = async (blobs: Pick<Blobs, "get">, text: LongText | null): Promise<Json | undefined> => {
+  if (text === null) return undefined;
+  const whole = typeof text === "string" ? text : (await blobs.get(text.blob.sha256))?.toString("utf8");
+  return whole === undefined ? undefined : (JSON.parse(whole) as Json);
 };
 
 /** Thrown when the blob of a text is missing and acting on its beginning alone would be wrong. */

@@ -8,6 +8,7 @@ import type { Approvable } from "../../protocol/field.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
+import { readSchema } from "../../tool/output/read-schema.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { cloneRemote } from "../clone-remote.ts";
 import { MissionMovedOn, type TaskCreated, type Tasks, type TasksDeps } from "../tasks.ts";
@@ -54,6 +55,9 @@ export const createTask =
         "effort",
         `Expected no effort with an external agent, which brings its own model, got "${body.effort}"`,
       );
+    if (body.outputSchema !== undefined && orchestrator.runtime !== undefined)
+      throw invalidField("outputSchema", "Expected none with an external agent, whose tools are its own");
+    const outputSchema = await readSchema(body.outputSchema);
     await expectRoom(deps);
 
     const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
@@ -108,6 +112,7 @@ export const createTask =
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
+        ...(outputSchema === undefined ? {} : { outputSchema: await keepText(store.blobs, outputSchema) }),
         ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },

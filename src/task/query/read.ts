@@ -10,7 +10,7 @@ import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
-import { loadText } from "../../store/blob/text.ts";
+import { loadJSON, loadText } from "../../store/blob/text.ts";
 import type { Disk } from "../../store/disk/disk.ts";
 import { mustBeHere } from "../../store/node.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
@@ -60,7 +60,8 @@ export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps
     const [{ phase, queue, now: does } = known] = await withQueuePlaces(store, [known], now(), disk?.shortage());
     const said = summary === null ? null : await loadText(store.blobs, summary);
     const doesNow = disk === undefined ? does : soFarOf(store.live, task, does);
-    return statusOf(task, { phase, queue, now: doesNow, summary: said });
+    const output = await loadJSON(store.blobs, task.output?.value ?? null);
+    return statusOf(task, { phase, queue, now: doesNow, summary: said, output: output ?? null });
   };
 
   const diff = async (task: TaskState, between: CommitRange | undefined): Promise<string> => {
@@ -99,6 +100,8 @@ export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps
         request: await loadText(store.blobs, task.request),
         attachments: task.attachments,
         requestedChecks: task.checks,
+        outputSchema: ((await loadJSON(store.blobs, task.output?.schema ?? null)) ??
+          null) as TaskDetail["outputSchema"],
         ...(kept === undefined ? {} : { worktreeKept: { reason: kept.reason, since: kept.since } }),
       };
     },

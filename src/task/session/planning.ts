@@ -23,6 +23,10 @@ export const planningTools = (own: readonly Tool[]): Tool[] => {
 /** A call that may change something does nothing while the plan waits, as when the same reply has just revised it. */
 export const heldBack = (run: Pick<Run, "state">, tool: Tool): Tool => ({
   ...tool,
+  meant(input) {
+    const meant = tool.meant?.(input);
+    return meant && { ...meant, tool: heldBack(run, meant.tool) };
+  },
   run(input, context) {
     const effect = effectOf(tool, input);
     const reads = (effect === "none" || effect === "log") && !beyond.has(tool.name);

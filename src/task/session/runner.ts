@@ -19,14 +19,17 @@ import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import { isRun } from "../../protocol/check.ts";
 import type { Squad } from "../../squad/squad.ts";
+import { requireText } from "../../store/blob/text.ts";
+import { giveOutput } from "../../tool/output/give-output.ts";
 import { giveUp } from "../../tool/task/give-up.ts";
 import { verdict } from "../../tool/task/verdict.ts";
-import type { ToolResult } from "../../tool/tool.ts";
+import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
 import { delegate } from "./delegate.ts";
 import { createInterruptions } from "./interruption.ts";
+import { serversFor, toolsFor } from "./mcp.ts";
 import { createOpening } from "./opening.ts";
 import { planningTools } from "./planning.ts";
 import { factsOf } from "./project-facts.ts";
@@ -66,7 +69,14 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const loadModel = async (): Promise<Model | Error | undefined> =>
     external === undefined ? run.models.load(run.state().model).catch((error: unknown) => error as Error) : undefined;
   let model = await loadModel();
-  const facts = { ...(await factsOf(run)), skills: squad.skills };
+  const wanted = run.state().output;
+  const outputSchema = wanted === null ? undefined : await requireText(run.store.blobs, wanted.schema);
+  const facts = {
+    ...(await factsOf(run)),
+    skills: squad.skills,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    servers: serversFor(run, orchestrator, true).length > 0,
+  };
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
   run.offerOwn(facts.own.filter(isRun));
@@ -89,14 +99,14 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       stop: stop(rootOf(run.state())),
     });
 
+  const leading = [giveUp, ...(outputSchema === undefined ? [] : [giveOutput(outputSchema)])] as Tool[];
   const { production } = run.state();
-  const ownTools =
-    production === null
-      ? equip(orchestrator, [giveUp])
-      : equip(authorAgent(orchestrator), [authorTool(run, production)]);
-
-  const toolsToPlan = run.state().approve.includes("plan") ? equip(orchestrator, [giveUp], planningTools) : ownTools;
-  const toolsNow = () => (isPlanDue(run.state()) ? toolsToPlan : ownTools);
+  const authorTools = production === null ? undefined : equip(authorAgent(orchestrator), [authorTool(run, production)]);
+  const equipped = async (choose?: Parameters<typeof equip>[2]): Promise<Toolset> =>
+    equip(orchestrator, leading, choose, await toolsFor(run, serversFor(run, orchestrator, true)));
+  const ownTools = loadOnce(() => equipped());
+  const toolsToPlan = loadOnce(() => equipped(planningTools));
+  const toolsNow = async (): Promise<Toolset> => authorTools ?? (isPlanDue(run.state()) ? toolsToPlan() : ownTools());
 
   const orchestratorContext = (last: boolean): SessionContext => {
     const planning = isPlanDue(run.state());
@@ -130,7 +140,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     nextStep,
     retries,
     async orchestrate(last) {
-      if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, toolsNow()));
+      if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, await toolsNow()));
       else await runProgram(orchestratorContext(last), external);
       model = await loadModel();
     },
@@ -139,11 +149,8 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     },
     async recoverOrchestrator() {
       const about = { sessionID: rootOf(run.state()), chat: run.chat, workspace: run.workspace };
-      await recover(
-        run,
-        about,
-        external === undefined ? () => turnOf(orchestratorContext(false), model, toolsNow()) : undefined,
-      );
+      const tools = external === undefined ? await toolsNow() : undefined;
+      await recover(run, about, tools && (() => turnOf(orchestratorContext(false), model, tools)));
     },
     async runSession(sessionID) {
       const chat = await run.chats.of(sessionID);
@@ -151,7 +158,9 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
       const agent = agents.find(({ name }) => name === session().agent);
       if (agent === undefined) throw new Error(`Expected the agent ${session().agent} in squad ${squad.id}, got none.`);
       const isReview = session().purpose === "review";
-      const toolset = isReview ? forReview() : equip(agent);
+      const toolset = isReview
+        ? forReview()
+        : equip(agent, [], undefined, await toolsFor(run, serversFor(run, agent, false)));
       const reviewTurn = () => nextReviewTurn(chat, session().usage, run.limits);
       const mayContinue = () =>
         isUnderWay(run, session(), isReview ? reviewTurn() : undefined) && stop(sessionID) === undefined;

@@ -7,6 +7,7 @@ import type { Facts, ToolSpec } from "../../model/model.ts";
 import { isCommand } from "../../protocol/check.ts";
 import type { TextFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
+import { mcpPrefix } from "../../tool/mcp/server.ts";
 import { reviewTools, selectTools, toolSpecs } from "../../tool/registry.ts";
 import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
@@ -31,13 +32,15 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     { tools: names }: AgentSpec,
     more: readonly Tool[] = [],
     choose: (tools: readonly Tool[]) => readonly Tool[] = (all) => all,
+    { tools: servers, told: shown }: { tools: readonly Tool[]; told: readonly Tool[] } = { tools: [], told: [] },
   ): Toolset => {
-    const own = names.filter((name) => name !== verdict.name);
-    const all = choose([...selectTools(own, { web: run.web !== undefined, skills }), ...more]);
+    const own = names.filter((name) => name !== verdict.name && !name.startsWith(mcpPrefix));
+    const all = choose([...selectTools(own, { web: run.web !== undefined, skills }), ...more, ...servers]);
+    const hidden = new Set(servers.filter((tool) => !shown.includes(tool)).map(({ name }) => name));
     const tools = run.state().approve.includes("plan") ? all.map((tool) => heldBack(run, tool)) : all;
     // When there are no skills, the `skill` tool is not shown to the model.
     const some = skills.length + (facts.project?.skills?.length ?? 0) > 0;
-    const told = tools.filter(({ name }) => name !== "skill" || some);
+    const told = tools.filter(({ name }) => (name !== "skill" || some) && !hidden.has(name));
     return toolsetOf(tools, told);
   };
 

@@ -10,6 +10,7 @@ import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
+import { createMcpConnections } from "../../tool/mcp/connections.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
@@ -26,6 +27,7 @@ import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
+import { readServers, readsServers, serversOf } from "./project-servers.ts";
 import { readRules } from "./project-rules.ts";
 import { nodeBefore, takeOver } from "./take-over.ts";
 
@@ -157,6 +159,10 @@ export const openRun = async (
       };
     },
     background: createBackground(claim.fence.epoch),
+    mcp: createMcpConnections(
+      serversOf(deps, () => state),
+      signal,
+    ),
   };
 
   // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and all
@@ -168,6 +174,7 @@ export const openRun = async (
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
+  scope.defer(() => run.mcp.end());
   scope.use(run.baseline);
   scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {
@@ -205,6 +212,7 @@ export const openRun = async (
     });
     return undefined;
   }
+  const asks = readsServers(state);
   const readsRules = state.reply === null && state.projectRules === null;
   // Read before any agent works, because an agent that works in place could write the file.
   const early = readsRules && state.repository === null ? await readRules(state.directory) : [];
@@ -226,6 +234,8 @@ export const openRun = async (
   if (before !== undefined) await takeOver(run, before);
   const late = readsRules && state.repository !== null ? await readRules(state.directory) : [];
   if (!("problem" in late) && late.length > 0) await record(late);
+  const servers = asks ? await readServers(deps, state) : [];
+  if (servers.length > 0) await record(servers);
   const rules = "problem" in early ? early : late;
   if ("problem" in rules) {
     await failNow(run, {

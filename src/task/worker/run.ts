@@ -26,6 +26,7 @@ import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
 import { refuse } from "../step/refuse.ts";
 import { reopenWorkspace } from "../workspace/open.ts";
+import { askOutput } from "../step/output.ts";
 import { revert } from "../step/revert.ts";
 import { accept, review, revise } from "../step/review.ts";
 import { failNow, settle } from "../step/settle.ts";
@@ -87,7 +88,7 @@ const move = async (run: Run): Promise<void> => {
     if (!ending.has(step.kind)) await notStuck(step.kind);
     if (step.kind === "settle" || step.kind === "install") await run.baseline.stop();
     // Steps that read the files or end the Task must not run next to background commands.
-    if (step.kind !== "turn" && step.kind !== "recover") await run.background.end();
+    if (step.kind !== "turn" && step.kind !== "recover") await Promise.all([run.background.end(), run.mcp.end()]);
     switch (step.kind) {
       case "done":
         return;
@@ -137,6 +138,9 @@ const move = async (run: Run): Promise<void> => {
       case "sources":
         runner.lookedAtSources();
         await tellSources(run);
+        break;
+      case "output":
+        await askOutput(run);
         break;
       case "propose":
         await run.record([{ type: "checks.found", data: { checks: step.checks } }], { decidedAt: run.state().version });

@@ -33,6 +33,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   contrast: elsewhere(tests, "test/crash/contrast.test.ts"),
   "contrast-same": never(tests, "test/service/check/contrast.test.ts"),
   sources: never("the Task changes files", "test/service/task/told.test.ts"),
+  output: elsewhere("no output is wanted", "test/crash/output.test.ts"),
   revert: never("the Task takes nothing back", "test/crash/revert.test.ts"),
   propose: elsewhere("the Task has checks of its own", "test/crash/seldom.test.ts"),
   compare: elsewhere("the Task has checks of its own", "test/crash/seldom.test.ts"),
@@ -65,6 +66,10 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "mission.proposed": elsewhere(forge, "test/crash/mission-branch.test.ts"),
   "mission.verified": elsewhere("its wake gives no checks", "test/crash/verify.test.ts"),
+  "mcp.listed": elsewhere("no MCP server is configured", "test/crash/mcp.test.ts"),
+  "mcp.asked": never("the project asks for none", "test/service/task/mcp-trust.test.ts"),
+  "output.given": elsewhere("no output is wanted", "test/crash/output.test.ts"),
+  "output.refused": elsewhere("no output is wanted", "test/crash/output.test.ts"),
   "contrast.finished": elsewhere(tests, "test/crash/contrast.test.ts"),
   "landing.proposed": elsewhere(forge, "test/crash/pull-request.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),

@@ -240,6 +240,41 @@ describe("run", () => {
     expect((await sortie(["task", "show", "@last"])).out).not.toContain("Effort");
   });
 
+  test("/name is a saved request of the project, with its arguments; an unknown one is usage", async () => {
+    const folder = makeProject(join(scratch.path, "saved"), {
+      "greet.txt": "hello\n",
+      ".claude/commands/swap.md": 'Replace "$1" with "$2" in greet.txt.\n',
+    });
+    const run = (...words: string[]) => launch(["run", ...words, "--url", url, "-C", folder]).ended;
+    const swapped = await run("/swap", "hello", "good day");
+    expect(swapped.code, swapped.out + swapped.err).toBe(0);
+    expect(readFileSync(join(folder, "greet.txt"), "utf8")).toBe("good day\n");
+    const back = await run('/swap "good day" hello');
+    expect(back.code, back.out + back.err).toBe(0);
+    expect(readFileSync(join(folder, "greet.txt"), "utf8")).toBe("hello\n");
+    const unknown = await run("/other");
+    expect([unknown.code, unknown.err]).toEqual([2, expect.stringContaining(".claude/commands: /swap") as string]);
+  });
+
+  test("--output-schema: a file with one, the output last; the built-in rules give none", async () => {
+    const file = join(scratch.path, "schema.json");
+    writeFileSync(file, '{ "type": "object" }');
+    const { code, out } = await sortie(["run", "Run the checks", "--check", "true", "--output-schema", file, "--json"]);
+    expect(code, out).toBe(1);
+    expect(JSON.parse(out.trim().split("\n").at(-1) ?? "")).toMatchObject({ lifecycleStatus: "failed", output: null });
+    writeFileSync(file, "{");
+    for (const path of [file, join(scratch.path, "nowhere.json")]) {
+      const wrong = await sortie(["run", "x", "--output-schema", path]);
+      expect([wrong.code, wrong.err]).toEqual([
+        2,
+        expect.stringContaining("--output-schema: expected a file") as string,
+      ]);
+    }
+    writeFileSync(file, '{ "$ref": "https://example.com/s" }');
+    const refused = await sortie(["run", "x", "--output-schema", file]);
+    expect(refused.err).toContain("--output-schema");
+  });
+
   test("a check that fails: exit 5, the project untouched", async () => {
     const before = git(project, "rev-parse", "HEAD");
     const { code, out } = await sortie(["run", greet("hello", "bye"), "--check", "echo no good; exit 3"]);
@@ -482,6 +517,27 @@ describe("mission", () => {
     expect((await sortie(["mission", "rm", "pay-l"])).out).toBe("pay-later: deleted; its Tasks are kept.\n");
     expect(await shown("pay-later")).toContain("No Mission has this id");
   });
+});
+
+test("trust: shows what a project asks for, and grants exactly that file", async () => {
+  const dataDir = join(scratch.path, "trusting");
+  const asks = (args: string[]) => JSON.stringify({ mcpServers: { docs: { command: "docs-mcp", args } } });
+  const folder = makeProject(join(scratch.path, "asking"), { ".mcp.json": asks(["--all"]) });
+  const trust = (...more: string[]) => launch(["trust", "-C", folder, "--data-dir", dataDir, ...more]).ended;
+  const shown = await trust();
+  expect([shown.code, shown.out]).toEqual([1, expect.stringContaining('docs: runs "docs-mcp --all"') as string]);
+  const digest = /--digest ([0-9a-f]{64})/.exec(shown.out)?.[1] ?? "";
+  const wrong = await trust("--digest", "0".repeat(64));
+  expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Nothing was granted") as string]);
+  const granted = await trust("--digest", digest, "--json");
+  expect([granted.code, JSON.parse(granted.out)]).toMatchObject([0, { granted: true, digest }]);
+  expect((await trust()).code).toBe(0);
+  writeFileSync(join(folder, ".mcp.json"), asks(["--some"]));
+  expect((await trust()).code).toBe(1);
+  writeFileSync(join(folder, ".mcp.json"), asks(["--all"]));
+  expect((await trust("--revoke")).code).toBe(0);
+  expect((await trust()).code).toBe(1);
+  expect((await launch(["trust", "-C", project, "--data-dir", dataDir]).ended).out).toContain("asks for nothing");
 });
 
 describe("completion", () => {

@@ -141,6 +141,26 @@ describe("the protocol", () => {
   });
 });
 
+test("a project's saved requests are prompts of its connection; another connection has none", async () => {
+  const directory = stage.project({
+    ".claude/commands/fix.md": "---\ndescription: Fixes it\nargument-hint: <issue>\n---\nFix issue $1.\n",
+  });
+  await using mcp = await connect(urlOf(stage.service.url, directory));
+  const { prompts } = await mcp.client.listPrompts();
+  expect(prompts).toEqual([
+    {
+      name: "fix",
+      description: "Fixes it",
+      arguments: [{ name: "arguments", description: "<issue>", required: false }],
+    },
+  ]);
+  const { messages } = await mcp.client.getPrompt({ name: "fix", arguments: { arguments: "12" } });
+  expect(JSON.stringify(messages)).toContain("word for word:\\n\\nFix issue 12.");
+  await expect(mcp.client.getPrompt({ name: "no" })).rejects.toThrow(/saved requests \(fix\); got "no"/);
+  await using bare = await connect(urlOf(stage.service.url));
+  expect(await bare.client.listPrompts()).toMatchObject({ prompts: [] });
+});
+
 describe("Tasks", () => {
   test.each([false, true])("created, waited for, landed, and gone on with (modern: %s)", async (modern) => {
     const directory = stage.project({ "sum.js": "export const sum = (a, b) => a - b;\n" });

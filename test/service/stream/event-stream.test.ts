@@ -30,7 +30,7 @@ const open = (limits: Partial<Limits> = {}, timing = { heartbeatMs: 15_000, stal
       async status(taskID: string) {
         const state = await store.state(taskID);
         if (state === undefined) throw new Error(`No ${taskID}`);
-        return statusOf(state, { queue: null, phase: "working", now: null, summary: null });
+        return statusOf(state, { queue: null, phase: "working", now: null, summary: null, output: null });
       },
     } as unknown as Tasks,
   });

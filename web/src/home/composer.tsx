@@ -12,6 +12,7 @@ import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
 import { chosenOf, choicesFrom, toText } from "./choices.ts";
 import { Decides } from "./decides.tsx";
+import { Saved, sentOf, useSaved } from "./saved.tsx";
 import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */
@@ -71,13 +72,16 @@ export const Composer = ({
   const [agreed, setAgreed] = useState<string | undefined>();
   const inPlace = because !== null && agreed === project;
 
+  const saved = useSaved(place === undefined ? undefined : project, request);
+  const sent = sentOf(request, saved);
+
   const create = useMutation({
-    mutationFn: (where: string) =>
+    mutationFn: ({ where, request: text }: { where: string; request: string }) =>
       ask(
         client.task.create({
           query: isAddress(where) ? {} : { directory: where },
           body: {
-            request,
+            request: text,
             ...(isAddress(where) ? { repository: splitAddress(where) } : {}),
             source: "web",
             ...chosenOf(choices),
@@ -109,9 +113,12 @@ export const Composer = ({
       area.current?.focus();
     } else if (because !== null && !inPlace) {
       setWants("Make it a Git repository with a commit first, or choose to work in place.");
+    } else if ("unknown" in sent) {
+      setWants(`The project has no saved request /${sent.unknown} in .claude/commands.`);
+      area.current?.focus();
     } else {
       setWants(undefined);
-      create.mutate(project);
+      create.mutate({ where: project, request: sent.request });
     }
   };
   const trouble = wants ?? (create.error === null ? undefined : wordsOf(create.error));
@@ -152,6 +159,16 @@ export const Composer = ({
         }}
         className="field-sizing-content max-h-[45vh] min-h-10 w-full resize-none group-data-[open=true]:min-h-24 bg-transparent px-4 py-2 text-md outline-none"
       />
+      {saved !== undefined && (
+        <Saved
+          request={request}
+          saved={saved}
+          onChoose={(chosen) => {
+            setRequest(chosen);
+            area.current?.focus();
+          }}
+        />
+      )}
       {files.length > 0 && (
         <div className="px-4 pb-2">
           <AttachedList files={files} onFiles={setFiles} />

@@ -88,6 +88,18 @@ export const Doctor = () => {
         : {}),
     });
   }
+  const servers = state?.mcpServers ?? [];
+  if (servers.length > 0) {
+    const missing = servers.flatMap(({ name, problem }) => (problem === null ? [] : [`${name}: ${problem}`]));
+    findings.push({
+      name: "MCP servers",
+      state: missing.length === 0 ? "good" : "weak",
+      words: missing.length === 0 ? servers.map(({ name }) => name).join(", ") : missing.join("; "),
+      ...(missing.length === 0
+        ? {}
+        : { remedy: "Install the program on the service's machine; Tasks go on without its tools meanwhile." }),
+    });
+  }
   for (const { name, breaker } of known?.providers ?? []) {
     const words = pausedWords(breaker);
     if (words !== undefined) findings.push({ name, state: "weak", words });

@@ -10,6 +10,7 @@ import { rootOf } from "../../state/stream.ts";
 import { nextApprovalStep } from "./approval.ts";
 import { cancelledEnd } from "../end.ts";
 import { nextOwnCheckStep } from "./own-check.ts";
+import { nextOutputStep } from "./output.ts";
 import { nextReviewStep } from "./review.ts";
 import type { StepPolicy, Step } from "./step.ts";
 import { isProposalDue, isProposalUnseen } from "../landing.ts";
@@ -72,6 +73,9 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
     return rules.retries && state.round < rules.checkRounds
       ? { kind: "refuse" }
       : { kind: "settle", end: { lifecycleStatus: "failed", failure: changeDenied(state, state.denied) } };
+
+  const output = nextOutputStep(state, rules);
+  if (output !== undefined) return output;
 
   const run = state.checks.filter(isRun);
   const due = run.filter((check) => isDue(state, check));

@@ -38,6 +38,8 @@ export type Step =
   | { kind: "contrast-same" }
   /** Look at the places that an answer without a change cites, and tell the agent of what nobody has seen. */
   | { kind: "sources" }
+  /** Ask the agent for the output that the request wants. */
+  | { kind: "output" }
   /** The request names no checks: take those detected in the project. */
   | { kind: "propose"; checks: CheckSpec[] }
   /** Wait for what the project's checks say of the base. */

@@ -187,6 +187,36 @@ const Commands = ({ board }: { board: TaskBoard }) => {
   );
 };
 
+/** Longer ones would be rendered as a whole; the copy has all of it. */
+const longestOutput = 100_000;
+
+const Output = ({ output }: { output: TaskBoard["task"]["output"] }) => {
+  const text = useMemo(() => JSON.stringify(output, null, 2), [output]);
+  return output === null ? null : (
+    <Part title="Output">
+      <div className="card flex items-start">
+        <pre
+          className="code max-h-96 flex-1 overflow-auto px-4 py-3"
+          tabIndex={0}
+          role="region"
+          aria-label="Output as JSON"
+        >
+          {text.slice(0, longestOutput)}
+          {text.length > longestOutput && "\n…"}
+        </pre>
+        <button
+          type="button"
+          className="button button-quiet m-1 px-2"
+          aria-label="Copy the output"
+          onClick={() => void copy(text, "The output")}
+        >
+          <Copy size={15} aria-hidden="true" />
+        </button>
+      </div>
+    </Part>
+  );
+};
+
 export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
   const { summary, goals, error } = board.task;
   const report = summary !== null && summary !== error ? summary : "";
@@ -200,6 +230,7 @@ export const Result = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) =
             <Markdown text={report} />
           </Part>
         )}
+        <Output output={board.task.output} />
         <Checks board={board} onTab={onTab} />
         <Contrast goals={goals} />
         <Review goals={goals} />

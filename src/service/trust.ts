@@ -1,0 +1,71 @@
+import { hash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import type { Config } from "../config/config.ts";
+import { type Asked, mostFileBytes, projectFile, readAsked } from "../tool/mcp/project-file.ts";
+import { createFiles, FileRefused } from "../workspace/file/files.ts";
+import { inspectProject } from "../workspace/project.ts";
+
+/**
+ * What of a project's own requests the operator has granted: a file of the data folder, changed by `sortie trust` alone and
+ * read whenever a Task begins. A grant is of one project and of exactly these bytes.
+ */
+
+const granted = z.object({
+  grants: z.array(z.object({ project: z.string(), file: z.string(), digest: z.string(), at: z.string() })),
+});
+type Grants = z.infer<typeof granted>["grants"];
+
+const pathIn = (dataDir: string) => join(dataDir, "trust.json");
+
+/** Nothing is granted by a file that is not there; one that cannot be read grants nothing either. */
+const grantsIn = (dataDir: string): Grants => {
+  try {
+    return granted.parse(JSON.parse(readFileSync(pathIn(dataDir), "utf8"))).grants;
+  } catch {
+    return [];
+  }
+};
+
+export const isGranted = (dataDir: string, project: string, digest: string): boolean =>
+  grantsIn(dataDir).some((grant) => grant.project === project && grant.file === projectFile && grant.digest === digest);
+
+/** One of a project replaces the one before: what the file said then is not trusted any more. `digest` null: none. */
+export const setGrant = (dataDir: string, project: string, digest: string | null): void => {
+  const others = grantsIn(dataDir).filter((grant) => grant.project !== project || grant.file !== projectFile);
+  const grants =
+    digest === null ? others : [...others, { project, file: projectFile, digest, at: new Date().toISOString() }];
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const draft = `${pathIn(dataDir)}.draft`;
+  rmSync(draft, { force: true });
+  writeFileSync(draft, `${JSON.stringify({ grants }, null, 2)}\n`, { mode: 0o600, flag: "wx", flush: true });
+  renameSync(draft, pathIn(dataDir));
+};
+
+export type ProjectRequest = { project: string; directory: string; digest: string; asked: Asked; granted: boolean };
+
+/** What the project in a directory asks for; undefined: nothing. Rejects with a `ServiceError` where it is no project. */
+export const requestOf = async (
+  { dataDir, projectRoots, env }: Pick<Config, "dataDir" | "projectRoots" | "env">,
+  given: string,
+): Promise<ProjectRequest | undefined> => {
+  const git = env["PATH"] === undefined ? {} : { path: env["PATH"] };
+  const { directory, project } = await inspectProject(given, { dataDir, projectRoots, git });
+  try {
+    const { bytes } = await createFiles(directory).read(projectFile, mostFileBytes);
+    const digest = digestOf(bytes);
+    return {
+      project,
+      directory,
+      digest,
+      asked: readAsked(bytes.toString("utf8")),
+      granted: isGranted(dataDir, project, digest),
+    };
+  } catch (error) {
+    if (error instanceof FileRefused && error.kind === "missing") return undefined;
+    throw error;
+  }
+};
+
+const digestOf = (bytes: Uint8Array): string => hash("sha256", bytes, "hex");

@@ -1,0 +1,76 @@
+import { parse } from "yaml";
+import { z } from "zod";
+import type { SavedRequest } from "../protocol/task/saved-request.ts";
+import type { Files } from "../workspace/file/files.ts";
+
+/**
+ * The requests that a project keeps in `.claude/commands`, as other agents' users have them: Markdown with arguments. Their
+ * front matter gives no rights: what it says of tools and models is not taken.
+ */
+
+const place = ".claude/commands";
+const mostFiles = 100;
+const mostBytes = 64 * 1024;
+const mostAll = 1024 * 1024;
+const mostFrontMatter = 8 * 1024;
+const longestWords = 300;
+
+const head = z.object({ description: z.unknown().optional(), "argument-hint": z.unknown().optional() });
+
+/** By name. A file that cannot be read, or is too long, is left out. */
+export const savedRequests = async (files: Files): Promise<SavedRequest[]> => {
+  const { entries } = await files.list(place, { depth: 3, limit: 4 * mostFiles }).catch(() => ({ entries: [] }));
+  const found: SavedRequest[] = [];
+  let room = mostAll;
+  for (const { path, kind } of entries) {
+    const name = kind === "file" ? nameOf(path) : undefined;
+    if (name === undefined || found.length === mostFiles || found.some((other) => other.name === name)) continue;
+    const read = await files.read(path, mostBytes).catch(() => undefined);
+    if (read === undefined || read.bytes.length > room) continue;
+    room -= read.bytes.length;
+    const saved = parsed(name, read.bytes.toString("utf8"));
+    if (saved !== undefined) found.push(saved);
+  }
+  return found.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+};
+
+const nameOf = (path: string): string | undefined => {
+  const inner = path.startsWith(`${place}/`) ? path.slice(place.length + 1) : path;
+  const name = inner.endsWith(".md") ? inner.slice(0, -".md".length).replaceAll("/", ":") : "";
+  return /^[A-Za-z0-9][\w.:-]{0,127}$/.test(name) ? name : undefined;
+};
+
+const parsed = (name: string, whole: string): SavedRequest | undefined => {
+  const parts = /^\uFEFF?---\r?\n([\s\S]*?)\r?\n?---[ \t]*(?:\r?\n|$)/.exec(whole);
+  const text = whole
+    .slice(parts?.[0].length ?? 0)
+    .replace(/^\uFEFF/, "")
+    .trim();
+  if (text === "") return undefined;
+  const { description, "argument-hint": hint } = headOf(parts?.[1] ?? "");
+  return {
+    name,
+    description: wordsOf(description) ?? wordsOf(text.split("\n")[0]?.replace(/^#+\s*/, "")) ?? name,
+    arguments: wordsOf(hint) ?? null,
+    text,
+  };
+};
+
+/** `[issue] [priority]` is a list for YAML and a hint for its readers. */
+const wordsOf = (value: unknown): string | undefined => {
+  const text =
+    typeof value === "string" ? value : Array.isArray(value) ? value.map((one) => `[${String(one)}]`).join(" ") : "";
+  const line = text.replaceAll(/\s+/g, " ").trim();
+  return line === "" ? undefined : line.slice(0, longestWords);
+};
+
+const headOf = (text: string): z.infer<typeof head> => {
+  if (text === "" || Buffer.byteLength(text) > mostFrontMatter) return {};
+  try {
+    return head.safeParse(parse(text, { maxAliasCount: 10 })).data ?? {};
+  } catch {
+    // A hint such as `[issue] [priority]` is no YAML; the lines themselves tell.
+    const line = (key: string) => new RegExp(`^${key}:[ \\t]*(.*)$`, "m").exec(text)?.[1];
+    return { description: line("description"), "argument-hint": line("argument-hint") };
+  }
+};

@@ -1,0 +1,53 @@
+import type { AgentSpec } from "../../domain/agent.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import { isReviewer } from "../../domain/agent.ts";
+import { keepText, loadJSON } from "../../store/blob/text.ts";
+import { type ListedTool, mcpPrefix } from "../../tool/mcp/server.ts";
+import { mcpTools, type OfServer } from "../../tool/mcp/tools.ts";
+import type { Run } from "../run.ts";
+
+/**
+ * Which MCP servers an agent works with, and the tools that it has from them. They are asked once for a Task, when the first
+ * of its agents is to know: what a model was told of stays as it is.
+ */
+
+/** Those that the agent names; of one that names none, the whole Task's lead has all, and others have none. */
+export const serversFor = (run: Pick<Run, "mcp" | "state">, agent: AgentSpec, isLead: boolean): string[] => {
+  const { model, production } = run.state();
+  if (isReviewer(agent) || production !== null || model.startsWith("builtin/")) return [];
+  const named = agent.tools.filter((tool) => tool.startsWith(mcpPrefix)).map((tool) => tool.slice(mcpPrefix.length));
+  if (named.length === 0) return isLead ? [...run.mcp.names()] : [];
+  return run.mcp.names().filter((name) => named.includes(name));
+};
+
+/** Servers that are asked at the same time. */
+const atOnce = 4;
+
+export const toolsFor = async (run: Run, servers: readonly string[]) => {
+  const queue = servers.filter((server) => run.state().mcp[server] === undefined);
+  const ask = async () => {
+    for (let server = queue.shift(); server !== undefined; server = queue.shift()) await list(run, server);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, queue.length) }, ask));
+  const known = await Promise.all(
+    servers.map(async (server): Promise<OfServer> => {
+      const kept = await loadJSON(run.store.blobs, run.state().mcp[server]?.tools ?? null);
+      return { server, tools: (kept ?? []) as unknown as ListedTool[] };
+    }),
+  );
+  return mcpTools(known, run.mcp);
+};
+
+const list = async (run: Run, server: string): Promise<void> => {
+  const { tools, problem } = await run.mcp.list(
+    server,
+    await run.workspace(),
+    run.limits.commandSeconds * 1000,
+    run.signal,
+  );
+  const listed: DomainEvent = {
+    type: "mcp.listed",
+    data: { server, count: tools.length, tools: await keepText(run.store.blobs, JSON.stringify(tools)), problem },
+  };
+  await run.record([listed]);
+};

@@ -1,0 +1,82 @@
+import { hash } from "node:crypto";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { messageOf } from "../../error.ts";
+import { keepText, loadJSON } from "../../store/blob/text.ts";
+import type { ServerSource } from "../../tool/mcp/connections.ts";
+import { askedServer, filledIn, mostFileBytes, projectFile, readAsked } from "../../tool/mcp/project-file.ts";
+import { McpFailure, type McpServer } from "../../tool/mcp/server.ts";
+import { createFiles, FileRefused } from "../../workspace/file/files.ts";
+import type { RunDeps } from "../run.ts";
+
+/**
+ * The MCP servers that a project asks for: read from the user's directory before an agent works, and had where the operator
+ * has granted exactly this file. The operator's own come first.
+ */
+
+/** Whether the file is to be read: for a conversation that begins, and for an attempt after one that was not granted. */
+export const readsServers = ({ projectServers, reply, attemptStartedAt }: TaskState): boolean =>
+  projectServers === null ? reply === null : !projectServers.granted && attemptStartedAt === null;
+
+export const readServers = async (
+  { store, granted }: Pick<RunDeps, "store" | "granted">,
+  { directory, project, projectServers: before }: TaskState,
+): Promise<DomainEvent[]> => {
+  let bytes: Uint8Array;
+  try {
+    ({ bytes } = await createFiles(directory).read(projectFile, mostFileBytes));
+  } catch (error) {
+    // Also where the directory itself is gone, which is reported where it is needed.
+    if (!(error instanceof FileRefused) || error.kind === "missing") return [];
+    return [event("", false, {}, { "": messageOf(error) }, "{}")];
+  }
+  const digest = hash("sha256", bytes, "hex");
+  const isGranted = granted(project, digest);
+  if (before?.digest === digest && before.granted === isGranted) return [];
+  const { servers, problems } = readAsked(Buffer.from(bytes).toString("utf8"));
+  return [event(digest, isGranted, servers, problems, await keepText(store.blobs, JSON.stringify(servers)))];
+};
+
+type Data = (DomainEvent & { type: "mcp.asked" })["data"];
+
+const event = (
+  digest: string,
+  isGranted: boolean,
+  servers: object,
+  problems: Record<string, string>,
+  text: Data["servers"],
+): DomainEvent => ({
+  type: "mcp.asked",
+  data: { file: projectFile, digest, granted: isGranted, names: Object.keys(servers), servers: text, problems },
+});
+
+/** All servers that a Task may have. */
+export const serversOf = (
+  { store, mcpServers, variable }: Pick<RunDeps, "store" | "mcpServers" | "variable">,
+  state: () => TaskState,
+): ServerSource => {
+  const asked = (): Pick<Data, "names" | "servers"> => {
+    const { projectServers: found } = state();
+    return found?.granted === true ? found : { names: [], servers: "{}" };
+  };
+  return {
+    names: () => [...new Set([...Object.keys(mcpServers), ...asked().names])].toSorted(),
+    async settings(name) {
+      if (Object.hasOwn(mcpServers, name)) return mcpServers[name];
+      if (!asked().names.includes(name)) return undefined;
+      const kept = (await loadJSON(store.blobs, asked().servers)) as Record<string, unknown> | undefined;
+      const read = askedServer.safeParse(kept?.[name]);
+      return read.success ? settingsOf(read.data, variable) : undefined;
+    },
+  };
+};
+
+const settingsOf = (server: ReturnType<typeof askedServer.parse>, variable: RunDeps["variable"]): McpServer => {
+  if ("command" in server) return { kind: "stdio", ...server, network: false };
+  const headers = Object.entries(server.headers).map(([name, text]): [string, string] => {
+    const value = filledIn(text, variable);
+    if (value === undefined) throw new McpFailure(`its header ${name} names a variable that the service does not have`);
+    return [name, value];
+  });
+  return { kind: "http", url: server.url, headers: Object.fromEntries(headers) };
+};

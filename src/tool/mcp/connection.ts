@@ -1,0 +1,168 @@
+import type {
+  Client,
+  ContentBlock,
+  jsonSchemaValidator,
+  JsonSchemaValidatorResult,
+  Transport,
+} from "@modelcontextprotocol/client";
+import { messageOf } from "../../error.ts";
+import { version } from "../../package-root.ts";
+import { fetchFrom } from "../../outbound/fetch.ts";
+import { shellQuote } from "../../shell-quote.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import { createLineTransport } from "./line-transport.ts";
+import { listingOf } from "./listing.ts";
+import { type Listing, type McpAnswer, McpFailure, type McpServer } from "./server.ts";
+
+/** One connection to one server: its program in the Task's sandbox, or its address. It ends with the agent's turn. */
+
+export type McpConnection = {
+  list(signal: AbortSignal): Promise<Listing>;
+  call(tool: string, input: Record<string, unknown>, timeoutMs: number, signal: AbortSignal): Promise<McpAnswer>;
+  /** It answers no more; another one has to be made. */
+  isOver(): boolean;
+  close(): Promise<void>;
+};
+
+const longestStartMs = 30_000;
+/** Of what an address answers to one request. */
+const mostBytes = 4 * 1024 * 1024;
+const mostPages = 16;
+
+export const connectTo = async (
+  name: string,
+  server: McpServer,
+  workspace: Pick<Workspace, "startInteractive">,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<McpConnection> => {
+  const startMs = Math.min(timeoutMs, longestStartMs);
+  const sdk = await import("@modelcontextprotocol/client");
+  /** Why it was ended, where it was not asked to. */
+  let failure: McpFailure | undefined;
+  let over = false;
+  let asked = () => {};
+  let said = () => "";
+  let transport: Transport;
+  if (server.kind === "stdio") {
+    const program = await workspace.startInteractive({
+      run: `exec ${[server.command, ...server.args].map(shellQuote).join(" ")}`,
+      env: server.env,
+      home: "passing",
+      network: server.network,
+      signal,
+    });
+    const lines = createLineTransport(program, (why) => {
+      failure = why;
+    });
+    asked = () => lines.asked();
+    said = () => program.stderr();
+    transport = lines;
+  } else {
+    const url = new URL(server.url);
+    transport = new sdk.StreamableHTTPClientTransport(url, {
+      requestInit: { headers: { ...server.headers } },
+      fetch: withoutListening(
+        fetchFrom(url.origin, {
+          vouched: (to) => to.origin === url.origin,
+          allowed: () => true,
+          maxBytes: mostBytes,
+        }),
+      ),
+      reconnectionOptions: {
+        maxReconnectionDelay: 1000,
+        initialReconnectionDelay: 1000,
+        reconnectionDelayGrowFactor: 1,
+        maxRetries: 0,
+      },
+    });
+  }
+  const client: Client = new sdk.Client(
+    { name: "sortie", version },
+    // Its schemas of results are its own: they are not compiled here.
+    { capabilities: {}, jsonSchemaValidator: unchecked, listMaxPages: mostPages },
+  );
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- no event target
+  client.onclose = () => {
+    over = true;
+  };
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- no event target
+  client.onerror = () => {};
+
+  const words = (error: unknown): McpFailure => {
+    if (failure !== undefined) return failure;
+    const end = said().trim().slice(-longestEnd);
+    const why =
+      error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout
+        ? "it did not answer in time"
+        : over
+          ? "it ended"
+          : messageOf(error).replaceAll(/\s+/g, " ").slice(0, longestEnd);
+    return new McpFailure(`${why}${end === "" ? "" : `; the last that it wrote: ${end}`}`);
+  };
+  const close = async () => {
+    over = true;
+    await client.close().catch(() => {});
+  };
+  const asking = async <T>(work: () => Promise<T>): Promise<T> => {
+    asked();
+    try {
+      return await work();
+    } catch (error) {
+      signal.throwIfAborted();
+      const found = words(error);
+      // Who has not answered once may be stuck for ever: the next call begins anew.
+      if (!(error instanceof sdk.ProtocolError)) await close();
+      throw found;
+    }
+  };
+
+  await asking(() => client.connect(transport, { timeout: startMs, signal }));
+  return {
+    async list(until) {
+      const given = await asking(() =>
+        client.listTools(undefined, { timeout: startMs, maxTotalTimeout: startMs, signal: until, cacheMode: "bypass" }),
+      );
+      return listingOf(name, given.tools);
+    },
+    async call(tool, input, timeoutMs, until) {
+      const options = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, signal: until };
+      const { content, isError, structuredContent } = await asking(() =>
+        client.callTool({ name: tool, arguments: input }, options),
+      );
+      const shown = content.map(textOf).join("\n");
+      const text = shown === "" && structuredContent !== undefined ? JSON.stringify(structuredContent, null, 2) : shown;
+      return { ok: isError !== true, text };
+    },
+    isOver: () => over,
+    close,
+  };
+};
+
+const longestEnd = 500;
+
+const unchecked: jsonSchemaValidator = {
+  getValidator:
+    <T>() =>
+    (input: unknown): JsonSchemaValidatorResult<T> => ({ valid: true, data: input as T, errorMessage: undefined }),
+};
+
+/** Nobody listens to what a server says unasked: it would hold a connection open for that. */
+const withoutListening =
+  (request: (input: string | URL, init?: RequestInit) => Promise<Response>) =>
+  (input: string | URL, init?: RequestInit): Promise<Response> =>
+    (init?.method ?? "GET") === "GET" ? Promise.resolve(new Response(null, { status: 405 })) : request(input, init);
+
+const textOf = (block: ContentBlock): string => {
+  switch (block.type) {
+    case "text":
+      return block.text;
+    case "image":
+    case "audio":
+      return `[${block.type}, ${block.mimeType}, ${Math.floor(block.data.length * 0.75)} bytes, not shown]`;
+    case "resource_link":
+      return `[link to ${block.uri}${block.name === "" ? "" : `, ${block.name}`}]`;
+    case "resource":
+      return "text" in block.resource ? block.resource.text : `[${block.resource.uri}, not shown]`;
+  }
+};

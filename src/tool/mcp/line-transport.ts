@@ -1,0 +1,87 @@
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { isTextNestedWithin } from "../../json.ts";
+import type { InteractiveProcess } from "../../process/process.ts";
+import { McpFailure } from "./server.ts";
+
+/**
+ * Messages, one a line, over a program's standard input and output. The program is not ours: how long a line is, how deep,
+ * and how much it says without an answer are bounded; beyond that it is ended, and `over` told why.
+ */
+
+const longestLine = 4 * 1024 * 1024;
+const mostUnasked = 16 * 1024 * 1024;
+const mostLevels = 100;
+
+export type LineTransport = Transport & {
+  /** What it says from now on may answer something. */
+  asked(): void;
+};
+
+export const createLineTransport = (program: InteractiveProcess, over: (why: McpFailure) => void): LineTransport => {
+  let line: Buffer[] = [];
+  let length = 0;
+  let unasked = 0;
+  let ended = false;
+
+  const end = (why: string) => {
+    if (ended) return;
+    ended = true;
+    line = [];
+    over(new McpFailure(why));
+    program.kill();
+  };
+  const hear = (text: string) => {
+    if (text.trim() === "") return;
+    if (!isTextNestedWithin(text, mostLevels)) return end(`it sent a message of more than ${mostLevels} levels`);
+    let message: unknown;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      // Programs that log to standard output are common; a line that is no message answers nothing.
+      return;
+    }
+    if (typeof message === "object" && message !== null) transport.onmessage?.(message as JSONRPCMessage);
+  };
+  const take = (chunk: Buffer) => {
+    if (ended) return;
+    unasked += chunk.length;
+    if (unasked > mostUnasked) return end(`it sent more than ${mostUnasked / 1024 / 1024} MiB without an answer`);
+    let from = 0;
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      const whole = Buffer.concat([...line, chunk.subarray(from, at)]);
+      line = [];
+      length = 0;
+      from = at + 1;
+      hear(whole.toString("utf8"));
+      if (ended) return;
+    }
+    const rest = chunk.subarray(from);
+    length += rest.length;
+    if (length > longestLine) return end(`it sent a message of more than ${longestLine / 1024 / 1024} MiB`);
+    line.push(rest);
+  };
+
+  const transport: LineTransport = {
+    start() {
+      program.stdout.on("data", take);
+      program.stdout.on("error", () => {});
+      void program.gone.then(() => {
+        ended = true;
+        transport.onclose?.();
+      });
+      return Promise.resolve();
+    },
+    send(message) {
+      if (!ended) program.stdin.write(`${JSON.stringify(message)}\n`);
+      return Promise.resolve();
+    },
+    async close() {
+      program.kill();
+      await program.gone;
+    },
+    asked() {
+      unasked = 0;
+    },
+  };
+  return transport;
+};

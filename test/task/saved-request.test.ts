@@ -1,0 +1,42 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { callOf, expand, withArguments } from "../../src/protocol/task/saved-request.ts";
+import { savedRequests } from "../../src/task/saved-request.ts";
+import { createFiles } from "../../src/workspace/file/files.ts";
+import { temporary, writeFiles } from "../harness/project.ts";
+
+/** Requests that a project keeps: which files are some, and how arguments are put into them. */
+
+test("files are requests by their names; what cannot be one is left out", async () => {
+  using root = temporary();
+  const at = (name: string) => `.claude/commands/${name}`;
+  writeFiles(root.path, {
+    [at("fix-issue.md")]:
+      "---\ndescription: Fixes an issue\nargument-hint: [number] [priority]\nallowed-tools: Bash(rm:*)\n---\n\nFix issue $1.\n",
+    [at("docs/add.md")]: "# Add a page\n\nAbout $ARGUMENTS\n",
+    [at("broken.md")]: "---\ndescription: [unclosed\n---\nDo it.\n",
+    [at("empty.md")]: "---\ndescription: Nothing\n---\n",
+    [at("huge.md")]: "x".repeat(65 * 1024),
+    [at("no.txt")]: "No.\n",
+  });
+  expect(await savedRequests(createFiles(root.path))).toEqual([
+    { name: "broken", description: "[unclosed", arguments: null, text: "Do it." },
+    { name: "docs:add", description: "Add a page", arguments: null, text: "# Add a page\n\nAbout $ARGUMENTS" },
+    { name: "fix-issue", description: "Fixes an issue", arguments: "[number] [priority]", text: "Fix issue $1." },
+  ]);
+  expect(await savedRequests(createFiles(join(root.path, ".claude")))).toEqual([]);
+});
+
+test("arguments are words, or all of them; what has no place stands below", () => {
+  expect(withArguments("Fix $1 as $2, $3.", '12 "very soon"')).toBe("Fix 12 as very soon, .");
+  expect(withArguments("About $ARGUMENTS.", "a  b")).toBe("About a  b.");
+  expect(withArguments("Costs $10 and $HOME.", "x")).toBe("Costs $10 and $HOME.\n\nx");
+  expect(withArguments("Literally: $1", "$ARGUMENTS $&")).toBe("Literally: $ARGUMENTS");
+});
+
+test("a text that begins otherwise is a request of its own", () => {
+  const saved = [{ name: "a:b", description: "", arguments: null, text: "Do $1." }];
+  expect(expand("/a:b it", saved)).toEqual({ request: "Do it." });
+  expect(expand("/other it", saved)).toEqual({ unknown: "other" });
+  for (const text of ["/etc/hosts is wrong", "Do /a:b", "/ a", "//a"]) expect(callOf(text), text).toBeUndefined();
+});
