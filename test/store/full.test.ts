@@ -9,7 +9,11 @@ import { startService } from "../harness/service.ts";
 const administer = async (text: string): Promise<void> => {
   const client = new Client({ connectionString: postgresURL });
   await client.connect();
-  await client.query(text).finally(() => client.end());
+  try {
+    await client.query(text);
+  } finally {
+    await client.end();
+  }
 };
 const user = `sortie_test_few_${process.pid}`;
 const mayMakeUsers =
