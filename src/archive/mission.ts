@@ -38,12 +38,15 @@ export const addMission = async (
 ): Promise<MissionManifest> => {
   const { store, workspaces } = deps;
   const { missionID, sessionID, directory } = state;
-  const source = await (state.repository === null
-    ? inDirectory(state, workspaces, signal)
-    : ofBranch(state, commonDirOf(deps.repositories, state), signal));
+  const own = state.repository === null ? await ofOwnBranch(state, workspaces, signal) : undefined;
+  const source =
+    own ??
+    (await (state.repository === null
+      ? inDirectory(state, workspaces, signal)
+      : ofBranch(state, commonDirOf(deps.repositories, state), signal)));
   using _reader = source.reader;
-  const own = await flowOf(state, status, deps);
-  const files = await addFiles(zip, flowFolder, own.flow);
+  const { flow, events } = await flowOf(state, status, deps);
+  const files = await addFiles(zip, flowFolder, flow);
   const omitted: Omitted[] = [];
   // The logs and artifacts of all Tasks share one limit.
   const around = { ...deps, room: roomOf(deps.limits) };
@@ -51,7 +54,7 @@ export const addMission = async (
     files.push(...added.files);
     omitted.push(...added.omitted);
   };
-  add(await addLogs(zip, flowFolder, own.events, around));
+  add(await addLogs(zip, flowFolder, events, around));
   const ledgers: Record<string, Head> = {};
   for (const { taskID } of state.tasks) {
     signal.throwIfAborted();
@@ -74,7 +77,8 @@ export const addMission = async (
     sessionID,
     project: directory,
     commit: source.commit,
-    source: state.repository === null ? "directory" : "commit",
+    source: state.repository === null && own === undefined ? "directory" : "commit",
+    ...branchIn(state, own),
     complete: project.complete,
     ledgers,
     files: [...files, ...project.files],
@@ -98,6 +102,26 @@ const inDirectory = async (
     targetRef: null,
   });
   return onDisk(opened.root, opened.git, directory, signal);
+};
+
+const branchIn = ({ repository, branch }: MissionState, own: Source | undefined): { branch?: string } => {
+  const name = repository?.branch ?? (own === undefined ? undefined : branch?.name);
+  return name === undefined ? {} : { branch: name };
+};
+
+/** The head of its branch in the directory's repository; undefined: it has none, or that is gone. */
+const ofOwnBranch = async (
+  { directory, branch }: MissionState,
+  workspaces: ArchiveDeps["workspaces"],
+  signal: AbortSignal,
+): Promise<Source | undefined> => {
+  if (branch === null) return undefined;
+  const { git: place, project } = await workspaces.inspect(directory);
+  const commit = await workspaces.branches(project).headOf(`refs/heads/${branch.name}`);
+  if (place === undefined || commit === null) return undefined;
+  const git = createGit(place.toplevel);
+  const listed = await listCommitFiles(git, commit, place.prefix, signal);
+  return { commit, listed, untracked: new Set(), fresh: [], reader: createCommitReader(git, listed, signal) };
 };
 
 /** The newest commit that landed on the Mission's branch, from the mirror. */

@@ -4,6 +4,7 @@ import { waitThrough } from "../task/workspace/repository.ts";
 import { NoFiles } from "../tool/tool.ts";
 import { WorkspaceLost } from "../workspace/error.ts";
 import type { Head } from "../workspace/workspace.ts";
+import { branchHead } from "./branch.ts";
 import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
@@ -44,7 +45,10 @@ export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
 const placeOf = async (run: MissionRun): Promise<{ directory: string; commit?: string }> => {
   const directory = workDirectory(run);
   const place = run.repositories.at(directory);
-  if (place === undefined) return { directory };
+  if (place === undefined) {
+    const commit = await branchHead(run);
+    return commit === null ? { directory } : { directory, commit };
+  }
   const { commit } = await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
   return { directory, commit };
 };

@@ -25,7 +25,7 @@ export type MissionDeps = {
   store: Store;
   /** The same port that HTTP calls. */
   tasks: Tasks;
-  workspaces: Pick<Workspaces, "inspect" | "openHead" | "closeHead">;
+  workspaces: Pick<Workspaces, "inspect" | "openHead" | "closeHead" | "branches">;
   repositories: Repositories;
   catalog: Pick<Catalog, "scan">;
   models: {

@@ -242,7 +242,7 @@ export const createService = async (
       store,
       engine,
       tasks,
-      workspaces: { inspect },
+      workspaces: { inspect, branches: (commonDir) => workspaces.branches(commonDir) },
       repositories,
       catalog,
       resolveModel: (ref) => registry.resolve(ref),

@@ -50,6 +50,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   "contrast-same": true,
   sources: true,
   revert: true,
+  merge: true,
   propose: true,
   compare: true,
   feedback: true,

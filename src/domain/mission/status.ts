@@ -105,7 +105,10 @@ export const missionStatusOf = (
     session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
-    landingBranch: state.repository?.branch ?? null,
+    landing: state.landing,
+    merge: state.landing === "branch" && state.repository === null ? state.merge : null,
+    landingBranch: state.repository?.branch ?? state.branch?.name ?? null,
+    merged: mergedOf(state),
     pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,
@@ -141,6 +144,15 @@ export const missionStatusOf = (
     checks: state.checks,
     generatedAt: now.toISOString(),
   };
+};
+
+/** What became of its branch, by the newest Task that merges it. */
+const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
+  const last = tasks.findLast(({ merge }) => merge !== undefined);
+  if (last?.merge === undefined) return null;
+  const end = isRunning(last) ? undefined : last.ends.at(-1);
+  const state = end === undefined ? "running" : end.outcome === "completed" ? "merged" : "failed";
+  return { taskID: last.taskID, state, commit: end?.landedCommit ?? null, branch: last.merge.into };
 };
 
 const sessionOf = (state: MissionState): MissionStatus["session"] => {

@@ -26,7 +26,7 @@ import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.t
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 33;
+export const taskRevision = 34;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -229,6 +229,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         denied: null,
         touched: false,
         revertOf: state.revertOf && { ...state.revertOf, tried: true },
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
       };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
       const change = {
@@ -289,6 +290,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         tree: null,
         touched: true,
         writes: state.writes + 1,
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
         landingRound: round,
         moves: 0,
         conflicts: paths,
@@ -332,6 +334,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         ...state,
         lifecycle: event.data.lifecycleStatus,
         revertOf: state.revertOf && { ...state.revertOf, tried: true },
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
         // Earlier versions let a Task fail within a landing: that is over, too, and what comes next is read first.
         landingStarted: null,
         error: event.data.error ?? null,

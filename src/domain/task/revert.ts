@@ -6,7 +6,7 @@ import type { Description } from "./commit-text.ts";
 
 /** What can be taken back, newest first; or why there is nothing. */
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
-  const { isolation, landing, landings, production } = state;
+  const { isolation, landing, landings, production, onto } = state;
   if (isActive(state)) return { reason: "it is running" };
   if (production !== null) return { reason: "it created a squad and landed no files" };
   if (isolation === "directory") return { reason: "it worked in place, so there is no commit to revert" };
@@ -17,7 +17,9 @@ export const revertibleOf = (state: TaskState): { commits: string[] } | { reason
     reason:
       landings.length === 0
         ? "it landed nothing"
-        : "the project had no branch checked out, so its work is only on its own branch",
+        : onto !== null
+          ? "its work is on the branch of its Mission, not on a branch of the project"
+          : "the project had no branch checked out, so its work is only on its own branch",
   };
 };
 

@@ -216,6 +216,10 @@ export const mcpMissionStatus = z.object({
   tasks: z.object({ total: z.number().int(), running: z.number().int(), inactive: z.number().int() }),
   summary: z.string().nullable().describe("Its agent's last report on the whole Mission"),
   verified: z.boolean().nullable().describe("Of done: its checks passed on the project's head"),
+  branch: z
+    .object({ name: z.string(), merged: z.enum(["no", "running", "merged", "failed"]) })
+    .nullable()
+    .describe("Of its own, on which its Tasks land; null: they land on the project's"),
   wakeAt: z.string().nullable(),
   error: problem.describe("Why its agent could not go on, and what helps"),
   costUSD: z.number().nullable().describe("Of the whole tree; null: the price is unknown"),
@@ -249,6 +253,8 @@ export const mcpMissionStatusOf = (mission: MissionStatus): McpMissionStatus => 
     tasks: mission.taskCounts,
     summary: mission.finished === null ? null : clip(mission.finished.summary),
     verified: mission.verified,
+    branch:
+      mission.landingBranch === null ? null : { name: mission.landingBranch, merged: mission.merged?.state ?? "no" },
     wakeAt: mission.finished?.wakeAt ?? null,
     error: problemOf(mission.error, mission.errorInfo),
     costUSD: mission.usage.costUSD,
@@ -262,10 +268,12 @@ const stateOfMission = (mission: MissionStatus): McpMissionStatus["state"] => {
   if (mission.status === "running" || mission.agentStatus === "running") return "working";
   if (mission.error !== undefined) return "failed";
   if (mission.state === "paused" || mission.state === "stalled") return mission.state;
+  if (mission.state === "blocked") return "blocked";
   return mission.finished?.outcome ?? "idle";
 };
 
-const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, finished }: MissionStatus): string => {
+const nextOfMission = (state: McpMissionStatus["state"], mission: MissionStatus): string => {
+  const { missionID, pending, finished, merge, merged, landingBranch } = mission;
   switch (state) {
     case "working":
       return "It works on its own. Go on with something else, or call mission_status with waitSeconds.";
@@ -282,8 +290,12 @@ const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, f
     case "idle":
       return "It is idle. mission_wake with a text gives it further instructions.";
     case "done":
+      if (merge !== null && landingBranch !== null && merged?.state !== "merged")
+        return `Its agent says that the goal is reached. The work is on the branch ${landingBranch}: your user merges it on the service's page, or with \`sortie mission merge ${missionID}\`.`;
       return "Its agent says that the goal is reached; the Tasks of the plan show what landed. mission_wake adds to it.";
     case "blocked":
+      if (merged?.state === "failed")
+        return `Its work is done and on the branch ${landingBranch}, and could not be merged: look at the Task ${merged.taskID} with task_status.`;
       return "Its agent cannot go on; read `summary`. mission_wake with what it needs makes it continue.";
     case "failed":
       return "Its agent could not go on; read `error`. mission_wake tries again.";

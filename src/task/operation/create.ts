@@ -65,18 +65,20 @@ export const createTask =
 
     const taskID = newID("task");
     const given = origin?.attachments ?? [];
-    const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
-      attachments: [
-        ...(body.attachments ?? []).map(({ filename, data }) => ({
-          filename,
-          load: async () => Buffer.from(data, "base64"),
-        })),
-        ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
-      ],
-      directory: project.directory,
-      blobs: store.blobs,
-      limits,
-    });
+    const checks =
+      origin?.merge?.checks.slice() ??
+      (await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
+        attachments: [
+          ...(body.attachments ?? []).map(({ filename, data }) => ({
+            filename,
+            load: async () => Buffer.from(data, "base64"),
+          })),
+          ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
+        ],
+        directory: project.directory,
+        blobs: store.blobs,
+        limits,
+      }));
     const created: DomainEvent = {
       type: "task.created",
       data: {
@@ -106,9 +108,11 @@ export const createTask =
         agent: orchestrator.name,
         ...(origin === undefined ? {} : { mission: origin.mission }),
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
+        ...(origin?.onto === undefined ? {} : { onto: origin.onto }),
+        ...(origin?.merge === undefined ? {} : { mergeOf: origin.merge.of }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
-        ...(body.contrast === false ? { contrast: false as const } : {}),
+        ...(body.contrast === false || origin?.merge !== undefined ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };
@@ -146,7 +150,7 @@ export const createTask =
       ],
       due: [{ stream: taskID, due }],
       ...(callback === undefined ? {} : { callbacks: [{ stream: taskID, url: callback.url }] }),
-      ...(also === undefined ? {} : { fence: also.fence }),
+      ...(also?.fence === undefined ? {} : { fence: also.fence }),
       ...(once === undefined ? {} : { once: idempotencyRecord(once, 202, reply, false) }),
     });
     if (done.ok) {

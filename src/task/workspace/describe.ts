@@ -6,6 +6,7 @@ import { showDiff } from "../../domain/evidence/diff.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { type Description, fitTitle, longestTitle, readEnd } from "../../domain/task/commit-text.ts";
 import { titleOf } from "../../domain/task/title.ts";
+import { mergeDescription } from "../../domain/task/merge.ts";
 import { revertDescription } from "../../domain/task/revert.ts";
 import { isByService, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
@@ -24,6 +25,7 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
   const state = run.state();
   if (state.revertOf !== null && isByService(state))
     return revertDescription(state.revertOf.title, state.revertOf.commits);
+  if (state.mergeOf !== null && state.landings.length === 0) return mergeDescription(state.mergeOf);
   const asked = await newestRequest(run);
   // Rules report what their instructions did, and nothing else.
   if (state.model.startsWith("builtin/")) {
@@ -88,6 +90,7 @@ const isTitle = (request: string): boolean => !request.trim().includes("\n") && 
 export const describe = async (run: Run): Promise<void> => {
   const state = run.state();
   if (/^(?:builtin|acp)\//.test(state.model) || state.cancel !== null || isByService(state)) return;
+  if (state.mergeOf !== null && state.landings.length === 0) return;
   if (state.described?.edits === state.edits) return;
   if ((await endsOf(run)).some(({ commit }) => commit !== undefined)) return;
   const request = await requestOf(run);

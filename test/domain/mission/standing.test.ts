@@ -19,6 +19,9 @@ const factsOf = (events: readonly DomainEvent[]) => {
   let said: string | null = null;
   let wakeAt: string | null = null;
   let paused = false;
+  const merges = new Set<string>();
+  /** Why its branch was not merged. */
+  let problem: string | null = null;
   for (const event of events) {
     if (event.type === "task.dispatched" || event.type === "task.reopened") running.set(event.data.taskID, true);
     if (event.type === "task.ended") running.set(event.data.taskID, false);
@@ -32,9 +35,18 @@ const factsOf = (events: readonly DomainEvent[]) => {
     if (event.type === "task.ended") paused = false;
     if (event.type === "mission.paused") paused = true;
     if (event.type === "mission.finished") [said, wakeAt] = [event.data.outcome, event.data.wakeAt];
-    if (["message.received", "task.ended", "mission.reminded"].includes(event.type)) [said, wakeAt] = [null, null];
+    if (event.type === "task.dispatched" && event.data.merge !== undefined) {
+      merges.add(event.data.taskID);
+      problem = null;
+    }
+    if (event.type === "mission.unmerged") problem = event.data.reason;
+    if (event.type === "task.ended" && merges.has(event.data.taskID))
+      problem = event.data.outcome === "completed" ? null : event.data.outcome;
+    else if (["message.received", "task.ended", "mission.reminded"].includes(event.type))
+      [said, wakeAt, problem] = [null, null, null];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
+  if (said === "done" && problem !== null) said = "blocked";
   return { aborted, paused, said, wakeAt, running: count(running), asks: count(asks) };
 };
 
@@ -42,9 +54,11 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000_000);
   const random = seededRandom(seed);
   const met = new Map<string, number>();
+  let merges = 0;
   for (let logs = 0; logs < 200; logs += 1) {
-    const log = missionLog();
-    log.add(...woken(random.below(4) === 0 ? { maxTokens: 60 } : undefined, random.below(2) === 0 ? ["plan"] : []));
+    const log = missionLog(random.pick(["commit", "branch"]));
+    const budget = random.below(4) === 0 ? { maxTokens: 60 } : undefined;
+    log.add(...woken(budget, random.below(2) === 0 ? ["plan"] : [], random.pick(["manual", "auto"])));
     for (let grown = 0; grown < 40; grown += 1) {
       for (const event of growByChance(log, random)) {
         const before = log.state();
@@ -55,6 +69,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
         const about = `seed ${seed}: ${log.events.map(({ type }) => type).join(" ")} is ${word}`;
         expect(words, about).toContain(word);
         met.set(word, (met.get(word) ?? 0) + 1);
+        if (event.type === "task.dispatched" && event.data.merge !== undefined) merges += 1;
         expect(word === "aborted", about).toBe(facts.aborted);
         if (facts.aborted) continue;
         expect(word === "asking", about).toBe(facts.asks > 0);
@@ -80,6 +95,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
     }
   }
   // None of them was only possible.
+  expect(merges).toBeGreaterThan(0);
   expect([...met.keys()].toSorted()).toEqual([...words].toSorted());
 });
 
