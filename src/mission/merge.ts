@@ -3,7 +3,7 @@ import { shareOf } from "../domain/mission/grant.ts";
 import { standingOf } from "../domain/mission/standing.ts";
 import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import { branchName } from "../domain/task/landing.ts";
-import { mergeRequest } from "../domain/task/merge.ts";
+import { mergeRequest } from "../domain/task/by-service.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
