@@ -8,6 +8,7 @@ import {
 import { frameOf } from "../domain/view/frame.ts";
 import type { Head } from "../domain/evidence/ledger.ts";
 import type { MissionState } from "../domain/state/mission.ts";
+import { branchOf } from "../domain/mission/merge.ts";
 import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
@@ -104,9 +105,9 @@ const inDirectory = async (
   return onDisk(opened.root, opened.git, directory, signal);
 };
 
-const branchIn = ({ repository, branch }: MissionState, own: Source | undefined): { branch?: string } => {
-  const name = repository?.branch ?? (own === undefined ? undefined : branch?.name);
-  return name === undefined ? {} : { branch: name };
+const branchIn = (state: MissionState, own: Source | undefined): { branch?: string } => {
+  const name = state.repository === null && own === undefined ? null : branchOf(state);
+  return name === null ? {} : { branch: name };
 };
 
 /** The head of its branch in the directory's repository; undefined: it has none, or that is gone. */
@@ -125,10 +126,10 @@ const ofOwnBranch = async (
 };
 
 /** The newest commit that landed on the Mission's branch, from the mirror. */
-const ofBranch = async ({ tasks, repository }: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
-  const landed = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
+const ofBranch = async (state: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
+  const landed = state.tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
   if (landed.length === 0)
-    throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${repository?.branch} yet.`);
+    throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${branchOf(state)} yet.`);
   const git = createGit(mirror, { toplevel: mirror, gitDir: mirror });
   // They stand on one line.
   const newest = await git.run(["rev-list", "--topo-order", "--max-count=1", ...new Set(landed)], { signal });

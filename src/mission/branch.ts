@@ -1,6 +1,7 @@
 import { hasOwnBranch } from "../domain/mission/merge.ts";
 import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import type { Branches } from "../workspace/object/branch.ts";
+import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
@@ -50,6 +51,13 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
     const data = { sessionID: run.stream, branch: await freeName(branches, state), commit: git.head, of: git.branch };
     await run.record([{ type: "mission.branched", data }], { decidedAt: state.version });
   }
+};
+
+/** Where its catalog is read: with the files of its branch's head, on which squads land that are made for it. */
+export const catalogDirectory = async (run: MissionRun, newest = false): Promise<string> => {
+  if ((await branchHead(run)) === null) return workDirectory(run);
+  const { files } = await (newest ? run.newestHead() : run.head());
+  return files.root;
 };
 
 const freeName = async (branches: Branches, { missionID }: MissionState): Promise<string> => {

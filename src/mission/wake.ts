@@ -84,14 +84,14 @@ export const createWake =
           productPillar: body.productPillar ?? "code",
           model: settings.models?.agent ?? model ?? deps.resolveModel(undefined),
           ...(landing === "commit" || kept !== undefined ? {} : { landing }),
-          ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf(sessionID) } }),
+          ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf() } }),
         },
       };
     };
 
-    /** Its session's id makes the branch one that nobody else has. */
-    const branchOf = (sessionID: string): string =>
-      deps.repositories.branchFor({ taskID: sessionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
+    /** As long as nobody else has it: that is asked before the first Task is dispatched. */
+    const branchOf = (): string =>
+      deps.repositories.branchFor({ taskID: missionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
 
     for (;;) {
       const [known] = await store.missionsNamed(missionID, place.project);

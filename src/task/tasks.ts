@@ -241,6 +241,8 @@ export type MissionDispatch = {
   phase?: TaskState["phase"] | undefined;
   /** The branch on which it begins and lands, whatever is checked out. */
   onto?: string | undefined;
+  /** Where its squad is looked up, if not in the directory: with the files of that branch. */
+  catalog?: string | undefined;
   /** It is no phase: the service merges this, with these checks. */
   merge?: { of: NonNullable<EventData["task.created"]["mergeOf"]>; checks: readonly CheckSpec[] };
   /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */

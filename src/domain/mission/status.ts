@@ -6,6 +6,7 @@ import { spentOf, usedOf } from "./budget.ts";
 import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
+import { branchOf } from "./merge.ts";
 import { agentStatus } from "./next.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";
@@ -107,7 +108,7 @@ export const missionStatusOf = (
     lastEventID: state.position,
     landing: state.landing,
     merge: state.landing === "branch" && state.repository === null ? state.merge : null,
-    landingBranch: state.repository?.branch ?? state.branch?.name ?? null,
+    landingBranch: branchOf(state),
     merged: mergedOf(state),
     pullRequest: state.pullRequest,
     ...errorOf(state),

@@ -322,7 +322,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "squad.staged":
       return { ...state, staged: event.data };
     case "squad.installing":
-      return { ...state, installing: event.data.squad.digest };
+      // What landed of it before, or could not, is of another package.
+      return { ...state, installing: event.data.squad.digest, tree: null };
     case "squad.installed":
       return { ...state, installing: null, installed: event.data };
     case "git.tampered":

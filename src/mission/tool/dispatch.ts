@@ -15,11 +15,11 @@ import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool, ToolResult } from "../../tool/tool.ts";
+import { NoFiles, type Tool, type ToolResult } from "../../tool/tool.ts";
 import { checkInput } from "./check-input.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
-import { readyBranch } from "../branch.ts";
+import { catalogDirectory, readyBranch } from "../branch.ts";
 import { branchOut } from "../repository.ts";
 import { handoverOf } from "./handover.ts";
 
@@ -262,6 +262,7 @@ const create = async (
     if ("why" in place) return failed(`${place.why} Nothing was dispatched.`);
     const { directory } = place;
     const { git, mirror } = await run.workspaces.inspect(directory);
+    const catalog = onto === undefined ? undefined : await catalogDirectory(run);
     const made = await run.tasks.create(
       directory,
       {
@@ -274,7 +275,7 @@ const create = async (
         ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,
-      origin,
+      { ...origin, catalog },
     );
     return made.body.taskID;
   } catch (error) {
@@ -283,7 +284,7 @@ const create = async (
       await run.record([]);
       return "again";
     }
-    if (error instanceof ServiceError && error.code !== "store_unavailable")
+    if (error instanceof NoFiles || (error instanceof ServiceError && error.code !== "store_unavailable"))
       return failed(`${messageOf(error)} Nothing was dispatched.`);
     throw error;
   }

@@ -1,4 +1,4 @@
-import { hasOwnBranch } from "../../domain/mission/merge.ts";
+import { branchOf, hasOwnBranch } from "../../domain/mission/merge.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
 
@@ -38,7 +38,7 @@ const factsOf = (state: MissionState, production: boolean | undefined): string =
       ? [`- The project is ${directory}.`]
       : [
           `- The project is ${repository.url}, ${repository.ref ?? "its default branch"}.`,
-          `- Its Tasks land on the branch ${repository.branch} there. When you say done, the service proposes that branch as a pull request where it can.`,
+          `- Its Tasks land on the branch ${branchOf(state)} there. When you say done, the service proposes that branch as a pull request where it can.`,
         ]),
     ...(hasOwnBranch(state)
       ? [

@@ -31,7 +31,9 @@ export const missionEvents = {
     productPillar,
     model: modelRef,
     repository: repository
-      .extend({ branch: z.string().describe("Of the remote, on which its Tasks land") })
+      .extend({
+        branch: z.string().describe("Of the remote, on which its Tasks land, unless somebody else has it by then"),
+      })
       .exactOptional()
       .describe("Where the project was named by address"),
     landing: missionLanding.exactOptional().describe("Where its phases land, in a directory; absent: commit"),
@@ -87,7 +89,7 @@ export const missionEvents = {
     pullRequest: pullRequest.nullable(),
     reason: z.string().exactOptional(),
   }),
-  /** The name of its branch in a directory's repository, before that is made; another one where somebody has taken it. */
+  /** The name of its branch, in a directory's repository or on the remote, before that is made; another one where somebody has taken it. */
   "mission.branched": z.object({
     sessionID,
     branch: z.string(),

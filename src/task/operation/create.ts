@@ -39,7 +39,11 @@ export const createTask =
     if (project.elsewhere !== undefined) expectNoFiles(project.elsewhere, body, place.landing);
     const remote =
       kept === undefined && place.landing === "pull-request" ? cloneRemote(project, deps.repositories) : undefined;
-    const squad = await pinned(deps, body.promptProfile ?? deps.defaults.squad, project, kept);
+    const wantedSquad = body.promptProfile ?? deps.defaults.squad;
+    const squad =
+      origin?.catalog === undefined
+        ? await pinned(deps, wantedSquad, project, kept)
+        : await deps.squads.pin(wantedSquad, origin.catalog);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
     // The contract names the squad that makes squads, whatever the Mission's pillar is.

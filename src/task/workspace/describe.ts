@@ -25,6 +25,7 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
   if (state.revertOf !== null && isByService(state))
     return revertDescription(state.revertOf.title, state.revertOf.commits);
   if (state.mergeOf !== null && state.landings.length === 0) return mergeDescription(state.mergeOf);
+  if (state.production !== null) return { title: `Add the squad ${state.production.squad}`, body: "" };
   const asked = await newestRequest(run);
   // Rules report what their instructions did, and nothing else.
   if (state.model.startsWith("builtin/")) {
