@@ -216,10 +216,6 @@ export const mcpMissionStatus = z.object({
   tasks: z.object({ total: z.number().int(), running: z.number().int(), inactive: z.number().int() }),
   summary: z.string().nullable().describe("Its agent's last report on the whole Mission"),
   verified: z.boolean().nullable().describe("Of done: its checks passed on the project's head"),
-  branch: z
-    .object({ name: z.string(), merged: z.enum(["no", "running", "merged", "failed"]) })
-    .nullable()
-    .describe("Of its own, on which its Tasks land; null: they land on the project's"),
   wakeAt: z.string().nullable(),
   error: problem.describe("Why its agent could not go on, and what helps"),
   costUSD: z.number().nullable().describe("Of the whole tree; null: the price is unknown"),
@@ -253,8 +249,6 @@ export const mcpMissionStatusOf = (mission: MissionStatus): McpMissionStatus => 
     tasks: mission.taskCounts,
     summary: mission.finished === null ? null : clip(mission.finished.summary),
     verified: mission.verified,
-    branch:
-      mission.landingBranch === null ? null : { name: mission.landingBranch, merged: mission.merged?.state ?? "no" },
     wakeAt: mission.finished?.wakeAt ?? null,
     error: problemOf(mission.error, mission.errorInfo),
     costUSD: mission.usage.costUSD,

@@ -3,8 +3,18 @@ import type { DomainEvent } from "../../../src/domain/event.ts";
 import { nextStep } from "../../../src/domain/mission/next.ts";
 import { planOf } from "../../../src/domain/mission/status.ts";
 import { standingAmong, standingOf } from "../../../src/domain/mission/standing.ts";
+import { noUsage } from "../../../src/domain/state/stream.ts";
 import { missionSummary } from "../../../src/protocol/mission/status.ts";
-import { dispatched, growByChance, missionLog, phase, replied, taskEnded, woken } from "../../harness/mission-log.ts";
+import {
+  dispatched,
+  growByChance,
+  type MissionLog,
+  missionLog,
+  phase,
+  replied,
+  taskEnded,
+  woken,
+} from "../../harness/mission-log.ts";
 import { seededRandom } from "../../harness/random.ts";
 
 /** Where a Mission stands, for every log. What it is held against reads the facts themselves, and nothing of the fold. */
@@ -50,15 +60,25 @@ const factsOf = (events: readonly DomainEvent[]) => {
   return { aborted, paused, said, wakeAt, running: count(running), asks: count(asks) };
 };
 
+/** What landed on its branch is due to be merged. */
+const landAndFinish = (log: MissionLog): void => {
+  const state = log.add(replied(log.state(), { text: "Runs." }), dispatched("landed"));
+  log.add(taskEnded(state.tasks[0]!, "completed", noUsage, "2".repeat(40)));
+  const data = { sessionID: "ses_1", callID: "call_done", outcome: "done" as const, summary: "Done.", wakeAt: null };
+  log.add(replied(log.state()), { type: "mission.finished", data });
+};
+
 test("every log has exactly one word, which its facts bear out; a standstill is told once", () => {
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000_000);
   const random = seededRandom(seed);
   const met = new Map<string, number>();
   let merges = 0;
   for (let logs = 0; logs < 200; logs += 1) {
-    const log = missionLog(random.pick(["commit", "branch"]));
+    const merging = random.below(4) === 0;
+    const log = missionLog(merging ? "branch" : "commit");
     const budget = random.below(4) === 0 ? { maxTokens: 60 } : undefined;
-    log.add(...woken(budget, random.below(2) === 0 ? ["plan"] : [], random.pick(["manual", "auto"])));
+    log.add(...woken(budget, random.below(2) === 0 ? ["plan"] : [], merging ? "auto" : undefined));
+    if (merging) landAndFinish(log);
     for (let grown = 0; grown < 40; grown += 1) {
       for (const event of growByChance(log, random)) {
         const before = log.state();

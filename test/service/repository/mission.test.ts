@@ -211,7 +211,11 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
     stage.play("crew", {
       mission: turns(
         { calls: [plan({ id: "p", phase: "web/shop" })] },
-        { calls: [{ tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, brief: "[crew]", ...crew } }] },
+        {
+          calls: [
+            { tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, brief: "[crew]", ...crew } },
+          ],
+        },
         { text: "It is being made." },
         { calls: [dispatch("p", "Run: echo first > first.txt. [crew]", { checks: [] })] },
         { text: "Runs." },
