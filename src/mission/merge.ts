@@ -105,6 +105,7 @@ export const beginMerge = async (
 export const mergeBar = (state: MissionState): string | undefined => {
   if (state.repository !== null) return "its branch is on the remote, and is proposed as a pull request there";
   if (!hasOwnBranch(state)) return "its phases land on the project's branch, each by itself";
+  if (state.aborted !== null) return "it was aborted, and hears of no Task's end: wake it first";
   const running = state.tasks.find(isRunning);
   if (running?.merge !== undefined) return `the Task ${running.taskID} merges it already`;
   if (running !== undefined) return `its Task ${running.taskID} runs`;

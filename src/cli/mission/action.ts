@@ -267,6 +267,8 @@ const resting: ReadonlySet<string> = new Set([
   "reply.finished",
   "tool.finished",
   "ask.opened",
+  "task.ended",
+  "mission.unmerged",
 ]);
 
 export const closing = (
@@ -283,7 +285,9 @@ export const closing = (
     return stateReason === null ? `${word}: ${facts}` : `${word}: ${facts}\n${clean(stateReason)}`;
   }
   const word = finished.outcome.toUpperCase();
-  return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}`;
+  // Of one that is done that is its branch's: it waits to be merged, or could not be.
+  const branch = finished.outcome === "done" && stateReason !== null ? `\n${yellow(clean(stateReason))}` : "";
+  return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}${branch}`;
 };
 
 export const answer = async (

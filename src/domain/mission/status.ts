@@ -73,9 +73,10 @@ const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): 
     const row = rows.get(task.taskID);
     const end = (outcome: EventData["task.ended"]["outcome"]): Dispatched => {
       const { sessionID, taskID, phase, title } = { ...task, sessionID: state.sessionID };
-      const known = { sessionID, taskID, phase, title, summary: "", landedCommit: null, branch: null };
+      const known = { sessionID, taskID, phase, title, summary: "", branch: null };
       const attempt = row?.attempt ?? endedOf(task) + 1;
-      const ended = { ...known, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
+      const landedCommit = outcome === "completed" ? (row?.git.landedCommit ?? null) : null;
+      const ended = { ...known, landedCommit, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
       return { ...task, ends: [...task.ends, ended], attempt };
     };
     if (row === undefined) return isRunning(task) ? end("deleted") : task;
@@ -97,7 +98,8 @@ export const missionStatusOf = (
   const { standing, runs } = innerOf(state);
   const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
   const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
-  const plan = planOf(seenWith(state, new Map(tasks.map((task) => [task.taskID, task]))));
+  const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])));
+  const plan = planOf(seen);
   const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;
   return {
     ...row,
@@ -109,7 +111,7 @@ export const missionStatusOf = (
     landing: state.landing,
     merge: state.landing === "branch" && state.repository === null ? state.merge : null,
     landingBranch: branchOf(state),
-    merged: mergedOf(state),
+    merged: mergedOf(seen),
     pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,

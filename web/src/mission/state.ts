@@ -24,7 +24,7 @@ export const isMergeable = ({ merge, landingBranch, state, stateReason, merged }
   merge !== null &&
   landingBranch !== null &&
   merged?.state !== "running" &&
-  !["working", "waiting", "asking"].includes(state) &&
+  !["working", "waiting", "asking", "aborted"].includes(state) &&
   (state !== "done" || stateReason !== null);
 
 /** The state of a Mission in a word or two; what needs the user has a colour of its own. */
