@@ -104,6 +104,58 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
     }
   });
 
+  test.each(["squad.installing:1", "tree.committed:1", "landing.started:1", "landing.finished:1"])(
+    "while a made squad lands there, at %j: it is one commit, and found again",
+    async (point) => {
+      using root = temporary("sortie-own-branch-");
+      const roster = ["one", "two", "three"].map((name) => ({ name, duty: "A duty." }));
+      const crew = { name: "Crew", summary: "A crew." };
+      const agents = roster.map(({ name }) => ({ name, description: "A duty.", instructions: "You do it." }));
+      const written = { ...crew, notFor: "Anything else.", pillars: ["code"], orchestrator: "You lead.", agents };
+      const lead = [
+        { calls: [plan({ id: "p", phase: "web/shop" })] },
+        { calls: [{ tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, ...crew } }] },
+        { text: "It is being made." },
+        { calls: [dispatch("p", "Write it.", { checks: [] })] },
+        { text: "Runs." },
+        { calls: [finish()] },
+      ];
+      const provider = await startMockProvider(({ body, turn, first }) => {
+        if (textOf(body.messages[0]?.content).includes("You lead one Mission")) return lead[turn] ?? { text: "Done." };
+        const makes = first.startsWith("Make the squad");
+        return (makes ? [{ calls: [{ tool: "author_squad", input: written }] }] : work)[turn] ?? { text: "Done." };
+      });
+      try {
+        const config = join(root.path, "config.jsonc");
+        const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+        const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+        writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
+        const env = { SERVICE_DATA_DIR: join(root.path, "data"), SERVICE_CONFIG: config, HOME: root.path };
+        {
+          await using service = await startProcess({ ...env, TEST_KILL_ON: point });
+          const body = { missionID: "m", text: "Do it.", landing: "branch", allowSquadProduction: true };
+          await wake(service.url, project, body);
+          await service.gone;
+        }
+        await using service = await startProcess(env);
+        const mission = await until(
+          () => missionOf(service.url, project, "m"),
+          ({ state }) => state === "done" || state === "stalled" || state === "blocked",
+          30_000,
+        );
+        expect(mission, JSON.stringify(mission.tasks.map(({ error }) => error))).toMatchObject({
+          state: "done",
+          tasks: [{ attempt: 1 }, { squad: { id: "shop-crew" }, lifecycleStatus: "completed" }],
+        });
+        const subjects = git(project, "log", "--format=%s", "main..sortie/m").split("\n");
+        expect([subjects.length, subjects[1]]).toEqual([2, "Add the squad shop-crew"]);
+        expectWhole(project);
+      } finally {
+        await provider.close();
+      }
+    },
+  );
+
   test("under the lock of a phase's landing: it is taken over, and the branch is moved once", async () => {
     using root = temporary("sortie-own-branch-");
     const provider = await startMockProvider(({ body, turn }) => {
