@@ -41,8 +41,7 @@ const merge = (directory: string, missionID: string) =>
 const mergedOf = (directory: string, missionID: string): Promise<MissionStatus> =>
   until(
     () => missionOf(stage.service.url, directory, missionID),
-    ({ merged, status, agentStatus }) =>
-      merged !== null && merged.state !== "running" && status === "inactive" && agentStatus === "inactive",
+    ({ merged, state }) => merged !== null && merged.state !== "running" && (state === "done" || state === "blocked"),
     30_000,
   );
 /** One phase that writes a file, then done. */
