@@ -35,6 +35,7 @@ export const statusOf = {
   task_active: 409,
   task_busy: 409,
   not_revertible: 409,
+  not_mergeable: 409,
   budget_reached: 409,
   ask_closed: 409,
   session_ended: 409,

@@ -8,6 +8,7 @@ import {
 import { frameOf } from "../domain/view/frame.ts";
 import type { Head } from "../domain/evidence/ledger.ts";
 import type { MissionState } from "../domain/state/mission.ts";
+import { branchOf } from "../domain/mission/merge.ts";
 import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
@@ -38,12 +39,15 @@ export const addMission = async (
 ): Promise<MissionManifest> => {
   const { store, workspaces } = deps;
   const { missionID, sessionID, directory } = state;
-  const source = await (state.repository === null
-    ? inDirectory(state, workspaces, signal)
-    : ofBranch(state, commonDirOf(deps.repositories, state), signal));
+  const own = state.repository === null ? await ofOwnBranch(state, workspaces, signal) : undefined;
+  const source =
+    own ??
+    (await (state.repository === null
+      ? inDirectory(state, workspaces, signal)
+      : ofBranch(state, commonDirOf(deps.repositories, state), signal)));
   using _reader = source.reader;
-  const own = await flowOf(state, status, deps);
-  const files = await addFiles(zip, flowFolder, own.flow);
+  const { flow, events } = await flowOf(state, status, deps);
+  const files = await addFiles(zip, flowFolder, flow);
   const omitted: Omitted[] = [];
   // The logs and artifacts of all Tasks share one limit.
   const around = { ...deps, room: roomOf(deps.limits) };
@@ -51,7 +55,7 @@ export const addMission = async (
     files.push(...added.files);
     omitted.push(...added.omitted);
   };
-  add(await addLogs(zip, flowFolder, own.events, around));
+  add(await addLogs(zip, flowFolder, events, around));
   const ledgers: Record<string, Head> = {};
   for (const { taskID } of state.tasks) {
     signal.throwIfAborted();
@@ -74,7 +78,8 @@ export const addMission = async (
     sessionID,
     project: directory,
     commit: source.commit,
-    source: state.repository === null ? "directory" : "commit",
+    source: state.repository === null && own === undefined ? "directory" : "commit",
+    ...branchIn(state, own),
     complete: project.complete,
     ledgers,
     files: [...files, ...project.files],
@@ -100,11 +105,31 @@ const inDirectory = async (
   return onDisk(opened.root, opened.git, directory, signal);
 };
 
+const branchIn = (state: MissionState, own: Source | undefined): { branch?: string } => {
+  const name = state.repository === null && own === undefined ? null : branchOf(state);
+  return name === null ? {} : { branch: name };
+};
+
+/** The head of its branch in the directory's repository; undefined: it has none, or that is gone. */
+const ofOwnBranch = async (
+  { directory, branch }: MissionState,
+  workspaces: ArchiveDeps["workspaces"],
+  signal: AbortSignal,
+): Promise<Source | undefined> => {
+  if (branch === null) return undefined;
+  const { git: place, project } = await workspaces.inspect(directory);
+  const commit = await workspaces.branches(project).headOf(`refs/heads/${branch.name}`);
+  if (place === undefined || commit === null) return undefined;
+  const git = createGit(place.toplevel);
+  const listed = await listCommitFiles(git, commit, place.prefix, signal);
+  return { commit, listed, untracked: new Set(), fresh: [], reader: createCommitReader(git, listed, signal) };
+};
+
 /** The newest commit that landed on the Mission's branch, from the mirror. */
-const ofBranch = async ({ tasks, repository }: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
-  const landed = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
+const ofBranch = async (state: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
+  const landed = state.tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
   if (landed.length === 0)
-    throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${repository?.branch} yet.`);
+    throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${branchOf(state)} yet.`);
   const git = createGit(mirror, { toplevel: mirror, gitDir: mirror });
   // They stand on one line.
   const newest = await git.run(["rev-list", "--topo-order", "--max-count=1", ...new Set(landed)], { signal });

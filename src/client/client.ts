@@ -246,6 +246,7 @@ export const createServiceClient = (options: ClientOptions) => {
       delete: inProject(mission.delete.bind(mission)),
       messages: inProject(mission.messages.bind(mission)),
       answer: inProject(mission.answer.bind(mission)),
+      merge: inProject(mission.merge.bind(mission)),
       projectArchive: inProject(mission.projectArchive.bind(mission)),
       events: missionEvents,
       eventPage: missionEventPage,

@@ -39,6 +39,8 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "mission.finished": true,
   "mission.proposed": true,
   "mission.verified": true,
+  "mission.branched": true,
+  "mission.unmerged": true,
   "mission.reminded": true,
   "mission.paused": true,
   "mission.stalled": true,

@@ -4,6 +4,7 @@ import { waitThrough } from "../task/workspace/repository.ts";
 import { NoFiles } from "../tool/tool.ts";
 import { WorkspaceLost } from "../workspace/error.ts";
 import type { Head } from "../workspace/workspace.ts";
+import { branchHead } from "./branch.ts";
 import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
@@ -11,27 +12,28 @@ import type { MissionRun } from "./run.ts";
 export type HeadFiles = AsyncDisposable & {
   /** Rejects with `NoFiles` where they cannot be had, with what its agent is to be told. */
   open(): Promise<Head>;
+  /** Moves them to what is the head now, whatever calls of this reply have seen. */
+  refresh(): Promise<Head>;
 };
 
 export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
   let opened: { reply: number | undefined; head: Promise<Head> } | undefined;
+  const move = (): Promise<Head> => {
+    const { stream, workspaces, signal, state } = run();
+    const before: Promise<unknown> = opened?.head ?? Promise.resolve();
+    const head = before
+      .catch(() => undefined)
+      .then(async () => workspaces.openHead({ key: stream, ...(await placeOf(run())) }))
+      .catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw isSaid(error) ? new NoFiles(messageOf(error)) : error;
+      });
+    opened = { reply: state().reply?.read, head };
+    return head;
+  };
   return {
-    open() {
-      const { stream, workspaces, signal, state } = run();
-      const reply = state().reply?.read;
-      if (opened === undefined || opened.reply !== reply) {
-        const before: Promise<unknown> = opened?.head ?? Promise.resolve();
-        const head = before
-          .catch(() => undefined)
-          .then(async () => workspaces.openHead({ key: stream, ...(await placeOf(run())) }))
-          .catch((error: unknown) => {
-            signal.throwIfAborted();
-            throw isSaid(error) ? new NoFiles(messageOf(error)) : error;
-          });
-        opened = { reply, head };
-      }
-      return opened.head;
-    },
+    open: () => (opened === undefined || opened.reply !== run().state().reply?.read ? move() : opened.head),
+    refresh: move,
     async [Symbol.asyncDispose]() {
       if (opened === undefined) return;
       await opened.head.catch(() => undefined);
@@ -44,7 +46,10 @@ export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
 const placeOf = async (run: MissionRun): Promise<{ directory: string; commit?: string }> => {
   const directory = workDirectory(run);
   const place = run.repositories.at(directory);
-  if (place === undefined) return { directory };
+  if (place === undefined) {
+    const commit = await branchHead(run);
+    return commit === null ? { directory } : { directory, commit };
+  }
   const { commit } = await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
   return { directory, commit };
 };

@@ -18,7 +18,7 @@ import type { Repositories } from "../repository/repository.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
-import type { Accepted, Answerer, ArchiveFile, IdempotencyKey, Tasks } from "../task/tasks.ts";
+import type { Accepted, Answerer, ArchiveFile, IdempotencyKey, TaskCreated, Tasks } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /**
@@ -93,6 +93,11 @@ export interface Missions {
     from: Answerer,
   ): Promise<Accepted<MissionAnswered>>;
   /**
+   * Merges the Mission's own branch into the project's, by a Task that the service does itself. Refuses with `not_mergeable`
+   * while something of the Mission goes on, and where there is nothing to merge; and like `Tasks.create`.
+   */
+  merge(directory: string | undefined, missionID: string, once?: IdempotencyKey): Promise<Accepted<TaskCreated>>;
+  /**
    * Builds the Mission's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree` and
    * `rate_limited`.
    */
@@ -104,7 +109,7 @@ export type MissionsDeps = {
   store: Store;
   engine: Engine;
   tasks: Tasks;
-  workspaces: Pick<Workspaces, "inspect">;
+  workspaces: Pick<Workspaces, "inspect" | "branches">;
   /** The same for a Mission that is woken there; rejects where nothing can run. */
   inspectNew: Workspaces["inspect"];
   repositories: Pick<Repositories, "at" | "branchFor">;

@@ -1,5 +1,7 @@
 import { messageOf, ServiceError } from "../error.ts";
 import { pullRequestOf } from "../domain/mission/pull-request.ts";
+import { branchOf } from "../domain/mission/merge.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import type { MissionRepository } from "../domain/state/mission.ts";
 import { ForgeRefused, RepositoryAway, type RepositoryPlace } from "../repository/repository.ts";
 import { waitThrough } from "../task/workspace/repository.ts";
@@ -10,11 +12,11 @@ import type { MissionRun } from "./run.ts";
  * from what an earlier one left and nothing reaches the branch of others; at the end that branch is proposed as a whole.
  */
 
-const refOf = ({ branch }: MissionRepository): string => `refs/heads/${branch}`;
+const refOf = (run: MissionRun): string => `refs/heads/${branchOf(run.state())}`;
 
 /** Where its branch's files are: the directory of its Tasks. */
-const branchPlace = (run: MissionRun, { url, branch }: MissionRepository): RepositoryPlace =>
-  run.repositories.place(url, branch);
+const branchPlace = (run: MissionRun, { url }: MissionRepository): RepositoryPlace =>
+  run.repositories.place(url, branchOf(run.state()) ?? undefined);
 
 /** Where its catalog is read and its Tasks work: of a repository the Mission's branch, once something was dispatched. */
 export const workDirectory = (run: MissionRun): string => {
@@ -28,10 +30,10 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
   if (repository === null) return undefined;
   try {
     if (tasks.length > 0) {
-      await seeMerge(run, repository);
+      await seeMerge(run);
       const place = branchPlace(run, repository);
       // Without it the next dispatch makes it anew.
-      const head = await waitThrough(run, place.url, () => run.repositories.ask(place, refOf(repository), run.signal));
+      const head = await waitThrough(run, place.url, () => run.repositories.ask(place, refOf(run), run.signal));
       if (head !== null) await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
     } else {
       const place = run.repositories.at(directory);
@@ -43,30 +45,53 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
   }
 };
 
-/** The directory for a Task to be dispatched: the branch is made from what the base has now, if it is not there. */
+/**
+ * The directory for a Task to be dispatched. The branch is made from what the base has now, if it is not there: its name is a
+ * fact before, and one that somebody else has is left alone.
+ */
 export const branchOut = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
   const { directory, repository } = run.state();
   if (repository === null) return { directory };
   try {
     const base = run.repositories.at(directory);
     if (base === undefined) throw new Error(`Expected the files of a repository in ${directory}, got nothing.`);
-    const place = branchPlace(run, repository);
-    const ref = refOf(repository);
     await waitThrough(run, base.url, async () => {
-      if ((await run.repositories.ask(base, ref, run.signal)) === null) {
-        const { of: commit } = await run.repositories.fetch(base, run.signal);
-        const made = await run.repositories.push(base, { commit, ref, from: null }, run.signal);
-        if (!made.ok && made.reason === "refused")
-          throw new ServiceError(
-            "repository_unavailable",
-            `${base.url} refused the branch ${repository.branch}: ${made.words}`,
-          );
-      }
-      await run.repositories.fetch(place, run.signal);
+      while (!(await isMade(run, base)))
+        await run.record([{ type: "mission.branched", data: await freeBranch(run, base, repository) }]);
+      await run.repositories.fetch(branchPlace(run, repository), run.signal);
     });
-    return { directory: place.directory };
+    return { directory: branchPlace(run, repository).directory };
   } catch (error) {
     return { why: saidOf(run, error) };
+  }
+};
+
+/** Whether its branch is there, or could be made now. false: it has no name yet, or somebody else has that. */
+const isMade = async (run: MissionRun, base: RepositoryPlace): Promise<boolean> => {
+  const { branch, tasks } = run.state();
+  const used = branch?.used ?? tasks.length > 0;
+  if (branch === null && !used) return false;
+  const ref = refOf(run);
+  const head = await run.repositories.ask(base, ref, run.signal);
+  if (head !== null) return used || head === branch?.commit;
+  const commit = used || branch === null ? (await run.repositories.fetch(base, run.signal)).of : branch.commit;
+  if (!(await run.repositories.has(base, commit))) await run.repositories.fetch(base, run.signal);
+  const made = await run.repositories.push(base, { commit, ref, from: null }, run.signal);
+  if (!made.ok && made.reason === "refused")
+    throw new ServiceError("repository_unavailable", `${base.url} refused the branch ${ref.slice(11)}: ${made.words}`);
+  return used || made.ok;
+};
+
+const freeBranch = async (
+  run: MissionRun,
+  base: RepositoryPlace,
+  { branch: first }: MissionRepository,
+): Promise<EventData["mission.branched"]> => {
+  const { of: commit } = await run.repositories.fetch(base, run.signal);
+  for (let count = 1; ; count += 1) {
+    const branch = count === 1 ? first : `${first}-${count}`;
+    if ((await run.repositories.ask(base, `refs/heads/${branch}`, run.signal)) === null)
+      return { sessionID: run.stream, branch, commit, of: null };
   }
 };
 
@@ -75,13 +100,13 @@ export const proposeWhole = async (run: MissionRun): Promise<void> => {
   const { directory, repository, pullRequest } = run.state();
   const base = run.repositories.at(directory);
   if (repository === null || base === undefined) throw new Error("Expected a Mission of a repository.");
-  const ref = refOf(repository);
+  const ref = refOf(run);
   const done = await (async () => {
     const { allowed, proposes } = run.repositories.landing(base);
     if (proposes !== undefined) throw new ForgeRefused(0, proposes);
     if (!allowed.includes("pull-request")) throw new ForgeRefused(0, "the operator allows none (repositories.landing)");
     const commit = await run.repositories.ask(base, ref, run.signal);
-    if (commit === null) throw new ForgeRefused(0, `the branch ${repository.branch} is gone`);
+    if (commit === null) throw new ForgeRefused(0, `the branch ${branchOf(run.state())} is gone`);
     const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;
     const proposal = {
       ref,
@@ -97,14 +122,14 @@ export const proposeWhole = async (run: MissionRun): Promise<void> => {
 };
 
 /** Once the pull request is merged its branch goes, where it is as it was proposed: what comes then is a change of its own. */
-const seeMerge = async (run: MissionRun, repository: MissionRepository): Promise<void> => {
+const seeMerge = async (run: MissionRun): Promise<void> => {
   const { pullRequest, proposed, directory } = run.state();
   const base = run.repositories.at(directory);
   if (pullRequest?.state !== "open" || proposed === null || base === undefined) return;
   try {
     const found = await run.repositories.proposed(base, pullRequest.number, run.signal);
     if (found === undefined || found.state === "open") return;
-    const at = { ref: refOf(repository), commit: proposed };
+    const at = { ref: refOf(run), commit: proposed };
     if (found.state === "merged") await run.repositories.removeBranch(base, at, run.signal);
     await run.record([
       { type: "mission.proposed", data: { sessionID: run.stream, commit: proposed, pullRequest: found } },

@@ -25,7 +25,7 @@ export type MissionDeps = {
   store: Store;
   /** The same port that HTTP calls. */
   tasks: Tasks;
-  workspaces: Pick<Workspaces, "inspect" | "openHead" | "closeHead">;
+  workspaces: Pick<Workspaces, "inspect" | "openHead" | "closeHead" | "branches">;
   repositories: Repositories;
   catalog: Pick<Catalog, "scan">;
   models: {
@@ -85,6 +85,8 @@ export type MissionRun = MissionDeps & {
    */
   /** The project's files, for its agent's look-ups; they are removed with the run. */
   head: () => Promise<Head>;
+  /** The same, of what is the head now. */
+  newestHead: () => Promise<Head>;
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
 

@@ -17,6 +17,7 @@ import { messagesIn } from "../task/query/message.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
+import { createMerge } from "./merge.ts";
 import { mayProduce } from "./run.ts";
 
 export const createMissions = (deps: MissionsDeps): Missions => {
@@ -204,6 +205,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
             };
         }
       }),
+
+    merge: createMerge(deps, stateOf),
 
     async archive(directory, missionID, signal) {
       const state = await stateOf(directory, missionID);

@@ -8,6 +8,8 @@ import { newID } from "../id.ts";
 import type { MissionWake } from "../protocol/mission/request.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
+import { invalidField } from "../task/operation/check-spec.ts";
+import type { Project } from "../workspace/workspace.ts";
 import { wholeChecks } from "./whole-checks.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { keepAttachments } from "../task/operation/attachment.ts";
@@ -41,8 +43,11 @@ export const createWake =
       ...(body.allowSquadProduction === undefined ? {} : { allowSquadProduction: body.allowSquadProduction }),
       ...(checks === undefined ? {} : { checks }),
       ...(body.approve === undefined ? {} : { approve: [...new Set(body.approve)] }),
+      ...(body.merge === undefined ? {} : { merge: body.merge }),
       ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget | null }),
     };
+    const landing = body.landing ?? "commit";
+    expectLanding(body, kept !== undefined, place);
     const woken = (sessionID: string): DomainEvent[] => [
       { type: "mission.woken", data: { sessionID, ...settings } },
       {
@@ -78,14 +83,15 @@ export const createWake =
           ...(place.elsewhere === undefined ? {} : { node: place.elsewhere.node }),
           productPillar: body.productPillar ?? "code",
           model: settings.models?.agent ?? model ?? deps.resolveModel(undefined),
-          ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf(sessionID) } }),
+          ...(landing === "commit" || kept !== undefined ? {} : { landing }),
+          ...(kept === undefined ? {} : { repository: { url: kept.url, ref: kept.ref, branch: branchOf() } }),
         },
       };
     };
 
-    /** Its session's id makes the branch one that nobody else has. */
-    const branchOf = (sessionID: string): string =>
-      deps.repositories.branchFor({ taskID: sessionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
+    /** As long as nobody else has it: that is asked before the first Task is dispatched. */
+    const branchOf = (): string =>
+      deps.repositories.branchFor({ taskID: missionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
 
     for (;;) {
       const [known] = await store.missionsNamed(missionID, place.project);
@@ -97,6 +103,7 @@ export const createWake =
         const issues = [{ path: "body.repository.ref", message, code: "custom" }];
         throw new ServiceError("invalid_request", `body.repository.ref: ${message}`, { issues });
       }
+      expectSame(body, state);
       const stream = state?.sessionID ?? newID("ses");
       const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
@@ -125,6 +132,29 @@ const resolved = (
 
 const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
+
+/** Refuses with `invalid_request` what no Mission of this project can do. */
+const expectLanding = ({ landing, merge }: MissionWake, mirrored: boolean, { git, elsewhere }: Project): void => {
+  if (mirrored && landing === "commit")
+    throw invalidField("landing", 'Expected "branch" with a repository, whose branch is not pushed to, got "commit"');
+  if (mirrored && merge !== undefined)
+    throw invalidField("merge", `Expected no merge with a repository, where its branch is proposed, got "${merge}"`);
+  if (mirrored || landing !== "branch") return;
+  if (!(elsewhere === undefined ? git?.head != null : elsewhere.git))
+    throw invalidField("landing", 'Expected a Git project with a commit for the landing "branch", got none');
+};
+
+/** Where its Tasks begin cannot be changed under them. */
+const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undefined): void => {
+  const known = state?.landing ?? landing ?? "commit";
+  if (landing !== undefined && landing !== known)
+    throw invalidField("landing", `Expected the landing that the Mission began with (${known}), got ${landing}`);
+  if (merge !== undefined && known !== "branch")
+    throw invalidField(
+      "merge",
+      `Expected no merge with the landing "commit", whose phases land each by itself, got "${merge}"`,
+    );
+};
 
 /** The Mission was deleted in the meantime, so the wake starts a new one. */
 const gone = (error: unknown): undefined => {

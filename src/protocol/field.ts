@@ -128,6 +128,14 @@ export const would = z
   })
   .meta({ id: "Would" });
 
+/** Where the phases of a Mission land: each on the project's branch, or all on one of the Mission's own, merged once. */
+export const missionLanding = z.enum(["commit", "branch"]);
+export type MissionLanding = z.infer<typeof missionLanding>;
+
+/** Whether that branch is merged when somebody asks for it, or as soon as the Mission is done. */
+export const missionMerge = z.enum(["manual", "auto"]);
+export type MissionMerge = z.infer<typeof missionMerge>;
+
 /** Many clients send `{}` with every POST. */
 export const nothing = z.strictObject({}).meta({ id: "Nothing" });
 

@@ -14,6 +14,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   config_not_writable: "Let the service write its configuration, or write the key there by hand.",
   task_settled: "Send a message to start another attempt.",
   task_active: "Cancel the Task, or wait until it has ended.",
+  not_mergeable: "Wait until the Mission is done, or merge its branch by hand.",
   not_revertible: "Create a Task that says how to undo the change by hand.",
   task_busy: "Wait until the Task has ended, or send the message with another `onBusy`.",
   ask_closed: "Read `pending` again: it lists what is open.",

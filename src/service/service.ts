@@ -251,7 +251,7 @@ export const createService = async (
       store,
       engine,
       tasks,
-      workspaces: { inspect },
+      workspaces: { inspect, branches: (commonDir) => workspaces.branches(commonDir) },
       inspectNew,
       repositories,
       catalog,

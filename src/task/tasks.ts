@@ -5,6 +5,8 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
+import type { CheckSpec } from "../protocol/check.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import type { Approvable } from "../protocol/field.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionBudget, TaskMission } from "../protocol/mission/status.ts";
@@ -237,10 +239,17 @@ export type MissionDispatch = {
   /** A message from the Mission to the squad, in addition to the request. */
   handover: string | undefined;
   phase?: TaskState["phase"] | undefined;
+  /** The branch on which it begins and lands, whatever is checked out. */
+  onto?: string | undefined;
+  /** Where its squad is looked up, if not in the directory: with the files of that branch. */
+  catalog?: string | undefined;
+  /** It is no phase: the service merges this, with these checks. */
+  merge?: { of: NonNullable<EventData["task.created"]["mergeOf"]>; checks: readonly CheckSpec[] };
   /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];
-    fence: Fence;
+    /** undefined: a person asked for it, and no worker. */
+    fence: Fence | undefined;
   };
 };
 

@@ -15,12 +15,13 @@ import { createLandings } from "./landing/landings.ts";
 import type { OnStep } from "./landing/request.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
-import { rebaseOnto } from "./object/rebase.ts";
+import { branchesOf } from "./object/branch.ts";
+import { changeBeside, mergeOnto, rebaseOnto } from "./object/rebase.ts";
 import { commitOf } from "./object/commit.ts";
 import { revertOnto } from "./object/revert.ts";
 import { changeHash } from "./object/tree-change.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
-import { rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
+import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
 import { createKept } from "./worktree/kept.ts";
@@ -30,7 +31,8 @@ import { createKeyedMutex } from "../async/mutex.ts";
 import { measureUsage } from "./usage/measure.ts";
 import { createWorktrees } from "./worktree/open.ts";
 import { plainSnapshot } from "./worktree/snapshot.ts";
-import type { Project, Workspaces } from "./workspace.ts";
+import { headOf } from "./git/repository.ts";
+import type { MarkedRebase, Project, Workspaces } from "./workspace.ts";
 
 /** Implements the port of `workspace.ts`: puts worktrees, forks, checkouts, retention and landing together. */
 
@@ -141,6 +143,22 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   });
   const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open });
 
+  /** Puts the change onto `taken`, with both sides in the files where they are in each other's way. */
+  const mark = async (
+    { taskID, record, worktree, git, objects }: ReturnType<typeof placeOf>,
+    asked: Pick<MarkedRebaseRequest, "taken" | "commit" | "message" | "dirty">,
+  ): Promise<MarkedRebase> => {
+    const { taken, commit } = asked;
+    const baseTree = taken.tree ?? (await idOf(objects, `${taken.commit}^{tree}`));
+    const marked = await rebaseWithMarkers({ git, objects, worktree, baseTree, ...asked }, async (made) => {
+      await folder.keep(taskID, commit.commit);
+      await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made);
+      await recordBase(taskID, "");
+    });
+    if (marked.ok) await recordBase(taskID, marked.baseCommit);
+    return marked;
+  };
+
   return {
     inspect,
     openHead: (request) => heads.openHead(request),
@@ -188,20 +206,38 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return rebased;
     },
     async rebaseWithMarkers(workspace, commit, message, dirty) {
-      const { taskID, record, worktree, git, objects } = placeOf(workspace);
-      const { targetRef } = workspace.prepared;
-      const taken = isMirrored(targetRef)
+      const place = placeOf(workspace);
+      const { taskID, record, objects } = place;
+      const { targetRef, named } = workspace.prepared;
+      // Nobody edits there beside it.
+      const apart = isMirrored(targetRef) || (named === true && headOf(record.projectGitDir)?.ref !== targetRef);
+      const taken = apart
         ? plainSnapshot(await idOf(objects, `${targetRef}^{commit}`))
         : await snapshotOf(taskID, record, commit.parent);
-      const baseTree = taken.tree ?? (await idOf(objects, `${taken.commit}^{tree}`));
-      const request = { git, objects, worktree, taken, baseTree, commit, message, dirty };
-      const marked = await rebaseWithMarkers(request, async (made) => {
-        await folder.keep(taskID, commit.commit);
-        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made);
-        await recordBase(taskID, "");
-      });
-      if (marked.ok) await recordBase(taskID, marked.baseCommit);
-      return marked;
+      return mark(place, { taken, commit, message, dirty });
+    },
+    branches: (commonDir) => branchesOf(objectsOf("branches", { commonDir })),
+    async merge(workspace, commit, message) {
+      const place = placeOf(workspace);
+      const { git, objects } = place;
+      const { baseCommit } = workspace.prepared;
+      if (baseCommit === null) throw new Error("Expected a base to merge into, got none.");
+      const change = await changeBeside(objects, baseCommit, commit);
+      const merged = await mergeOnto(objects, change, baseCommit);
+      if (merged.conflicts.length === 0) {
+        const made = await commitOf(objects, merged.tree, baseCommit, "merge");
+        await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
+        return { ok: true };
+      }
+      if (message === undefined) return { ok: false, paths: merged.conflicts, marked: undefined };
+      const taken = plainSnapshot(baseCommit);
+      const marked = await mark(place, { taken, commit: change, message, dirty: [] });
+      if (!marked.ok) throw new Error(`Expected a merge with markers, got ${marked.paths.join(", ")} in its way.`);
+      return { ok: false, paths: marked.paths, marked };
+    },
+    async sealMerge(workspace, commit, merged, message) {
+      const parents = [commit.parent, merged];
+      return { ...commit, commit: await commitOf(placeOf(workspace).objects, commit.tree, parents, message) };
     },
     revertible: (commonDir, onto, commits) => revertOnto(objectsOf("revert", { commonDir }), onto, commits),
     async revert(workspace, commits) {

@@ -3,6 +3,7 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Given, LandedPath, Snapshot } from "../protocol/event/workspace.ts";
 import type { Files } from "./file/files.ts";
 import type { Commit } from "./object/commit.ts";
+import type { Branches } from "./object/branch.ts";
 import type { Rebased } from "./object/rebase.ts";
 import type { Reverted } from "./object/revert.ts";
 import type { TreeGit } from "./tree/tree-git.ts";
@@ -46,10 +47,10 @@ export type PrepareRequest = {
   landing: "commit" | "branch" | "none";
   /**
    * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has the
-   * branch to land on; of a clone, whose objects have the commit. null: the Task keeps its own branch. `tip`: the commit on
-   * it that the files are of; by default the base itself.
+   * branch to land on; of a clone, whose objects have the commit; of a directory, with the branch that was named (`named`).
+   * null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base itself.
    */
-  base?: { commit: string; targetRef: string | null; tip?: string };
+  base?: { commit: string; targetRef: string | null; tip?: string; named?: true };
   /** From the branch's commit alone, whatever stands beside it in the directory. */
   committedOnly?: boolean;
 };
@@ -160,7 +161,10 @@ export interface Checkout extends AsyncDisposable {
   open(name: string, overrides?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }
 
-/** `key`: whose sandboxes they are; one opening at a time. `commit`: of a mirrored repository, which has no other head. */
+/**
+ * `key`: whose sandboxes they are; one opening at a time. `commit`: instead of the project's head, and of a mirrored
+ * repository, which has none.
+ */
 export type HeadRequest = { key: string; directory: string; commit?: string };
 
 /** What a project's head has. `commit` null: nothing is committed, and the files are the directory's own. */
@@ -183,7 +187,20 @@ export type Refusal =
   | { reason: "detached" | "gone"; message: string };
 
 /** What a landing changes: the branch `ref` from commit `from` to `commit`, and the files and index at `paths`. */
-export type LandingPlan = { commit: string; tree: string; from: string; ref: string; paths: LandedPath[] };
+export type LandingPlan = {
+  commit: string;
+  tree: string;
+  from: string;
+  ref: string;
+  paths: LandedPath[];
+  /** The branch is moved and no file: nobody has it checked out. */
+  alone?: true;
+};
+
+/** `marked`: the conflict as the files have it now; undefined: they are as they were. */
+export type Merged =
+  | { ok: true }
+  | { ok: false; paths: string[]; marked: Extract<MarkedRebase, { ok: true }> | undefined };
 
 export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string; edited?: string[] };
 
@@ -321,6 +338,16 @@ export interface Workspaces {
   revertible(commonDir: string, onto: string, commits: readonly string[]): Promise<Reverted>;
   /** The same on the base of a Task: its files become that tree. Nothing is committed; the call can be repeated. */
   revert(workspace: Workspace, commits: readonly string[]): Promise<Reverted>;
+  /** Branches of the project, in a repository whose Git directory is `commonDir`. */
+  branches(commonDir: string): Branches;
+  /**
+   * Merges what a commit has beside the base of a Task: its files become that tree. Nothing is committed, and the call can be
+   * repeated. A conflict changes nothing, unless there is a `message`: then the files hold both sides, as with
+   * `rebaseWithMarkers`.
+   */
+  merge(workspace: Workspace, commit: string, message: string | undefined): Promise<Merged>;
+  /** A commit of the same files that also has the merged one as its parent; nothing is moved. */
+  sealMerge(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
   /** Names the change that a commit makes to its base, path by path: SHA-256. */
   changeHash(workspace: Workspace, base: string, commit: string): Promise<string>;
   /** Those of the paths that still contain conflict markers. */

@@ -51,6 +51,7 @@ const steps: Record<Exclude<Step["kind"], "done" | "wait" | "ask">, true> = {
   sources: true,
   output: true,
   revert: true,
+  merge: true,
   propose: true,
   compare: true,
   feedback: true,

@@ -22,7 +22,7 @@ export const phase = (id: string) => ({
   after: [],
 });
 
-export const missionLog = () => {
+export const missionLog = (landing: "commit" | "branch" = "commit") => {
   const events: DomainEvent[] = [];
   let state: MissionState | undefined;
   const add = (...facts: DomainEvent[]): MissionState => {
@@ -45,8 +45,14 @@ export const missionLog = () => {
       project: "/work/project",
       productPillar: "code",
       model: "mock/large",
+      ...(landing === "commit" ? {} : { landing }),
     },
   });
+  if (landing === "branch")
+    add({
+      type: "mission.branched",
+      data: { sessionID, branch: "sortie/m", commit: "0".repeat(40), of: "refs/heads/main" },
+    });
   return { events, add, state: () => add() };
 };
 
@@ -60,6 +66,7 @@ const messageOf = (text: string): DomainEvent => ({
 export const woken = (
   budget?: EventData["mission.woken"]["budget"],
   approve?: EventData["mission.woken"]["approve"],
+  merge?: EventData["mission.woken"]["merge"],
 ): DomainEvent[] => [
   {
     type: "mission.woken",
@@ -68,6 +75,7 @@ export const woken = (
       by: "user",
       ...(budget === undefined ? {} : { budget }),
       ...(approve === undefined ? {} : { approve }),
+      ...(merge === undefined ? {} : { merge }),
     },
   },
   messageOf("Go on."),
@@ -126,6 +134,7 @@ export const taskEnded = (
   { taskID, phase: of, title, ends }: MissionState["tasks"][number],
   outcome: EventData["task.ended"]["outcome"],
   usage: Usage = noUsage,
+  landedCommit: string | null = null,
 ): DomainEvent => ({
   type: "task.ended",
   data: {
@@ -136,7 +145,7 @@ export const taskEnded = (
     title,
     outcome,
     summary: "",
-    landedCommit: null,
+    landedCommit,
     branch: null,
     usage,
   },
@@ -241,6 +250,16 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
       return replies(state, random);
     case "recover":
       return state.open.map(({ callID, tool }) => ended(callID, tool));
+    case "merge":
+      return random.pick<() => DomainEvent[]>([
+        () => [{ type: "mission.unmerged", data: { sessionID, reason: random.pick([null, "Its branch is gone."]) } }],
+        () => [
+          dispatched(`call_${state.version}`, {
+            phase: "merge",
+            merge: { branch: "sortie/m", commit: "1".repeat(40), into: "main" },
+          }),
+        ],
+      ])();
     case "sleep":
     case "ask":
     case "repetition":
@@ -249,6 +268,8 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
       return [];
   }
 };
+
+const landed = "2".repeat(40);
 
 /** With a message, but for a denial without words. */
 const approved = (askID: string, random: Random): DomainEvent[] => {
@@ -276,7 +297,9 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
               ended(ask.callID, "ask"),
             ],
     () =>
-      task !== undefined && isRunning(task) ? [taskEnded(task, random.pick(["completed", "failed", "cancelled"]))] : [],
+      task !== undefined && isRunning(task)
+        ? [taskEnded(task, random.pick(["completed", "failed", "cancelled"]), noUsage, random.pick([null, landed]))]
+        : [],
     () =>
       task !== undefined && !isRunning(task)
         ? [{ type: "task.reopened", data: { sessionID, callID: `call_${state.version}`, taskID: task.taskID } }]

@@ -116,6 +116,9 @@ export const playMonth = async (
     inspect: () => Promise.resolve(project),
     openHead: () => Promise.reject(new Error("not part of this test")),
     closeHead: () => Promise.resolve(),
+    branches: () => {
+      throw new Error("not part of this test");
+    },
     doom() {},
     remove: async () => {},
   };

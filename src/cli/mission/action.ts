@@ -32,6 +32,8 @@ export type WakeOptions = {
   maxSteps?: number;
   maxMinutes?: number;
   approve?: ("plan" | "squad" | "landing")[];
+  landing?: "commit" | "branch";
+  merge?: "manual" | "auto";
   attach?: string[];
   check?: string[];
   dropChecks?: true;
@@ -69,6 +71,8 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
         ...(produce === undefined ? {} : { allowSquadProduction: produce === "allow" }),
         ...(model === undefined ? {} : { model }),
         ...(options.approve === undefined ? {} : { approve: options.approve }),
+        ...(options.landing === undefined ? {} : { landing: options.landing }),
+        ...(options.merge === undefined ? {} : { merge: options.merge }),
         ...(pillar === undefined ? {} : { productPillar: pillar }),
         ...(Object.keys(budget).length === 0 ? {} : { budget }),
       },
@@ -125,6 +129,9 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ...(mission.now === null
       ? []
       : [["Now", `${line(mission.now.text)} (since ${mission.now.since.slice(11, 19)} UTC)`]]),
+    ...(mission.landingBranch === null
+      ? []
+      : [["Branch", line(`${mission.landingBranch}${mergedText(mission)}`, 300)]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
     ...(mission.checks.length === 0 ? [] : [["Checks", line(mission.checks.map(({ name }) => name).join("; "), 400)]]),
     ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
@@ -153,6 +160,24 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       closing(mission, screen),
     ].join("\n"),
   );
+  return exit.completed;
+};
+
+const mergedText = ({ merged }: MissionStatus): string => {
+  if (merged === null) return "";
+  const { state, branch, commit, taskID } = merged;
+  if (state === "merged") return `, merged into ${branch}${commit === null ? "" : ` as ${commit.slice(0, 10)}`}`;
+  return state === "running" ? `, being merged into ${branch} (${taskID})` : `, not merged into ${branch} (${taskID})`;
+};
+
+/** Merges the Mission's branch. */
+export const merge = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
+  const service = connect(target);
+  const missionID = await resolveMission(service, target, given);
+  const begun = expectData(await service.mission.merge({ path: { missionID } }), target.url);
+  if (options.follow) return follow({ service, target, screen, emit, missionID });
+  if (emit !== undefined) emit(begun);
+  else screen.say(`${begun.taskID} merges it. Follow it with \`sortie logs -f ${begun.taskID}\`.`);
   return exit.completed;
 };
 
@@ -242,6 +267,8 @@ const resting: ReadonlySet<string> = new Set([
   "reply.finished",
   "tool.finished",
   "ask.opened",
+  "task.ended",
+  "mission.unmerged",
 ]);
 
 export const closing = (
@@ -258,7 +285,9 @@ export const closing = (
     return stateReason === null ? `${word}: ${facts}` : `${word}: ${facts}\n${clean(stateReason)}`;
   }
   const word = finished.outcome.toUpperCase();
-  return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}`;
+  // Of one that is done that is its branch's: it waits to be merged, or could not be.
+  const branch = finished.outcome === "done" && stateReason !== null ? `\n${yellow(clean(stateReason))}` : "";
+  return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}${branch}`;
 };
 
 export const answer = async (

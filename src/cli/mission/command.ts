@@ -29,6 +29,18 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
           "landing",
         ]),
       )
+      .addOption(
+        new Option(
+          "--landing <where>",
+          "of a new Mission: each phase on the project's branch, or all on one of its own, merged once",
+        ).choices(["commit", "branch"]),
+      )
+      .addOption(
+        new Option(
+          "--merge <when>",
+          "when that branch is merged: when you ask for it, or as soon as it is done",
+        ).choices(["manual", "auto"]),
+      )
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
       .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
@@ -78,6 +90,14 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(
     async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
       finish(await (await load()).answer(id, text, options, await context(options))),
+  );
+  placed(
+    mission
+      .command("merge <id>")
+      .description("merge the branch on which its phases landed")
+      .option("-f, --follow", "follow until the Mission is idle"),
+  ).action(async (id: string, options: Shared & { follow?: true }) =>
+    finish(await (await load()).merge(id, options, await context(options))),
   );
   placed(mission.command("rename <id> <title>").alias("title").description("change the title")).action(
     async (id: string, title: string, options: Shared) =>

@@ -271,6 +271,12 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         if (pullRequest === null) return yellow(`No pull request: ${line(reason ?? "", 400)}`);
         return green(`Pull request ${pullRequest.number} ${pullRequest.state}: ${line(pullRequest.url, 400)}`);
       }
+      case "mission.branched":
+        return `Its branch is ${bold(line(event.data.branch, 100))}`;
+      case "mission.unmerged": {
+        const { reason } = event.data;
+        return reason === null ? dim("Nothing is left to merge") : yellow(`Not merged: ${line(reason, 400)}`);
+      }
       case "mission.reminded":
       case "task.reopened":
       case "task.reserved":
@@ -299,7 +305,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
           300,
         )}`;
       case "task.dispatched": {
-        const { title, squad, taskID, phase, production, general } = event.data;
+        const { title, squad, taskID, phase, production, general, merge } = event.data;
+        if (merge !== undefined)
+          return `${bold("Merging")} ${line(merge.branch, 100)} into ${line(merge.into, 100)} ${dim(`(${taskID})`)}`;
         const why = general === undefined ? "" : dim(`, no owner: ${line(general, 200)}`);
         return production === null
           ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}${why}`

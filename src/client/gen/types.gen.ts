@@ -324,6 +324,14 @@ export type MissionWake = {
      */
     approve?: Array<'plan' | 'squad' | 'landing'>;
     /**
+     * Of a new Mission in a directory: each phase on the project's branch (default), or all on sortie/<missionID>, merged once
+     */
+    landing?: 'commit' | 'branch';
+    /**
+     * Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before
+     */
+    merge?: 'manual' | 'auto';
+    /**
      * Caps the whole tree of Tasks; null takes the cap away
      */
     budget?: MissionBudget | null;
@@ -374,6 +382,10 @@ export type MissionAbort = {
 export type MissionDelete = {
     surface?: string;
     reason?: string;
+};
+
+export type Nothing = {
+    [key: string]: never;
 };
 
 export type SquadValidate = {
@@ -459,10 +471,6 @@ export type WebhookRedeliver = {
      * Only of this webhook, or `callback`
      */
     webhookID?: string;
-};
-
-export type Nothing = {
-    [key: string]: never;
 };
 
 export type WebhookPatch = {
@@ -1769,6 +1777,18 @@ export type TaskEvent = {
          */
         approve?: Array<'plan' | 'squad' | 'landing'>;
         /**
+         * refs/heads/… on which it begins and lands, whatever the project has checked out
+         */
+        onto?: string;
+        /**
+         * It merges this commit of its Mission's branch; the service does that itself
+         */
+        mergeOf?: {
+            branch: string;
+            commit: string;
+            title: string;
+        };
+        /**
          * It takes back what this Task landed; the service does that itself
          */
         revertOf?: {
@@ -2424,6 +2444,10 @@ export type TaskEvent = {
          */
         targetRef: string | null;
         /**
+         * That branch was named: it is moved alone where nobody has it checked out
+         */
+        named?: true;
+        /**
          * Absent when the directory held nothing but its commit
          */
         snapshot?: {
@@ -2966,6 +2990,10 @@ export type TaskEvent = {
          * The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself
          */
         pushed?: string;
+        /**
+         * The branch is moved and no file: nobody has it checked out
+         */
+        alone?: true;
     };
 } | {
     id: number;
@@ -3495,10 +3523,14 @@ export type TaskEvent = {
              */
             ref: string | null;
             /**
-             * Of the remote, on which its Tasks land
+             * Of the remote, on which its Tasks land, unless somebody else has it by then
              */
             branch: string;
         };
+        /**
+         * Where its phases land, in a directory; absent: commit
+         */
+        landing?: 'commit' | 'branch';
     };
 } | {
     id: number;
@@ -3551,6 +3583,7 @@ export type TaskEvent = {
          */
         checks?: Array<CheckSpec>;
         approve?: Array<'plan' | 'squad' | 'landing'>;
+        merge?: 'manual' | 'auto';
         /**
          * By time: what its agent wanted to look at again
          */
@@ -3677,6 +3710,48 @@ export type TaskEvent = {
         commit: string | null;
         pullRequest: PullRequest | null;
         reason?: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.branched';
+    data: {
+        sessionID: string;
+        branch: string;
+        /**
+         * At which it begins
+         */
+        commit: string;
+        /**
+         * refs/heads/… that it is to be merged into; null: the project was on no branch
+         */
+        of: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.unmerged';
+    data: {
+        sessionID: string;
+        reason: string | null;
     };
 } | {
     id: number;
@@ -3894,6 +3969,14 @@ export type TaskEvent = {
          * Names of the files it was given: of wakes, or artifacts of other Tasks
          */
         attachments?: Array<string>;
+        /**
+         * It is no phase: it merges the Mission's branch into one of the project's
+         */
+        merge?: {
+            branch: string;
+            commit: string;
+            into: string;
+        };
     };
 } | {
     id: number;
@@ -4276,9 +4359,32 @@ export type MissionStatus = {
     };
     lastEventID: number;
     /**
-     * Of a repository: the branch on which its Tasks land
+     * Where its phases land: each on the project's branch, or all on its own
+     */
+    landing: 'commit' | 'branch';
+    /**
+     * When its own branch is merged; null: it has none, or is proposed instead
+     */
+    merge: 'manual' | 'auto' | null;
+    /**
+     * The branch of its own on which its Tasks land; null: there is none (yet)
      */
     landingBranch: string | null;
+    /**
+     * The newest Task that merges that branch; null: none was begun
+     */
+    merged: {
+        taskID: string;
+        state: 'running' | 'merged' | 'failed';
+        /**
+         * Of the merge; null: it is not there, or changed nothing
+         */
+        commit: string | null;
+        /**
+         * Into which it is merged
+         */
+        branch: string;
+    } | null;
     /**
      * Of that branch as a whole, once the Mission said that it is done
      */
@@ -5472,7 +5578,7 @@ export type Error = {
      * What was expected and what was received
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'not_mergeable' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -8446,6 +8552,96 @@ export type MissionAnswerResponses = {
 };
 
 export type MissionAnswerResponse = MissionAnswerResponses[keyof MissionAnswerResponses];
+
+export type MissionMergeData = {
+    body?: Nothing;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * Of several nodes, the one whose directory is meant, where more than one has it
+         */
+        'x-service-node'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/mission/{missionID}/merge';
+};
+
+export type MissionMergeErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * Nothing has this id: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `not_mergeable`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`, `squad_not_available`, `model_not_configured`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`, `queue_full`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type MissionMergeError = MissionMergeErrors[keyof MissionMergeErrors];
+
+export type MissionMergeResponses = {
+    /**
+     * Accepted; the merge runs on its own from here
+     */
+    202: TaskCreated;
+};
+
+export type MissionMergeResponse = MissionMergeResponses[keyof MissionMergeResponses];
 
 export type MissionProjectArchiveData = {
     body?: never;

@@ -25,7 +25,7 @@ export const belongsTo = (event: Recorded, sessionID: string, root: boolean): bo
 export const applyEvent = (chat: Conversation, event: Recorded): void => {
   switch (event.type) {
     case "task.created": {
-      const { request, attachments, source, revertOf } = event.data;
+      const { request, attachments, source, revertOf, mergeOf } = event.data;
       const message: UserMessage = {
         role: "user",
         messageID: requestMessageID(event.stream),
@@ -34,7 +34,7 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
         text: request,
         attachments,
       };
-      begin(chat, message, revertOf !== undefined);
+      begin(chat, message, revertOf !== undefined || mergeOf !== undefined);
       return;
     }
     case "session.started": {

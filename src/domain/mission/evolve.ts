@@ -7,6 +7,7 @@ import { evolveSession } from "../session/evolve.ts";
 import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts";
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
+import { afterDispatch, afterEnd, isMerge } from "./merge.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
@@ -14,7 +15,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 18;
+export const missionRevision = 19;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -38,7 +39,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "mission.created":
       throw new Error(`Expected one mission.created in ${event.stream}, got a second at version ${event.version}`);
     case "mission.woken": {
-      const { productPillar, model, squads, allowSquadProduction, budget, checks, models, by, approve } = event.data;
+      const { productPillar, model, squads, allowSquadProduction, budget, checks, models, by, approve, merge } =
+        event.data;
       const agent = models?.agent ?? model;
       return {
         ...state,
@@ -54,6 +56,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         cap: budget === undefined ? state.cap : budget,
         ...(checks === undefined ? {} : { checks, acceptance: null }),
         approve: approve ?? state.approve,
+        merge: merge ?? state.merge,
         refusedBy: null,
         paused: null,
         ...(by === "time" ? heard(state, event) : {}),
@@ -93,6 +96,14 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return event.data.of === "acceptance"
         ? { ...state, acceptance: event.data }
         : { ...state, verification: event.data };
+    case "mission.branched": {
+      const { branch: name, commit, of } = event.data;
+      return { ...state, branch: { name, commit, of, used: false } };
+    }
+    case "mission.unmerged": {
+      const { reason } = event.data;
+      return { ...state, mergeProblem: reason, unmerged: state.unmerged && reason !== null };
+    }
     case "mission.reminded":
       return { ...heard(state, event), reminded: true };
     case "mission.paused":
@@ -113,6 +124,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       const { sessionID: _, ...data } = event.data;
       return {
         ...state,
+        ...afterDispatch(state, event.data),
         tasks: [...state.tasks, { ...data, ends: [], attempt: 1, reconciled: null }],
         reminded: false,
       };
@@ -129,7 +141,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...state, tasks: changed(state, event.data.taskID, () => ({ reserved: event.data.reserved })) };
     case "task.ended":
       return {
-        ...heard(state, event),
+        ...(isMerge(state, event.data.taskID) ? state : heard(state, event)),
+        ...afterEnd(state, event.data),
         // What was reserved for the Task may be free again.
         paused: null,
         tasks: changed(state, event.data.taskID, ({ ends, attempt }) => ({
@@ -212,6 +225,7 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   input: version,
   finished: null,
   proposes: false,
+  mergeProblem: null,
   told: null,
   messages: state.messages + 1,
 });
@@ -252,6 +266,11 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     pullRequest: null,
     proposed: null,
     proposes: false,
+    landing: data.landing ?? (data.repository === undefined ? "commit" : "branch"),
+    merge: "manual",
+    branch: null,
+    unmerged: false,
+    mergeProblem: null,
     productPillar: data.productPillar,
     budget: null,
     named: null,

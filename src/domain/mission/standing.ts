@@ -45,7 +45,20 @@ const table: readonly Row[] = [
       return titles.length === 0 ? undefined : { reason: `Waits for ${titles.join(", ")}`, tasks: true };
     },
   ],
-  ["done", ({ finished }) => (finished?.outcome === "done" ? {} : undefined)],
+  [
+    "blocked",
+    ({ finished, mergeProblem }) =>
+      finished?.outcome === "done" && mergeProblem !== null
+        ? { reason: `It is done, and its branch was not merged: ${mergeProblem}` }
+        : undefined,
+  ],
+  [
+    "done",
+    ({ finished, unmerged, branch }) => {
+      if (finished?.outcome !== "done") return undefined;
+      return unmerged && branch !== null ? { reason: `Its work is on ${branch.name} and waits to be merged` } : {};
+    },
+  ],
   ["blocked", ({ finished }) => (finished?.outcome === "blocked" ? { reason: finished.summary } : undefined)],
   [
     "waiting",

@@ -6,6 +6,7 @@ import { spentOf, usedOf } from "./budget.ts";
 import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
+import { branchOf } from "./merge.ts";
 import { agentStatus } from "./next.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";
@@ -72,9 +73,10 @@ const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): 
     const row = rows.get(task.taskID);
     const end = (outcome: EventData["task.ended"]["outcome"]): Dispatched => {
       const { sessionID, taskID, phase, title } = { ...task, sessionID: state.sessionID };
-      const known = { sessionID, taskID, phase, title, summary: "", landedCommit: null, branch: null };
+      const known = { sessionID, taskID, phase, title, summary: "", branch: null };
       const attempt = row?.attempt ?? endedOf(task) + 1;
-      const ended = { ...known, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
+      const landedCommit = outcome === "completed" ? (row?.git.landedCommit ?? null) : null;
+      const ended = { ...known, landedCommit, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
       return { ...task, ends: [...task.ends, ended], attempt };
     };
     if (row === undefined) return isRunning(task) ? end("deleted") : task;
@@ -96,7 +98,8 @@ export const missionStatusOf = (
   const { standing, runs } = innerOf(state);
   const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
   const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
-  const plan = planOf(seenWith(state, new Map(tasks.map((task) => [task.taskID, task]))));
+  const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])));
+  const plan = planOf(seen);
   const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;
   return {
     ...row,
@@ -105,7 +108,10 @@ export const missionStatusOf = (
     session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
-    landingBranch: state.repository?.branch ?? null,
+    landing: state.landing,
+    merge: state.landing === "branch" && state.repository === null ? state.merge : null,
+    landingBranch: branchOf(state),
+    merged: mergedOf(seen),
     pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,
@@ -141,6 +147,15 @@ export const missionStatusOf = (
     checks: state.checks,
     generatedAt: now.toISOString(),
   };
+};
+
+/** What became of its branch, by the newest Task that merges it. */
+const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
+  const last = tasks.findLast(({ merge }) => merge !== undefined);
+  if (last?.merge === undefined) return null;
+  const end = isRunning(last) ? undefined : last.ends.at(-1);
+  const state = end === undefined ? "running" : end.outcome === "completed" ? "merged" : "failed";
+  return { taskID: last.taskID, state, commit: end?.landedCommit ?? null, branch: last.merge.into };
 };
 
 const sessionOf = (state: MissionState): MissionStatus["session"] => {

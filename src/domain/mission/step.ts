@@ -1,6 +1,7 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
 import { askedPlan, isPlanDue } from "./approval.ts";
+import { isMergeDue } from "./merge.ts";
 import { isMidway } from "../session/session.ts";
 import { isRead } from "../state/stream.ts";
 import { reachedOf, stopReason } from "./budget.ts";
@@ -31,6 +32,8 @@ export type OwnStep =
   | { kind: "unpriced" }
   /** The work of its repository is done: the branch is proposed as a whole. */
   | { kind: "propose" }
+  /** It is done, and its branch is to be merged then. */
+  | { kind: "merge" }
   | { kind: "turn" }
   /** Nothing to do until a wake, a Task's end, or `until`. */
   | { kind: "sleep"; until: string | null };
@@ -50,6 +53,7 @@ export const stepOf = (state: MissionState): OwnStep => {
   const midway = isMidway(state.reply);
   if (!unread && (!midway || state.finished !== null)) {
     if (state.proposes) return { kind: "propose" };
+    if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {
       // Whoever said no without a word is not asked again, until the Mission hears something.
       if (state.refusedBy !== null) return asleep;

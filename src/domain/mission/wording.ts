@@ -128,6 +128,12 @@ export const missionSentence = (
         ? `No pull request: ${reason}`
         : `Pull request ${pullRequest.number} ${pullRequest.state}: ${pullRequest.url}`;
     }
+    case "mission.branched":
+      return `Its branch is ${event.data.branch}, from ${event.data.commit.slice(0, 10)}`;
+    case "mission.unmerged":
+      return event.data.reason === null
+        ? "Nothing is left to merge"
+        : `Its branch was not merged: ${event.data.reason}`;
     case "mission.reminded":
       return "Reminded its agent to report how the Mission ends";
     case "mission.paused":
@@ -145,6 +151,7 @@ export const missionSentence = (
     case "plan.written":
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
+      if (event.data.merge !== undefined) return `Merging ${event.data.merge.branch} into ${event.data.merge.into}`;
       return event.data.production === null
         ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (no squad owns this phase: ${event.data.general})`}`
         : `Creating the squad ${event.data.production.squad}`;

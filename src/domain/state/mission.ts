@@ -1,6 +1,6 @@
 import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Approvable } from "../../protocol/field.ts";
+import type { Approvable, MissionLanding, MissionMerge } from "../../protocol/field.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
@@ -40,6 +40,18 @@ export type MissionState = StreamState & {
   proposed: string | null;
   /** It said that it is done, and what landed was not proposed since. */
   proposes: boolean;
+  /** Where its phases land: each on the project's branch, or all on its own. */
+  landing: MissionLanding;
+  /** When its own branch is merged, in a directory. */
+  merge: MissionMerge;
+  /**
+   * Its own branch in a directory's repository; null: it has none (yet). `of`: full name of the branch it is merged into.
+   * `used`: a Task was dispatched on it, so that whatever stands there is the Mission's.
+   */
+  branch: { name: string; commit: string; of: string | null; used: boolean } | null;
+  /** Something landed there that no merge has been begun for; and why the newest one came to nothing. */
+  unmerged: boolean;
+  mergeProblem: string | null;
   productPillar: "code" | "work";
   /** The only squads it may use; empty: any. */
   squads: string[];

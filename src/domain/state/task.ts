@@ -96,6 +96,10 @@ export type TaskState = StreamState & {
    * out; `tried`: it has, or could not.
    */
   revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
+  /** The branch on which it begins and lands, whatever the project has checked out; null: the one checked out. */
+  onto: string | null;
+  /** The branch of its Mission that it merges; null: it is no merge. `read`, `tried`: as with a revert. */
+  mergeOf: (NonNullable<EventData["task.created"]["mergeOf"]> & { read: number; tried: boolean }) | null;
   /** The project's ignored dependency folders; null before they were searched. */
   dependencies: Given[] | null;
   /** What the project's own file asks for; null: it was not read, or there is none. */
@@ -183,9 +187,11 @@ export const remoteOf = ({ repository, remote }: Pick<TaskState, "repository" | 
 /** The result stays on the Task's branch instead of landing on one of the user's. */
 export const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;
 
-/** A revert to which nobody has said anything: no model is asked for any of it. */
-export const isByService = ({ revertOf, reply, input }: TaskState): boolean =>
-  revertOf !== null && reply === null && input <= revertOf.read;
+/** A revert or merge to which nobody has said anything: no model is asked for any of it. */
+export const isByService = ({ revertOf, mergeOf, reply, input }: TaskState): boolean => {
+  const own = revertOf ?? mergeOf;
+  return own !== null && reply === null && input <= own.read;
+};
 
 /** The agent gave its final reply and has nothing unread: the Task is being checked, or about to settle. */
 export const isIdle = (state: TaskState): boolean =>

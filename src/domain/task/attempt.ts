@@ -60,6 +60,7 @@ const fromTheBeginning = (
     edits: state.edits + 1,
     writes: state.writes + 1,
     revertOf: state.revertOf && { ...state.revertOf, read: version, tried: false },
+    mergeOf: state.mergeOf && { ...state.mergeOf, read: version, tried: false },
   };
 };
 

@@ -74,6 +74,8 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     moved: null,
     earlier: null,
     revertOf: data.revertOf === undefined ? null : { ...data.revertOf, read: event.version, tried: false },
+    onto: data.onto ?? null,
+    mergeOf: data.mergeOf === undefined ? null : { ...data.mergeOf, read: event.version, tried: false },
     dependencies: null,
     projectServers: null,
     mcp: {},

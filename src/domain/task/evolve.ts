@@ -244,6 +244,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         denied: null,
         touched: false,
         revertOf: state.revertOf && { ...state.revertOf, tried: true },
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
       };
       const summary = `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}`;
       const change = {
@@ -304,6 +305,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         tree: null,
         touched: true,
         writes: state.writes + 1,
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
         landingRound: round,
         moves: 0,
         conflicts: paths,
@@ -335,7 +337,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "squad.staged":
       return { ...state, staged: event.data };
     case "squad.installing":
-      return { ...state, installing: event.data.squad.digest };
+      // What landed of it before, or could not, is of another package.
+      return { ...state, installing: event.data.squad.digest, tree: null };
     case "squad.installed":
       return { ...state, installing: null, installed: event.data };
     case "git.tampered":
@@ -347,6 +350,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         ...state,
         lifecycle: event.data.lifecycleStatus,
         revertOf: state.revertOf && { ...state.revertOf, tried: true },
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
         // Earlier versions let a Task fail within a landing: that is over, too, and what comes next is read first.
         landingStarted: null,
         error: event.data.error ?? null,

@@ -94,6 +94,8 @@ export type Manifest = {
 export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   missionID: string;
   sessionID: string;
+  /** On which its Tasks land, where it has one of its own: the files are those of its head. */
+  branch?: string;
   /** Of each Task's own ledger. */
   ledgers: Record<string, Head>;
 };

@@ -1,6 +1,6 @@
 import type { LongText } from "../../protocol/text.ts";
 import { isProposalDue, landedAs, landingsOf, pullRequestOf } from "../task/landing.ts";
-import { revertibleOf } from "../task/revert.ts";
+import { revertibleOf } from "../task/by-service.ts";
 import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf, verifiedOf } from "../evidence/check.ts";

@@ -177,6 +177,8 @@ export const describeEvent = (event: Recorded): string => {
     case "mission.finished":
     case "mission.proposed":
     case "mission.verified":
+    case "mission.branched":
+    case "mission.unmerged":
     case "mission.reminded":
     case "mission.paused":
     case "mission.stalled":

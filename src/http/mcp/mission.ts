@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ServiceError } from "../../error.ts";
+import { missionLanding, missionMerge } from "../../protocol/field.ts";
 import { missionID } from "../../protocol/mission/status.ts";
 import { checkAttachments } from "../request/attachment.ts";
 import { mcpMissionStatus, mcpMissionStatusOf } from "./status.ts";
@@ -47,6 +48,8 @@ export const createMissionTools = ({
       // The forms of a check stand in task_create already.
       shown: wake.extend({
         repository: shownRepository,
+        landing: missionLanding.optional().describe("branch: all phases on one, merged once"),
+        merge: missionMerge.optional().describe("Of that branch: by hand, or once it is done"),
         checks: z.array(z.unknown()).optional().describe("Of the project's head before it is done, as in task_create"),
         models: z
           .record(z.string(), z.string())

@@ -265,10 +265,12 @@ const stateOfMission = (mission: MissionStatus): McpMissionStatus["state"] => {
   if (mission.status === "running" || mission.agentStatus === "running") return "working";
   if (mission.error !== undefined) return "failed";
   if (mission.state === "paused" || mission.state === "stalled") return mission.state;
+  if (mission.state === "blocked") return "blocked";
   return mission.finished?.outcome ?? "idle";
 };
 
-const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, finished }: MissionStatus): string => {
+const nextOfMission = (state: McpMissionStatus["state"], mission: MissionStatus): string => {
+  const { missionID, pending, finished, merge, merged, landingBranch } = mission;
   switch (state) {
     case "working":
       return "It works on its own. Go on with something else, or call mission_status with waitSeconds.";
@@ -285,8 +287,12 @@ const nextOfMission = (state: McpMissionStatus["state"], { missionID, pending, f
     case "idle":
       return "It is idle. mission_wake with a text gives it further instructions.";
     case "done":
+      if (merge !== null && landingBranch !== null && merged?.state !== "merged")
+        return `Its agent says that the goal is reached. The work is on the branch ${landingBranch}: your user merges it on the service's page, or with \`sortie mission merge ${missionID}\`.`;
       return "Its agent says that the goal is reached; the Tasks of the plan show what landed. mission_wake adds to it.";
     case "blocked":
+      if (merged?.state === "failed")
+        return `Its work is done and on the branch ${landingBranch}, and could not be merged: look at the Task ${merged.taskID} with task_status.`;
       return "Its agent cannot go on; read `summary`. mission_wake with what it needs makes it continue.";
     case "failed":
       return "Its agent could not go on; read `error`. mission_wake tries again.";

@@ -7,9 +7,9 @@ import type { Scan } from "../../squad/catalog/catalog.ts";
 import { type Recommendation, recommend } from "../../squad/catalog/recommend.ts";
 import type { CatalogEntry } from "../../squad/catalog/scope.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool, ToolResult } from "../../tool/tool.ts";
+import { NoFiles, type Tool, type ToolResult } from "../../tool/tool.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
-import { workDirectory } from "../repository.ts";
+import { catalogDirectory } from "../branch.ts";
 
 /**
  * Chooses the squad for a phase, from a healthy and complete catalog only: a squad that owns the phase; otherwise,
@@ -27,10 +27,11 @@ export const recommendedSquads = async (
 ): Promise<{ scan: Scan; found: Recommendation } | { why: string }> => {
   const { productPillar } = run.state();
   try {
-    const scan = await run.catalog.scan(workDirectory(run));
+    const scan = await run.catalog.scan(await catalogDirectory(run));
     return { scan, found: recommend(scan, phase, productPillar) };
   } catch (error) {
-    if (error instanceof ServiceError && !error.retryable) return { why: messageOf(error) };
+    if (error instanceof NoFiles || (error instanceof ServiceError && !error.retryable))
+      return { why: messageOf(error) };
     throw error;
   }
 };

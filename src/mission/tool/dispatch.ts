@@ -15,10 +15,11 @@ import type { AttachmentRef } from "../../protocol/text.ts";
 import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool, ToolResult } from "../../tool/tool.ts";
+import { NoFiles, type Tool, type ToolResult } from "../../tool/tool.ts";
 import { checkInput } from "./check-input.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
+import { catalogDirectory, readyBranch } from "../branch.ts";
 import { branchOut } from "../repository.ts";
 import { handoverOf } from "./handover.ts";
 
@@ -175,9 +176,11 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
   const { callID, phase } = making;
   for (;;) {
     run.signal.throwIfAborted();
-    const state = run.state();
-    const known = state.tasks.find((task) => task.callID === callID);
+    const known = run.state().tasks.find((task) => task.callID === callID);
     if (known !== undefined) return ok(dispatched(known));
+    const own = await readyBranch(run);
+    if ("why" in own) return failed(`${own.why} Nothing was dispatched.`);
+    const state = run.state();
     if (isPlanDue(state)) return failed(planUnapproved);
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
@@ -194,7 +197,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     }
     const squad = await making.squad();
     if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);
-    const task = await create(run, making, state, squad, share.budget);
+    const task = await create(run, making, state, squad, share.budget, own.onto);
     if (task === "again") continue;
     if (typeof task === "object") return task;
     await run.record([]);
@@ -214,12 +217,14 @@ const create = async (
   state: MissionState,
   { general, ...squad }: Chosen,
   budget: MissionBudget | null,
+  onto: string | undefined,
 ): Promise<string | ToolResult> => {
   const { productPillar, missionID, version } = state;
   const origin: MissionDispatch = {
     mission: { missionID, sessionID: run.stream, callID, phase: phase.id },
     production,
-    approve: state.approve.filter((of) => of === (production === undefined ? "landing" : "squad")),
+    approve: state.approve.filter((of) => of === (production === undefined ? landingOf(state) : "squad")),
+    onto,
     expected: squad,
     model: state.models.tasks ?? state.named ?? undefined,
     reviewModel: state.models.review ?? undefined,
@@ -257,6 +262,7 @@ const create = async (
     if ("why" in place) return failed(`${place.why} Nothing was dispatched.`);
     const { directory } = place;
     const { git, mirror } = await run.workspaces.inspect(directory);
+    const catalog = onto === undefined ? undefined : await catalogDirectory(run);
     const made = await run.tasks.create(
       directory,
       {
@@ -269,7 +275,7 @@ const create = async (
         ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,
-      origin,
+      { ...origin, catalog },
     );
     return made.body.taskID;
   } catch (error) {
@@ -278,11 +284,15 @@ const create = async (
       await run.record([]);
       return "again";
     }
-    if (error instanceof ServiceError && error.code !== "store_unavailable")
+    if (error instanceof NoFiles || (error instanceof ServiceError && error.code !== "store_unavailable"))
       return failed(`${messageOf(error)} Nothing was dispatched.`);
     throw error;
   }
 };
+
+/** Of a branch of the Mission's own its merge alone is approved. */
+const landingOf = ({ landing, repository }: MissionState): "landing" | undefined =>
+  landing === "branch" && repository === null ? undefined : "landing";
 
 const dispatched = (task: { taskID: string; phase: string; squad: SquadRef; reserved: MissionBudget | null }): string =>
   JSON.stringify({

@@ -10,7 +10,6 @@ import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
-import { workDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -119,7 +118,9 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
 /** The squad that was made is in the catalog no more, or not as it was made: another one may be made. */
 const isGone = async (run: MissionRun, made: SquadRef | undefined): Promise<boolean> => {
   if (made === undefined) return false;
-  const { squads, healthy } = await run.catalog.scan(workDirectory(run));
+  const catalog = await recommendedSquads(run, "");
+  if ("why" in catalog) return false;
+  const { squads, healthy } = catalog.scan;
   return healthy && squads.find(({ squad }) => squad.id === made.id)?.digest !== made.digest;
 };
 

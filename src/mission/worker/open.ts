@@ -61,6 +61,7 @@ export const openMission = async (
       return turn;
     },
     head: () => files.open(),
+    newestHead: () => files.refresh(),
   };
   scope.use(files);
   return run;

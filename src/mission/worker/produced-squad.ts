@@ -2,8 +2,11 @@ import type { DomainEvent } from "../../domain/event.ts";
 import type { Dispatched } from "../../domain/state/mission.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
 import { productionProblems } from "../../squad/production.ts";
+import { messageOf } from "../../error.ts";
+import { NoFiles } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { workDirectory } from "../repository.ts";
+import { catalogDirectory } from "../branch.ts";
+import { refresh } from "../repository.ts";
 
 /**
  * Verifies a produced squad: the catalog is read again, and the squad is used only when it is there as it was staged
@@ -15,12 +18,25 @@ export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Pr
   if (made === null || task.production === null)
     return refusal({ ...at, squad: null, reason: "the Task ended without an installed squad." });
   const { plan } = run.state();
-  const scan = await run.catalog.scan(workDirectory(run));
+  const scan = await newestCatalog(run);
+  if (typeof scan === "string") return refusal({ ...at, squad: made, reason: `${scan}.` });
   const phase = plan.find(({ id }) => id === task.phase)?.phase;
   const reason = problemOf(scan, made, { id: task.production.squad, phase });
   return reason === undefined
     ? { type: "squad.reconciled", data: { ...at, squad: made } }
     : refusal({ ...at, squad: made, reason });
+};
+
+/** A string says why it cannot be read. */
+const newestCatalog = async (run: MissionRun): Promise<Scan | string> => {
+  const away = await refresh(run);
+  if (away !== undefined) return away.replace(/\.$/, "");
+  try {
+    return await run.catalog.scan(await catalogDirectory(run, true));
+  } catch (error) {
+    if (error instanceof NoFiles) return messageOf(error).replace(/\.$/, "");
+    throw error;
+  }
 };
 
 type Refused = Extract<DomainEvent, { type: "squad.refused" }>["data"];

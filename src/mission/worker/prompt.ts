@@ -1,3 +1,4 @@
+import { branchOf, hasOwnBranch } from "../../domain/mission/merge.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
 
@@ -37,8 +38,17 @@ const factsOf = (state: MissionState, production: boolean | undefined): string =
       ? [`- The project is ${directory}.`]
       : [
           `- The project is ${repository.url}, ${repository.ref ?? "its default branch"}.`,
-          `- Its Tasks land on the branch ${repository.branch} there. When you say done, the service proposes that branch as a pull request where it can.`,
+          `- Its Tasks land on the branch ${branchOf(state)} there. When you say done, the service proposes that branch as a pull request where it can.`,
         ]),
+    ...(hasOwnBranch(state)
+      ? [
+          `- Its Tasks land on a branch of the Mission's own, from which each next one begins; what you look at is its head. When you say done, ${
+            state.merge === "auto"
+              ? "the service merges it into the project's branch"
+              : "the user decides when it is merged"
+          }.`,
+        ]
+      : []),
     productPillar === "code" ? "- Its work is on a repository." : "- Its work is documents and knowledge.",
     squads.length === 0
       ? "- Any squad of the catalog may be dispatched to."

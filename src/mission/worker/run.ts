@@ -23,6 +23,7 @@ import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
 import { projectFiles } from "./files.ts";
 import { missionSystemOf } from "./prompt.ts";
+import { mergeWhenDone } from "../merge.ts";
 import { proposeWhole, refresh } from "../repository.ts";
 import { createMissionTools } from "../tool/registry.ts";
 
@@ -139,6 +140,9 @@ const move = async (run: MissionRun): Promise<void> => {
         break;
       case "propose":
         await proposeWhole(run);
+        break;
+      case "merge":
+        await mergeWhenDone(run);
         break;
       case "turn":
         await takeTurn(run);

@@ -72,6 +72,14 @@ export const eventData = {
     outputSchema: longText.exactOptional().describe("JSON Schema of the output that is wanted, as a JSON text"),
     contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
     approve: z.array(approvable).exactOptional().describe("What a person is asked before it happens"),
+    onto: z
+      .string()
+      .exactOptional()
+      .describe("refs/heads/… on which it begins and lands, whatever the project has checked out"),
+    mergeOf: z
+      .object({ branch: z.string(), commit: gitID, title: z.string() })
+      .exactOptional()
+      .describe("It merges this commit of its Mission's branch; the service does that itself"),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()

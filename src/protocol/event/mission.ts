@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
-import { approvable, modelRef, productPillar, pullRequest, repository, time } from "../field.ts";
+import {
+  approvable,
+  missionLanding,
+  missionMerge,
+  modelRef,
+  productPillar,
+  pullRequest,
+  repository,
+  time,
+} from "../field.ts";
 import { budgetShare, namedModels, planned, squadIDs, verification } from "../mission/status.ts";
 import { diffStat, squadRef, usage } from "../task/status.ts";
 
@@ -22,9 +31,12 @@ export const missionEvents = {
     productPillar,
     model: modelRef,
     repository: repository
-      .extend({ branch: z.string().describe("Of the remote, on which its Tasks land") })
+      .extend({
+        branch: z.string().describe("Of the remote, on which its Tasks land, unless somebody else has it by then"),
+      })
       .exactOptional()
       .describe("Where the project was named by address"),
+    landing: missionLanding.exactOptional().describe("Where its phases land, in a directory; absent: commit"),
   }),
   /**
    * A caller woke it, or its time came. The fields that are present replace earlier values. The text follows as a
@@ -41,6 +53,7 @@ export const missionEvents = {
     budget: budgetShare.nullable().exactOptional(),
     checks: z.array(checkSpec).exactOptional().describe("What the whole must pass; []: nothing any more"),
     approve: z.array(approvable).exactOptional(),
+    merge: missionMerge.exactOptional(),
     reason: z.string().exactOptional().describe("By time: what its agent wanted to look at again"),
   }),
   "mission.updated": z.object({
@@ -76,6 +89,15 @@ export const missionEvents = {
     pullRequest: pullRequest.nullable(),
     reason: z.string().exactOptional(),
   }),
+  /** The name of its branch, in a directory's repository or on the remote, before that is made; another one where somebody has taken it. */
+  "mission.branched": z.object({
+    sessionID,
+    branch: z.string(),
+    commit: z.string().describe("At which it begins"),
+    of: z.string().nullable().describe("refs/heads/… that it is to be merged into; null: the project was on no branch"),
+  }),
+  /** No merge was begun when the Mission was done. `reason` null: the project's branch has all of it already. */
+  "mission.unmerged": z.object({ sessionID, reason: z.string().nullable() }),
   /** Its agent stopped in the middle of the plan and is reminded of that, once per wake. */
   "mission.reminded": z.object({ sessionID }),
   /** A cap for the Mission and its Tasks is reached: no more dispatches or model calls until a wake raises it. */
@@ -114,6 +136,10 @@ export const missionEvents = {
       .array(z.string())
       .exactOptional()
       .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
+    merge: z
+      .object({ branch: z.string(), commit: z.string(), into: z.string() })
+      .exactOptional()
+      .describe("It is no phase: it merges the Mission's branch into one of the project's"),
   }),
   /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
   "task.reopened": z.object({

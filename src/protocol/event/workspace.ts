@@ -64,6 +64,10 @@ export const workEvents = {
     baseTree: gitID.nullable(),
     of: baseOf,
     targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
+    named: z
+      .literal(true)
+      .exactOptional()
+      .describe("That branch was named: it is moved alone where nobody has it checked out"),
     snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
     before: z.string().exactOptional().describe("After a retry: the branch with what the attempt before it made"),
     node: z.string().exactOptional().describe("Of several nodes, the one that has these files"),
@@ -220,6 +224,7 @@ export const workEvents = {
       .describe(
         "The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself",
       ),
+    alone: z.literal(true).exactOptional().describe("The branch is moved and no file: nobody has it checked out"),
   }),
   /** The landing was taken back before the ref was updated: the branch moved, or the Task failed. All is as before. */
   "landing.withdrawn": z.object({

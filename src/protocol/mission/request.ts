@@ -3,6 +3,8 @@ import { checkRequest, commandText } from "../check.ts";
 import {
   approvable,
   attachmentRequest,
+  missionLanding,
+  missionMerge,
   modelRef,
   productPillar,
   repositoryRequest,
@@ -46,6 +48,16 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
           .optional()
           .describe(
             "What waits for a person's approval: its plan, each squad that is made, each landing; absent: as before",
+          ),
+        landing: missionLanding
+          .optional()
+          .describe(
+            "Of a new Mission in a directory: each phase on the project's branch (default), or all on sortie/<missionID>, merged once",
+          ),
+        merge: missionMerge
+          .optional()
+          .describe(
+            "Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before",
           ),
         budget: missionBudget.nullable().optional().describe("Caps the whole tree of Tasks; null takes the cap away"),
       })

@@ -1,6 +1,17 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
-import { activity, approvable, modelRef, now, productPillar, pullRequest, repository, time } from "../field.ts";
+import {
+  activity,
+  approvable,
+  missionLanding,
+  missionMerge,
+  modelRef,
+  now,
+  productPillar,
+  pullRequest,
+  repository,
+  time,
+} from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
 import { attachmentRef, blobRef } from "../text.ts";
 
@@ -155,7 +166,21 @@ export const missionStatus = z
     ...head,
     session: missionSession,
     lastEventID: z.number().int(),
-    landingBranch: z.string().nullable().describe("Of a repository: the branch on which its Tasks land"),
+    landing: missionLanding.describe("Where its phases land: each on the project's branch, or all on its own"),
+    merge: missionMerge.nullable().describe("When its own branch is merged; null: it has none, or is proposed instead"),
+    landingBranch: z
+      .string()
+      .nullable()
+      .describe("The branch of its own on which its Tasks land; null: there is none (yet)"),
+    merged: z
+      .object({
+        taskID: z.string(),
+        state: z.enum(["running", "merged", "failed"]),
+        commit: z.string().nullable().describe("Of the merge; null: it is not there, or changed nothing"),
+        branch: z.string().describe("Into which it is merged"),
+      })
+      .nullable()
+      .describe("The newest Task that merges that branch; null: none was begun"),
     pullRequest: pullRequest.nullable().describe("Of that branch as a whole, once the Mission said that it is done"),
     error: z.string().optional().describe("Why its agent stopped: it failed or was aborted; a wake tries again"),
     errorInfo: errorInfo.optional(),

@@ -2,6 +2,8 @@ import { z } from "zod";
 import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import type { MissionRequests } from "../mission/request.ts";
+import { nothing } from "../field.ts";
+import { taskCreated } from "../task/accepted.ts";
 import * as mission from "../mission/status.ts";
 import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
 import type { Requests } from "../task/request.ts";
@@ -114,6 +116,17 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       body: taskAnswer,
       refuses: ["ask_closed"],
       answers: [json(mission.missionAnswered, "Answer recorded; the Mission continues")],
+    },
+    "mission.merge": {
+      method: "POST",
+      path: "/mission/{missionID}/merge",
+      summary: "Merge the branch on which a Mission landed, in a new Task",
+      directory: "optional",
+      params: params,
+      body: nothing,
+      bodyOptional: true,
+      refuses: ["not_mergeable", "queue_full", "node_away", "squad_not_available", "model_not_configured"],
+      answers: [json(taskCreated, "Accepted; the merge runs on its own from here", 202)],
     },
     "mission.projectArchive": {
       method: "GET",

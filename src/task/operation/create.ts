@@ -40,7 +40,11 @@ export const createTask =
     if (project.elsewhere !== undefined) expectNoFiles(project.elsewhere, body, place.landing);
     const remote =
       kept === undefined && place.landing === "pull-request" ? cloneRemote(project, deps.repositories) : undefined;
-    const squad = await pinned(deps, body.promptProfile ?? deps.defaults.squad, project, kept);
+    const wantedSquad = body.promptProfile ?? deps.defaults.squad;
+    const squad =
+      origin?.catalog === undefined
+        ? await pinned(deps, wantedSquad, project, kept)
+        : await deps.squads.pin(wantedSquad, origin.catalog);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
     // The contract names the squad that makes squads, whatever the Mission's pillar is.
@@ -69,18 +73,20 @@ export const createTask =
 
     const taskID = newID("task");
     const given = origin?.attachments ?? [];
-    const checks = await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
-      attachments: [
-        ...(body.attachments ?? []).map(({ filename, data }) => ({
-          filename,
-          load: async () => Buffer.from(data, "base64"),
-        })),
-        ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
-      ],
-      directory: project.directory,
-      blobs: store.blobs,
-      limits,
-    });
+    const checks =
+      origin?.merge?.checks.slice() ??
+      (await withBaselines(checkSpecs(body.checks ?? []), body.checks ?? [], {
+        attachments: [
+          ...(body.attachments ?? []).map(({ filename, data }) => ({
+            filename,
+            load: async () => Buffer.from(data, "base64"),
+          })),
+          ...given.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
+        ],
+        directory: project.directory,
+        blobs: store.blobs,
+        limits,
+      }));
     const created: DomainEvent = {
       type: "task.created",
       data: {
@@ -110,10 +116,12 @@ export const createTask =
         agent: orchestrator.name,
         ...(origin === undefined ? {} : { mission: origin.mission }),
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
+        ...(origin?.onto === undefined ? {} : { onto: origin.onto }),
+        ...(origin?.merge === undefined ? {} : { mergeOf: origin.merge.of }),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
         ...(outputSchema === undefined ? {} : { outputSchema: await keepText(store.blobs, outputSchema) }),
-        ...(body.contrast === false ? { contrast: false as const } : {}),
+        ...(body.contrast === false || origin?.merge !== undefined ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };
@@ -151,7 +159,7 @@ export const createTask =
       ],
       due: [{ stream: taskID, due }],
       ...(callback === undefined ? {} : { callbacks: [{ stream: taskID, url: callback.url }] }),
-      ...(also === undefined ? {} : { fence: also.fence }),
+      ...(also?.fence === undefined ? {} : { fence: also.fence }),
       ...(once === undefined ? {} : { once: idempotencyRecord(once, 202, reply, false) }),
     });
     if (done.ok) {

@@ -80,7 +80,9 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
   run.offerOwn(facts.own.filter(isRun));
-  const retries = () => !isByService(run.state()) && !(model instanceof Error) && model?.retries !== false;
+  // A conflict of a merge, or its red checks, are for agents at once: nobody is there to say so.
+  const isLeft = () => isByService(run.state()) && run.state().mergeOf === null;
+  const retries = () => !isLeft() && !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
   /** How long the conversation was when the places that its end cites were looked at. */
   let looked = 0;

@@ -1,9 +1,14 @@
 import { mayInstall } from "../../domain/session/approval.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { Manager } from "../../squad/install/manager.ts";
-import { decode } from "../../squad/package/package.ts";
+import { decode, type PackageFile } from "../../squad/package/package.ts";
+import type { DomainEvent } from "../../domain/event.ts";
 import { packageProblems } from "../session/squad-author.ts";
 import type { Run } from "../run.ts";
+import { commitTree } from "../workspace/commit.ts";
+import { remoteOf } from "../../domain/state/task.ts";
+import { push } from "./landing/push.ts";
+import { land } from "./landing/land.ts";
 import { settle } from "./settle.ts";
 
 /**
@@ -11,8 +16,11 @@ import { settle } from "./settle.ts";
  * After `squad.installing` the installation is only carried to its end: repeating it after a crash finds what is
  * already installed.
  */
-export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
-  const { staged, production, installed, directory, version } = run.state();
+export const install = async (
+  run: Run,
+  manager: Pick<Manager, "install" | "installIn" | "validate">,
+): Promise<void> => {
+  const { staged, production, installed, directory, onto, repository, version } = run.state();
   if (staged === null || production === null) throw new Error("Expected a staged squad to install, got none.");
   if (!mayInstall(run.state())) throw new Error("Expected the staged squad to be approved before it is installed.");
   const { squad } = staged;
@@ -38,6 +46,7 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   )
     return;
   try {
+    if (onto !== null || repository !== null) return await landPackage(run, manager, files);
     const done = await manager.install({ files }, "project", directory, installed?.squad.digest);
     await run.record([{ type: "squad.installed", data: { squad: done.squad, replaced: done.replaced } }]);
   } catch (error) {
@@ -45,4 +54,30 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
     if (!(error instanceof ServiceError) || error.retryable) throw error;
     await fail(error.code, messageOf(error));
   }
+};
+
+/**
+ * On the branch of a Mission, in a directory or on a remote, the package is a commit of its own, and lands there like any change: step by step, each with a
+ * fact, until it has. A run that died before writes it again.
+ */
+const landPackage = async (
+  run: Run,
+  manager: Pick<Manager, "installIn">,
+  files: readonly PackageFile[],
+): Promise<void> => {
+  const { staged, installed, tree, landed, workspace: prepared } = run.state();
+  if (staged === null) throw new Error("Expected a staged squad to land, got none.");
+  const { squad } = staged;
+  const done: DomainEvent = { type: "squad.installed", data: { squad, replaced: installed?.squad.digest ?? null } };
+  if (landed !== null || tree?.tree === prepared?.baseTree) {
+    await run.record([done]);
+    return;
+  }
+  if (tree !== null) return (remoteOf(run.state()) === null ? land : push)(run, false);
+  const workspace = await run.workspace();
+  // What an earlier run, or an earlier package, left there.
+  if (workspace.prepared.baseCommit !== null) await workspace.reset(workspace.prepared.baseCommit);
+  await manager.installIn(workspace.root, { files }, installed?.squad.digest);
+  if ((await commitTree(run)) !== undefined || run.state().denied !== null)
+    throw new ServiceError("squad_invalid", "its files may not be committed in the project.");
 };

@@ -1,4 +1,4 @@
-import { notRevertible } from "../../domain/task/revert.ts";
+import { notRevertible } from "../../domain/task/by-service.ts";
 import type { Run } from "../run.ts";
 import { commitTree } from "../workspace/commit.ts";
 import { settle } from "./settle.ts";

@@ -4,6 +4,7 @@ import { openAsks } from "../../domain/state/stream.ts";
 import { isByService, type TaskState } from "../../domain/state/task.ts";
 import { type End, settledEvent } from "../../domain/task/end.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
+import { branchName } from "../../domain/task/landing.ts";
 import { messageOf } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { LongText } from "../../protocol/text.ts";
@@ -39,9 +40,11 @@ export const settle = async (run: Run, end: End): Promise<void> => {
 
 /** The agent's last words, without what it says of the commit. */
 export const reportOf = async (run: Run): Promise<LongText> => {
-  const { revertOf, landed } = run.state();
+  const { revertOf, mergeOf, landed } = run.state();
   if (revertOf !== null && isByService(run.state()))
     return landed === null ? "" : `Reverted "${revertOf.title}" (${revertOf.taskID}).`;
+  if (mergeOf !== null && isByService(run.state()))
+    return landed === null ? "" : `Merged ${mergeOf.branch} into ${branchName(landed.ref)}.`;
   const words = lastWordOf(run.chat);
   const { report, commit } = readEnd(await loadText(run.store.blobs, words));
   if (commit === undefined) return words;

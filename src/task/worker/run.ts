@@ -24,6 +24,7 @@ import { openRequest, seeRequest } from "../step/landing/open-request.ts";
 import { push } from "../step/landing/push.ts";
 import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
+import { merge } from "../step/landing/merge.ts";
 import { refuse } from "../step/refuse.ts";
 import { reopenWorkspace } from "../workspace/open.ts";
 import { askOutput } from "../step/output.ts";
@@ -110,6 +111,9 @@ const move = async (run: Run): Promise<void> => {
       case "turn":
         run.leaveLandingTurn();
         await runner.orchestrate(step.last);
+        break;
+      case "merge":
+        await merge(run, runner.retries());
         break;
       case "revert":
         await revert(run);

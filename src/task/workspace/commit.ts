@@ -38,10 +38,12 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
 
 /** The commit message: what is known of the change, and trailers that identify Task, Mission, phase and squad. */
 export const messageFor = async (run: Run): Promise<string> => {
-  const { taskID, mission, squad } = run.state();
+  const { taskID, mission, mergeOf, squad } = run.state();
   return commitMessage(await descriptionOf(run), [
     ["Task", taskID],
-    ...(mission === null ? [] : [["Mission", mission.missionID] as const, ["Phase", mission.phase] as const]),
+    ...(mission === null
+      ? []
+      : [["Mission", mission.missionID] as const, ...(mergeOf === null ? [["Phase", mission.phase] as const] : [])]),
     ["Squad", `${squad.id}@${squad.version}`],
   ]);
 };

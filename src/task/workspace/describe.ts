@@ -6,7 +6,7 @@ import { showDiff } from "../../domain/evidence/diff.ts";
 import { stopReason } from "../../domain/session/budget.ts";
 import { type Description, fitTitle, longestTitle, readEnd } from "../../domain/task/commit-text.ts";
 import { titleOf } from "../../domain/task/title.ts";
-import { revertDescription } from "../../domain/task/revert.ts";
+import { mergeDescription, revertDescription } from "../../domain/task/by-service.ts";
 import { isByService, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { loadText } from "../../store/blob/text.ts";
@@ -24,6 +24,8 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
   const state = run.state();
   if (state.revertOf !== null && isByService(state))
     return revertDescription(state.revertOf.title, state.revertOf.commits);
+  if (state.mergeOf !== null && state.landings.length === 0) return mergeDescription(state.mergeOf);
+  if (state.production !== null) return { title: `Add the squad ${state.production.squad}`, body: "" };
   const asked = await newestRequest(run);
   // Rules report what their instructions did, and nothing else.
   if (state.model.startsWith("builtin/")) {
@@ -88,6 +90,7 @@ const isTitle = (request: string): boolean => !request.trim().includes("\n") && 
 export const describe = async (run: Run): Promise<void> => {
   const state = run.state();
   if (/^(?:builtin|acp)\//.test(state.model) || state.cancel !== null || isByService(state)) return;
+  if (state.mergeOf !== null && state.landings.length === 0) return;
   if (state.described?.edits === state.edits) return;
   if ((await endsOf(run)).some(({ commit }) => commit !== undefined)) return;
   const request = await requestOf(run);

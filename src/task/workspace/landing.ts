@@ -117,8 +117,9 @@ export const planOf = async (
   store: Pick<Store, "blobs">,
   started: EventData["landing.started"],
 ): Promise<LandingPlan> => {
-  const { commit, tree, from, ref, paths } = started;
-  if (!("blob" in paths)) return { commit, tree, from, ref, paths };
+  const { commit, tree, from, ref, paths, alone } = started;
+  const more = alone === undefined ? {} : { alone };
+  if (!("blob" in paths)) return { commit, tree, from, ref, paths, ...more };
   const bytes = await store.blobs.get(paths.blob.sha256);
   if (bytes === undefined) throw new Error(`The paths of the landing of ${commit} are gone from the data folder.`);
   return { commit, tree, from, ref, paths: await pathsIn(bytes.toString("utf8")) };

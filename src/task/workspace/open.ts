@@ -1,5 +1,8 @@
 import { remoteOf } from "../../domain/state/task.ts";
+import { branchName } from "../../domain/task/landing.ts";
 import type { Snapshot } from "../../protocol/event/workspace.ts";
+import { commonDirOf } from "../../repository/repository.ts";
+import { WorkspaceLost } from "../../workspace/error.ts";
 import type { PrepareRequest, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "./disk-bound.ts";
@@ -23,7 +26,7 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
     directory,
     isolation,
     landing: landing === "pull-request" ? "branch" : landing,
-    ...(await mirroredBase(run)),
+    ...(await namedBase(run)),
     // What is taken back is the branch's, and what its user has not committed has no part in it.
     ...(revertOf?.tried === false ? { committedOnly: true } : {}),
   });
@@ -39,8 +42,16 @@ const recorded = async (run: Run, made: Workspace, before: { before?: string }):
   return prepareCommands(run, made);
 };
 
-const mirroredBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
-  const { landing } = run.state();
+const namedBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
+  const { landing, onto, directory } = run.state();
+  if (onto !== null) {
+    const commit = await run.workspaces.branches(commonDirOf(run.repositories, run.state())).headOf(onto);
+    if (commit === null)
+      throw new WorkspaceLost(
+        `Expected the branch ${branchName(onto)} in ${directory}, on which this is to land, got none.`,
+      );
+    return { base: { commit, targetRef: onto, named: true } };
+  }
   if (remoteOf(run.state()) === null) return {};
   const { commit, tracking } = await run.base();
   return { base: { commit, targetRef: landing === "commit" ? tracking : null } };

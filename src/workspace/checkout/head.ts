@@ -50,7 +50,7 @@ export const createHeads = (deps: {
       commonDir: project.project,
       gitDir,
     };
-    return { head: git.head, record };
+    return { head: commit ?? git.head, record };
   };
 
   const close = async (key: string): Promise<void> => {

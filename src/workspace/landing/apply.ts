@@ -6,6 +6,7 @@ import { LandingUnfinished } from "../error.ts";
 import { removeLeftover, syncFolders } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
+import { checkedOutAt } from "../object/branch.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { Landed, LandingPlan } from "../workspace.ts";
 import { type IndexLock, lockIndex, taskHolding } from "./index-lock.ts";
@@ -31,6 +32,7 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
   const { taskID, record, step } = asked;
   if (!existsSync(record.projectGitDir))
     return { ok: false, reason: `${record.toplevel} is no Git repository any more` };
+  if (asked.plan.alone === true) return moveAlone(asked);
   const first = asked.indexStamp !== undefined && taskHolding(record.projectGitDir) !== taskID;
   // Where an earlier process may have changed files, there is nothing to give up any more.
   const request = first ? asked : { ...asked, signal: undefined };
@@ -51,6 +53,37 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
       step("unlock");
       lock.release();
     }
+  }
+};
+
+/**
+ * Moves a branch that nobody has checked out, under git's own lock of the project's index, so that nobody checks it out
+ * meanwhile. No file is touched, and so nothing can be left half done.
+ */
+const moveAlone = async (request: LandRequest): Promise<Landed> => {
+  const { taskID, record, plan, git, step, lockWaitMs, signal, back } = request;
+  step("lock");
+  const lock = await lockIndex(record.projectGitDir, taskID, lockWaitMs, signal);
+  try {
+    const present = await branchAt(git, record, plan.ref);
+    if (await contains(git, present, plan)) return { ok: true, kept: [] };
+    const where = await checkedOutAt(git, plan.ref);
+    const bar =
+      back ??
+      (lock === undefined
+        ? "another git command holds the project's index.lock"
+        : present !== plan.from
+          ? `${plan.ref} moved to ${present ?? "nothing"}`
+          : where === undefined
+            ? undefined
+            : `${plan.ref} is checked out in ${where} now`);
+    if (bar !== undefined) return { ok: false, reason: bar };
+    step("branch");
+    if (await takeBranch(request)) return { ok: true, kept: [] };
+    return { ok: false, reason: `${plan.ref} moved meanwhile` };
+  } finally {
+    step("unlock");
+    lock?.release();
   }
 };
 

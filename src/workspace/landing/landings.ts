@@ -40,7 +40,8 @@ export const createLandings = (options: {
     async plan(workspace, commit, base) {
       const place = placeOf(workspace);
       const stamp = indexStampOf(place.record.projectGitDir);
-      const plan = await planLanding({ ...requestOf(place), commit, base, ref: workspace.prepared.targetRef });
+      const { targetRef: ref, named = false } = workspace.prepared;
+      const plan = await planLanding({ ...requestOf(place), commit, base, ref, named });
       stamps.delete(commit.commit);
       if (!("reason" in plan)) stamps.set(commit.commit, stamp);
       return plan;

@@ -10,6 +10,7 @@ import type { Git } from "../git/git.ts";
 import { headOf, refOf } from "../git/repository.ts";
 import { checkOut } from "../object/blob.ts";
 import { type Change, changesOf, type Side } from "../object/tree-change.ts";
+import { checkedOutAt } from "../object/branch.ts";
 import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
@@ -32,6 +33,8 @@ export type PlanRequest = {
   commit: Commit;
   base: string;
   ref: string | null;
+  /** The branch was named: it need not be the one that the project is on. */
+  named: boolean;
   /** Our folder for the bytes of files that the user edited, and of their merges. */
   kept: string;
   lockWaitMs: number;
@@ -46,11 +49,17 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     return { reason: "gone", message: `another git command holds ${join(record.projectGitDir, "index.lock")}` };
 
   const head = headOf(record.projectGitDir);
-  if (head?.ref !== ref)
+  const alone = head?.ref !== ref;
+  if (alone && !request.named)
     return { reason: "detached", message: `the project is on ${head?.ref ?? "no branch"} now, not on ${ref}` };
   const present = refOf(record.commonDir, ref) ?? (await resolved(git, ref));
   if (present === null) return { reason: "gone", message: `the branch ${ref} is gone` };
   if (present !== base) return { reason: "moved", head: present };
+  if (alone) {
+    const where = await checkedOutAt(git, ref);
+    if (where !== undefined) return { reason: "detached", message: `${ref} is checked out in ${where}` };
+    return { commit: commit.commit, tree: commit.tree, from: base, ref, paths: [], alone };
+  }
 
   const changes = await changesOf(git, base, commit.commit);
   const entries = await entriesOf(

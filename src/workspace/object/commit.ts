@@ -8,10 +8,10 @@ export type Commit = EventData["tree.committed"];
 export const commitOf = async (
   git: Git,
   tree: string,
-  parent: string | undefined,
+  parents: string | readonly string[] | undefined,
   message: string,
 ): Promise<string> => {
-  const args = ["commit-tree", tree, ...(parent === undefined ? [] : ["-p", parent]), "-F", "-"];
+  const args = ["commit-tree", tree, ...[parents ?? []].flat().flatMap((parent) => ["-p", parent]), "-F", "-"];
   return (await git.run(args, { input: message })).stdout.toString("latin1").trim();
 };
 

@@ -34,6 +34,15 @@ export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise
   return { tree, conflicts, said, ours, theirs };
 };
 
+/** What a commit has beside another one, since the last that both have. */
+export const changeBeside = async (git: Git, base: string, commit: string): Promise<Commit> => {
+  const found = await git.run(["merge-base", base, commit], { ok: [0, 1] });
+  const parent = found.stdout.toString("latin1").trim().split("\n")[0] ?? "";
+  if (parent === "") throw new GitError(`Expected commits of one history, got ${base} and ${commit}`, 1, "");
+  const tree = await idOf(git, `${commit}^{tree}`);
+  return { commit, tree, parent, files: 0, insertions: 0, deletions: 0, omitted: [] };
+};
+
 export type RebaseRequest = {
   git: Git;
   commit: Commit;

@@ -316,7 +316,8 @@ export const createWorktrees = (deps: {
       baseCommit: taken.commit,
       baseTree:
         taken.tree ?? (taken.head === git.head ? tree : await idOf(gitOf(taskID, record), `${taken.head}^{tree}`)),
-      targetRef: how === "commit" ? git.branch : null,
+      targetRef: base === undefined ? (how === "commit" ? git.branch : null) : base.targetRef,
+      ...(base?.named === undefined ? {} : { named: base.named }),
       ...(taken.tree === undefined && taken.omitted.length === 0
         ? {}
         : { snapshot: { head: taken.head, untracked: taken.untracked, omitted: taken.omitted } }),

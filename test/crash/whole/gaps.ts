@@ -35,6 +35,7 @@ export const taskSteps: Readonly<Record<Step["kind"], "met" | Gap>> = {
   sources: never("the Task changes files", "test/service/task/told.test.ts"),
   output: elsewhere("no output is wanted", "test/crash/output.test.ts"),
   revert: never("the Task takes nothing back", "test/crash/revert.test.ts"),
+  merge: elsewhere("lands on the project's branch", "test/crash/own-branch.test.ts"),
   propose: elsewhere("the Task has checks of its own", "test/crash/seldom.test.ts"),
   compare: elsewhere("the Task has checks of its own", "test/crash/seldom.test.ts"),
   feedback: "met",
@@ -59,12 +60,15 @@ export const missionSteps: Readonly<Record<MissionStep["kind"], "met" | Gap>> = 
   repetition: never("the rules do not repeat themselves", "test/service/mission/mission.test.ts"),
   unpriced: never("has no budget", "test/service/mission/budget.test.ts"),
   propose: elsewhere(forge, "test/crash/mission-branch.test.ts"),
+  merge: elsewhere("lands on the project's branch", "test/crash/own-branch.test.ts"),
   turn: "met",
   sleep: "met",
 };
 
 export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "mission.proposed": elsewhere(forge, "test/crash/mission-branch.test.ts"),
+  "mission.branched": elsewhere("lands on the project's branch", "test/crash/own-branch.test.ts"),
+  "mission.unmerged": elsewhere("lands on the project's branch", "test/crash/own-branch.test.ts"),
   "mission.verified": elsewhere("its wake gives no checks", "test/crash/verify.test.ts"),
   "mcp.listed": elsewhere("no MCP server is configured", "test/crash/mcp.test.ts"),
   "mcp.asked": never("the project asks for none", "test/service/task/mcp-trust.test.ts"),

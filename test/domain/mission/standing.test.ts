@@ -3,8 +3,18 @@ import type { DomainEvent } from "../../../src/domain/event.ts";
 import { nextStep } from "../../../src/domain/mission/next.ts";
 import { planOf } from "../../../src/domain/mission/status.ts";
 import { standingAmong, standingOf } from "../../../src/domain/mission/standing.ts";
+import { noUsage } from "../../../src/domain/state/stream.ts";
 import { missionSummary } from "../../../src/protocol/mission/status.ts";
-import { dispatched, growByChance, missionLog, phase, replied, taskEnded, woken } from "../../harness/mission-log.ts";
+import {
+  dispatched,
+  growByChance,
+  type MissionLog,
+  missionLog,
+  phase,
+  replied,
+  taskEnded,
+  woken,
+} from "../../harness/mission-log.ts";
 import { seededRandom } from "../../harness/random.ts";
 
 /** Where a Mission stands, for every log. What it is held against reads the facts themselves, and nothing of the fold. */
@@ -19,6 +29,9 @@ const factsOf = (events: readonly DomainEvent[]) => {
   let said: string | null = null;
   let wakeAt: string | null = null;
   let paused = false;
+  const merges = new Set<string>();
+  /** Why its branch was not merged. */
+  let problem: string | null = null;
   for (const event of events) {
     if (event.type === "task.dispatched" || event.type === "task.reopened") running.set(event.data.taskID, true);
     if (event.type === "task.ended") running.set(event.data.taskID, false);
@@ -32,19 +45,40 @@ const factsOf = (events: readonly DomainEvent[]) => {
     if (event.type === "task.ended") paused = false;
     if (event.type === "mission.paused") paused = true;
     if (event.type === "mission.finished") [said, wakeAt] = [event.data.outcome, event.data.wakeAt];
-    if (["message.received", "task.ended", "mission.reminded"].includes(event.type)) [said, wakeAt] = [null, null];
+    if (event.type === "task.dispatched" && event.data.merge !== undefined) {
+      merges.add(event.data.taskID);
+      problem = null;
+    }
+    if (event.type === "mission.unmerged") problem = event.data.reason;
+    if (event.type === "task.ended" && merges.has(event.data.taskID))
+      problem = event.data.outcome === "completed" ? null : event.data.outcome;
+    else if (["message.received", "task.ended", "mission.reminded"].includes(event.type))
+      [said, wakeAt, problem] = [null, null, null];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
+  if (said === "done" && problem !== null) said = "blocked";
   return { aborted, paused, said, wakeAt, running: count(running), asks: count(asks) };
+};
+
+/** What landed on its branch is due to be merged. */
+const landAndFinish = (log: MissionLog): void => {
+  const state = log.add(replied(log.state(), { text: "Runs." }), dispatched("landed"));
+  log.add(taskEnded(state.tasks[0]!, "completed", noUsage, "2".repeat(40)));
+  const data = { sessionID: "ses_1", callID: "call_done", outcome: "done" as const, summary: "Done.", wakeAt: null };
+  log.add(replied(log.state()), { type: "mission.finished", data });
 };
 
 test("every log has exactly one word, which its facts bear out; a standstill is told once", () => {
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 1_000_000_000);
   const random = seededRandom(seed);
   const met = new Map<string, number>();
+  let merges = 0;
   for (let logs = 0; logs < 200; logs += 1) {
-    const log = missionLog();
-    log.add(...woken(random.below(4) === 0 ? { maxTokens: 60 } : undefined, random.below(2) === 0 ? ["plan"] : []));
+    const merging = random.below(4) === 0;
+    const log = missionLog(merging ? "branch" : "commit");
+    const budget = random.below(4) === 0 ? { maxTokens: 60 } : undefined;
+    log.add(...woken(budget, random.below(2) === 0 ? ["plan"] : [], merging ? "auto" : undefined));
+    if (merging) landAndFinish(log);
     for (let grown = 0; grown < 40; grown += 1) {
       for (const event of growByChance(log, random)) {
         const before = log.state();
@@ -55,6 +89,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
         const about = `seed ${seed}: ${log.events.map(({ type }) => type).join(" ")} is ${word}`;
         expect(words, about).toContain(word);
         met.set(word, (met.get(word) ?? 0) + 1);
+        if (event.type === "task.dispatched" && event.data.merge !== undefined) merges += 1;
         expect(word === "aborted", about).toBe(facts.aborted);
         if (facts.aborted) continue;
         expect(word === "asking", about).toBe(facts.asks > 0);
@@ -80,6 +115,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
     }
   }
   // None of them was only possible.
+  expect(merges).toBeGreaterThan(0);
   expect([...met.keys()].toSorted()).toEqual([...words].toSorted());
 });
 

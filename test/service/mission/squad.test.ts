@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readText, until, writeFiles } from "../../harness/project.ts";
-import { at, send } from "../../harness/double/hostile-text.ts";
+import { git, readText, until, writeFiles } from "../../harness/project.ts";
+import { at, post, send } from "../../harness/double/hostile-text.ts";
 import {
   dispatch,
   eventsOf,
@@ -250,6 +250,48 @@ describe("3 to 5: production", () => {
     for (const names of withTool)
       for (const no of ["write", "edit", "apply_patch", "shell", "git", "delegate"]) expect(names).not.toContain(no);
     expect(tools.some((names) => names.includes("write") && !names.includes("author_squad"))).toBe(true);
+  });
+
+  test("on a branch of the Mission's own the package is a commit there: found again, used, and merged with the rest", async () => {
+    const { mission, directory, missionID } = await run(
+      "branch",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "web/shop" })] },
+          { calls: [produce("p", "shop-crew", { brief: "[branch]" })] },
+          { text: "It is being made." },
+          { calls: [{ tool: "recommend", input: { phase: "p" } }, dispatch("p", "Do it. [branch]", { checks: [] })] },
+          { text: "Runs." },
+          { calls: [finish("done")] },
+        ),
+        task: task(),
+      },
+      { allowSquadProduction: true, landing: "branch" },
+    );
+    expect(mission, said(mission)).toMatchObject({ state: "done", landingBranch: `sortie/${missionID}` });
+    const [production, work] = mission.tasks;
+    const branch = `sortie/${missionID}`;
+    expect(production).toMatchObject({
+      lifecycleStatus: "completed",
+      git: { landedCommit: git(directory, "rev-parse", `${branch}~1`) },
+    });
+    expect(work).toMatchObject({ squad: { id: "shop-crew", scope: "project" }, lifecycleStatus: "completed" });
+    const reconciled = (await facts(directory, missionID)).find(({ type }) => type === "squad.reconciled");
+    expect(work?.squad.digest).toBe((reconciled?.data["squad"] as { digest: string }).digest);
+    expect(git(directory, "log", "--format=%s", `main..${branch}`).split("\n")).toEqual([
+      expect.any(String),
+      "Add the squad shop-crew",
+    ]);
+    // The user's files and their catalog have nothing of it before the merge.
+    expect(git(directory, "status", "--porcelain", "--ignored")).toBe("");
+    expect(existsSync(join(directory, ".sortie"))).toBe(false);
+    await post(stage.service.url, `/mission/${missionID}/merge`, directory, {});
+    await until(
+      () => missionOf(stage.service.url, directory, missionID),
+      ({ merged }) => merged?.state === "merged",
+      30_000,
+    );
+    expect(JSON.parse(readText(directory, ".sortie/squads/shop-crew/squad.json"))).toMatchObject({ id: "shop-crew" });
   });
 
   test.each([

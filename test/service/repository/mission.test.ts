@@ -97,9 +97,9 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       ),
       task: worker,
     });
-    const { missionID, sessionID } = await wake({ text: "Make both. [two]", title: "Both", repository: { url } });
+    const { missionID } = await wake({ text: "Make both. [two]", title: "Both", repository: { url } });
     const mission = await rest(url, missionID);
-    const branch = `sortie/${sessionID}`;
+    const branch = `sortie/${missionID}`;
     expect(mission, mission.error).toMatchObject({
       repository: { url, ref: null },
       landingBranch: branch,
@@ -185,12 +185,57 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       ),
       task: worker,
     });
-    const { missionID } = await wake({ text: "Make it. [plain]", repository: { url } });
+    // Somebody else's branch of the name that it would take.
+    host.git("plain/one", "branch", "sortie/plain-one", "main");
+    const { missionID } = await wake({ text: "Make it. [plain]", missionID: "plain-one", repository: { url } });
     const mission = await rest(url, missionID);
-    expect(mission).toMatchObject({ pullRequest: null, finished: { outcome: "done" } });
+    expect(mission).toMatchObject({
+      pullRequest: null,
+      finished: { outcome: "done" },
+      landing: "branch",
+      merge: null,
+      landingBranch: "sortie/plain-one-2",
+    });
+    expect(host.git("plain/one", "rev-parse", "sortie/plain-one")).toBe(host.git("plain/one", "rev-parse", "main"));
     expect(host.git("plain/one", "show", `${mission.landingBranch}:first.txt`)).toBe("first");
     const said = (await eventsOf(url, missionID)).find(({ type }) => type === "mission.proposed");
     expect(said?.data["reason"]).toContain("which forge");
+  });
+
+  test("a squad that is made for it is a commit on its branch, and its phases are done by it", async () => {
+    host.make("plain/crew", { "a.txt": "one\n" });
+    const url = host.url("plain/crew");
+    const roster = ["one", "two", "three"].map((name) => ({ name, duty: "A duty." }));
+    const crew = { name: "Crew", summary: "A crew." };
+    const agents = roster.map(({ name }) => ({ name, description: "A duty.", instructions: "You do it." }));
+    stage.play("crew", {
+      mission: turns(
+        { calls: [plan({ id: "p", phase: "web/shop" })] },
+        {
+          calls: [
+            { tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, brief: "[crew]", ...crew } },
+          ],
+        },
+        { text: "It is being made." },
+        { calls: [dispatch("p", "Run: echo first > first.txt. [crew]", { checks: [] })] },
+        { text: "Runs." },
+        { calls: [finish()] },
+      ),
+      task: (turn, request, newest) => {
+        if (!request.first.startsWith("Make the squad")) return worker(turn, request, newest);
+        const more = { notFor: "Anything else.", pillars: ["code"], orchestrator: "You lead.", agents };
+        return turn === 0 ? { calls: [{ tool: "author_squad", input: { ...crew, ...more } }] } : { text: "Made." };
+      },
+    });
+    const { missionID } = await wake({ text: "Make it. [crew]", allowSquadProduction: true, repository: { url } });
+    const mission = await rest(url, missionID);
+    expect(mission, JSON.stringify(mission.tasks.map(({ error }) => error))).toMatchObject({
+      state: "done",
+      tasks: [{ lifecycleStatus: "completed" }, { lifecycleStatus: "completed", squad: { id: "shop-crew" } }],
+    });
+    const branch = mission.landingBranch ?? "";
+    expect(host.git("plain/crew", "log", "--format=%s", `main..${branch}~1`)).toBe("Add the squad shop-crew");
+    expect(host.git("plain/crew", "show", `${branch}:.sortie/squads/shop-crew/squad.json`)).toContain("web/shop");
   });
 
   test("a remote that is away is waited for, then said; a wake tries again", async () => {

@@ -6,7 +6,7 @@ import { given, ReasonField } from "../component/form/reason.tsx";
 import { FormDialog } from "../component/layout/form-dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 
-/** The dialogs to stop and delete a Mission. */
+/** The dialogs to stop, merge and delete a Mission. */
 
 type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
 
@@ -47,6 +47,30 @@ export const AbortDialog = ({ mission, open, onClose, onDone }: Props) => {
         </label>
       )}
       <ReasonField label="Reason" value={reason} onChange={setReason} />
+    </FormDialog>
+  );
+};
+
+export const MergeDialog = ({ mission, open, onClose, onDone }: Props) => {
+  const { missionID, directory, landingBranch, checks } = mission;
+  return (
+    <FormDialog
+      title="Merge this Mission's branch?"
+      keep="Not now"
+      action="Merge"
+      open={open}
+      onClose={onClose}
+      onSubmit={async () => {
+        await ask(client.mission.merge({ path: { missionID }, query: { directory } }));
+        say("A Task merges it");
+        onDone();
+      }}
+    >
+      <p className="text-soft">
+        A Task merges {landingBranch} into the project's branch, as `git merge` does, after{" "}
+        {checks.length === 0 ? "the project's checks" : "the Mission's checks"} have passed on the result. Your
+        uncommitted changes stay.
+      </p>
     </FormDialog>
   );
 };

@@ -20,11 +20,18 @@ import { missionState } from "./state.ts";
 const pageSize = 50;
 const refreshMs = 500;
 
+const landings = [
+  ["commit", "Each phase lands by itself"],
+  ["manual", "On a branch; I merge it"],
+  ["auto", "On a branch, merged when done"],
+] as const;
+
 const Wake = ({ project }: { project: string }) => {
   const navigate = useNavigate();
   const [text, setText] = useState("");
   const [produce, setProduce] = useState(false);
   const [approves, setApproves] = useState(false);
+  const [landing, setLanding] = useState<"commit" | "manual" | "auto">("commit");
   const wake = useMutation({
     mutationFn: () =>
       ask(
@@ -34,6 +41,7 @@ const Wake = ({ project }: { project: string }) => {
             text,
             ...(isAddress(project) ? { repository: splitAddress(project) } : {}),
             ...(produce ? { allowSquadProduction: true } : {}),
+            ...(landing === "commit" || isAddress(project) ? {} : { landing: "branch" as const, merge: landing }),
             ...(approves ? { approve: ["plan" as const] } : {}),
           },
         }),
@@ -92,6 +100,20 @@ const Wake = ({ project }: { project: string }) => {
           />
           Ask me to approve the plan first
         </label>
+        {!isAddress(project) && (
+          <select
+            aria-label="Where its Tasks land"
+            className="field w-auto text-sm"
+            value={landing}
+            onChange={({ target }) => setLanding(landings.find(([value]) => value === target.value)?.[0] ?? "commit")}
+          >
+            {landings.map(([value, words]) => (
+              <option key={value} value={value}>
+                {words}
+              </option>
+            ))}
+          </select>
+        )}
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Start Mission
         </button>

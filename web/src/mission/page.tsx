@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronLeft, Download } from "lucide-react";
+import { ChevronLeft, Download, GitMerge } from "lucide-react";
 import { useCallback, useEffect, useState } from "react";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { ask, client, wordsOf } from "../api.ts";
@@ -17,9 +17,9 @@ import { PlanApproval } from "./approval.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
 import { cost, count, tokens } from "../format.ts";
 import { nameOf, projectOf, whereOf } from "../place.ts";
-import { AbortDialog, RemoveDialog } from "./actions.tsx";
+import { AbortDialog, MergeDialog, RemoveDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
-import { missionState } from "./state.ts";
+import { isMergeable, missionState } from "./state.ts";
 
 /** One Mission: its conversation, its plan, and its total cost. */
 
@@ -38,11 +38,13 @@ const Fact = ({ label, children }: { label: string; children: React.ReactNode })
   </div>
 );
 
+const mergeWords = { running: "being merged into", merged: "merged into", failed: "not merged into" };
+
 const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () => void }) => {
   const { missionID, directory, taskCounts, usage, budget, budgetSpent } = mission;
-  const [dialog, setDialog] = useState<"abort" | "rename" | "remove" | undefined>();
+  const [dialog, setDialog] = useState<"abort" | "merge" | "rename" | "remove" | undefined>();
   const awake = mission.agentStatus === "running" || mission.status === "running" || !mission.aborted;
-  const at = (name: "abort" | "remove") => ({
+  const at = (name: "abort" | "merge" | "remove") => ({
     mission,
     open: dialog === name,
     onClose: () => setDialog(undefined),
@@ -59,6 +61,12 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           <ChevronLeft size={15} aria-hidden="true" className="shrink-0" />
           <span className="truncate">Missions in {nameOf(projectOf(mission))}</span>
         </Link>
+        {isMergeable(mission) && (
+          <button type="button" className="button button-primary" onClick={() => setDialog("merge")}>
+            <GitMerge size={16} aria-hidden="true" />
+            Merge
+          </button>
+        )}
         {awake && (
           <button type="button" className="button button-danger" onClick={() => setDialog("abort")}>
             Abort
@@ -111,6 +119,13 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           )}
           {mission.checks.length > 0 && <Fact label="Checks">{mission.checks.map(({ name }) => name).join("; ")}</Fact>}
           {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
+          {mission.merged !== null && (
+            <Fact label="Merge">
+              <Link to="/ui/task/$taskID" params={{ taskID: mission.merged.taskID }} className="link">
+                {mergeWords[mission.merged.state]} {mission.merged.branch}
+              </Link>
+            </Fact>
+          )}
           {mission.pullRequest !== null && (
             <Fact label="Pull request">
               <a className="link" href={mission.pullRequest.url} target="_blank" rel="noreferrer">
@@ -132,12 +147,14 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           {mission.error}
         </p>
       )}
-      {(mission.state === "paused" || mission.state === "stalled") && mission.error === undefined && (
-        <p className="mt-3 rounded-lg bg-need-tint px-3 py-2 text-sm text-need" dir="auto">
-          {mission.stateReason}
-        </p>
-      )}
+      {(mission.state === "paused" || mission.state === "stalled" || mission.merged?.state === "failed") &&
+        mission.error === undefined && (
+          <p className="mt-3 rounded-lg bg-need-tint px-3 py-2 text-sm text-need" dir="auto">
+            {mission.stateReason}
+          </p>
+        )}
       <AbortDialog {...at("abort")} />
+      <MergeDialog {...at("merge")} />
       <RenameDialog
         what="Mission"
         title={mission.title}

@@ -19,6 +19,14 @@ export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "tas
   ];
 };
 
+/** Something may be on its branch that can be merged now; whether there is, the request decides. */
+export const isMergeable = ({ merge, landingBranch, state, stateReason, merged }: MissionStatus): boolean =>
+  merge !== null &&
+  landingBranch !== null &&
+  merged?.state !== "running" &&
+  !["working", "waiting", "asking", "aborted"].includes(state) &&
+  (state !== "done" || stateReason !== null);
+
 /** The state of a Mission in a word or two; what needs the user has a colour of its own. */
 export const missionState = ({
   state,

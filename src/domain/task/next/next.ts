@@ -50,6 +50,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
 
   const { reply } = state;
   if (state.revertOf?.tried === false && state.cancel === null) return { kind: "revert" };
+  if (state.mergeOf?.tried === false && state.cancel === null) return { kind: "merge" };
   const unanswered = isUnanswered(state);
   const wrapUp = state.cancel !== null;
   const planless = !rules.plans && !wrapUp && isPlanDue(state) && reply === null;

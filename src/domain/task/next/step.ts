@@ -24,6 +24,8 @@ export type Step =
   | { kind: "turn"; last: boolean }
   /** Take back what another Task landed, and commit that. */
   | { kind: "revert" }
+  /** Merge the branch of a Mission, and commit that. */
+  | { kind: "merge" }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
   /** Commit the tree on disk to the Task's branch. */

@@ -51,7 +51,7 @@ export const createRetry =
               attachments: state.attachments,
               disposition: "restarted",
               ...(serviceSource(source) === undefined ? {} : { byUser: true as const }),
-              retried: state.revertOf === null ? "agents" : "service",
+              retried: state.revertOf === null && state.mergeOf === null ? "agents" : "service",
             },
           },
         ],

@@ -1,7 +1,7 @@
 import type { DomainEvent } from "../../../domain/event.ts";
 import { rootOf } from "../../../domain/state/stream.ts";
 import type { TaskState } from "../../../domain/state/task.ts";
-import { notRevertibleText, revertibleOf, revertRequest } from "../../../domain/task/revert.ts";
+import { notRevertibleText, revertibleOf, revertRequest } from "../../../domain/task/by-service.ts";
 import { titleOf } from "../../../domain/task/title.ts";
 import { dueNow } from "../../../engine/due.ts";
 import { messageOf, ServiceError } from "../../../error.ts";

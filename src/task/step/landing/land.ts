@@ -41,14 +41,20 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   }
 
   using _slot = await run.slot();
-  const plan = await run.workspaces.plan(workspace, tree, prepared.baseCommit);
+  const plan = await run.workspaces.plan(workspace, await sealed(run, workspace, tree), prepared.baseCommit);
   if ("reason" in plan) return await refused(run, workspace, plan, tree, retries);
   const paths = await keepPaths(run.store, plan.paths);
-  const { commit, tree: treeID, from, ref } = plan;
-  const started = await run.record([{ type: "landing.started", data: { commit, tree: treeID, from, ref, paths } }], {
-    decidedAt: run.state().version,
-  });
+  const { commit, tree: treeID, from, ref, alone } = plan;
+  const data = { commit, tree: treeID, from, ref, paths, ...(alone === undefined ? {} : { alone }) };
+  const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
   if (started) await roll(run, workspace, plan);
+};
+
+/** What lands of a merge has the merged branch as its parent, too. */
+const sealed = async (run: Run, workspace: Workspace, tree: Commit): Promise<Commit> => {
+  const { mergeOf, landings } = run.state();
+  if (mergeOf === null || landings.length > 0) return tree;
+  return run.workspaces.sealMerge(workspace, tree, mergeOf.commit, await messageFor(run));
 };
 
 const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {

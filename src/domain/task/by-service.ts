@@ -2,11 +2,11 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { isActive, type TaskState } from "../state/task.ts";
 import type { Description } from "./commit-text.ts";
 
-/** Taking back what a Task landed, by a Task of its own. */
+/** What the service does itself, by a Task of its own: it takes back what another one landed, or merges a Mission's branch. */
 
 /** What can be taken back, newest first; or why there is nothing. */
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
-  const { isolation, landing, landings, production } = state;
+  const { isolation, landing, landings, production, onto } = state;
   if (isActive(state)) return { reason: "it is running" };
   if (production !== null) return { reason: "it created a squad and landed no files" };
   if (isolation === "directory") return { reason: "it worked in place, so there is no commit to revert" };
@@ -17,7 +17,9 @@ export const revertibleOf = (state: TaskState): { commits: string[] } | { reason
     reason:
       landings.length === 0
         ? "it landed nothing"
-        : "the project had no branch checked out, so its work is only on its own branch",
+        : onto !== null
+          ? "its work is on the branch of its Mission, not on a branch of the project"
+          : "the project had no branch checked out, so its work is only on its own branch",
   };
 };
 
@@ -50,4 +52,19 @@ Undo what the Task ${taskID} landed as ${commits.join(", ")}, and keep later cha
 export const revertDescription = (title: string, commits: readonly string[]): Description => ({
   title: `Revert "${title}"`,
   body: commits.map((commit) => `This reverts commit ${commit}.`).join("\n\n"),
+});
+
+// ---- Merges ----------------------------------------------------------------------------------------------------------
+
+type Merge = Pick<NonNullable<TaskState["mergeOf"]>, "branch" | "title" | "commit">;
+
+/** What its agents read, should there be something for them to do. */
+export const mergeRequest = ({ branch, title, commit }: Merge, into: string): string =>
+  `Merge ${branch} into ${into}
+
+${branch} (${commit}) has the work of the Mission "${title}", whose Tasks landed there one after the other. The service merges it itself, like \`git merge\`. What is left to you is what stands in the way of that, and nothing else.`;
+
+export const mergeDescription = ({ branch, title }: Merge): Description => ({
+  title: `Merge ${branch}`,
+  body: title,
 });

@@ -1,0 +1,165 @@
+import { hasOwnBranch } from "../domain/mission/merge.ts";
+import { shareOf } from "../domain/mission/grant.ts";
+import { standingOf } from "../domain/mission/standing.ts";
+import { isRunning, type MissionState } from "../domain/state/mission.ts";
+import { branchName } from "../domain/task/landing.ts";
+import { mergeRequest } from "../domain/task/by-service.ts";
+import { messageOf, ServiceError } from "../error.ts";
+import { newID } from "../id.ts";
+import { ClaimLost } from "../store/claimed-stream.ts";
+import { mustBeHere } from "../store/node.ts";
+import type { Fence, Store } from "../store/store.ts";
+import type { Accepted, IdempotencyKey, MissionDispatch, TaskCreated } from "../task/tasks.ts";
+import { MissionMovedOn } from "../task/tasks.ts";
+import type { Workspaces } from "../workspace/workspace.ts";
+import { refOf } from "./branch.ts";
+import type { Missions } from "./missions.ts";
+import type { MissionDeps, MissionRun } from "./run.ts";
+
+/**
+ * Merges a Mission's branch: a Task of the service's own, in one commit with the Mission's record of it. What is special about
+ * a merge (conflicts, checks, approval, the user's files) is what every landing of a Task has.
+ */
+
+type MergeDeps = Pick<MissionDeps, "tasks" | "limits"> & { workspaces: Pick<Workspaces, "inspect" | "branches"> };
+
+/** `why` null: the project's branch has all of it already. */
+type Unmerged = { why: string | null };
+
+/** Rejects with `MissionMovedOn` where the Mission's log is further than `state`. */
+export const beginMerge = async (
+  { tasks, workspaces, limits }: MergeDeps,
+  state: MissionState,
+  { fence, once }: { fence?: Fence; once?: IdempotencyKey | undefined },
+): Promise<Accepted<TaskCreated> | Unmerged> => {
+  const { branch, directory, missionID, sessionID, title, version } = state;
+  if (branch === null) return { why: "nothing was dispatched yet" };
+  const { git, project } = await workspaces.inspect(directory);
+  const branches = workspaces.branches(project);
+  const commit = await branches.headOf(refOf(branch));
+  if (commit === null) return { why: `its branch ${branch.name} is gone` };
+  const onto = branch.of ?? git?.branch ?? null;
+  if (onto === null)
+    return { why: "the project has no branch checked out, and had none when the Mission branched off" };
+  const into = branchName(onto);
+  if ((await branches.headOf(onto)) === null) return { why: `the branch ${into}, from which it came, is gone` };
+  if (await branches.contains(onto, commit)) return { why: null };
+
+  const share = shareOf(state, undefined, { first: false, kept: limits.reservePercent });
+  // Where the cap leaves nothing, a merge that asks no model is all there can be.
+  const budget = share.ok ? share.budget : { maxSteps: 1 };
+  const of = { branch: branch.name, commit, title };
+  const callID = newID("call");
+  const origin: MissionDispatch = {
+    mission: { missionID, sessionID, callID, phase: "merge" },
+    production: undefined,
+    approve: state.approve.filter((one) => one === "landing"),
+    expected: undefined,
+    model: state.models.tasks ?? state.named ?? undefined,
+    reviewModel: state.models.review ?? undefined,
+    attachments: [],
+    handover: undefined,
+    onto,
+    merge: { of, checks: state.checks },
+    also: (made) => ({
+      append: {
+        stream: sessionID,
+        expected: version,
+        events: [
+          {
+            type: "task.dispatched",
+            data: {
+              sessionID,
+              callID,
+              taskID: made.taskID,
+              phase: "merge",
+              title: made.title,
+              squad: made.squad,
+              brief: commit,
+              production: null,
+              reserved: budget,
+              merge: { branch: branch.name, commit, into },
+            },
+          },
+        ],
+      },
+      fence,
+    }),
+  };
+  return tasks.create(
+    directory,
+    {
+      title: `Merge ${branch.name} into ${into}`,
+      request: mergeRequest(of, into),
+      productPillar: state.productPillar,
+      source: "mission",
+      landing: "commit",
+      ...(budget === null ? {} : { budget }),
+    },
+    once,
+    origin,
+  );
+};
+
+/** Why a person cannot have it merged now; undefined: nothing of it goes on. */
+export const mergeBar = (state: MissionState): string | undefined => {
+  if (state.repository !== null) return "its branch is on the remote, and is proposed as a pull request there";
+  if (!hasOwnBranch(state)) return "its phases land on the project's branch, each by itself";
+  if (state.aborted !== null) return "it was aborted, and hears of no Task's end: wake it first";
+  const running = state.tasks.find(isRunning);
+  if (running?.merge !== undefined) return `the Task ${running.taskID} merges it already`;
+  if (running !== undefined) return `its Task ${running.taskID} runs`;
+  const { state: word } = standingOf(state);
+  return word === "working" || word === "waiting" || word === "asking" ? `it is not done: it is ${word}` : undefined;
+};
+
+/** What a person asks for. */
+export const createMerge =
+  (
+    deps: MergeDeps & { store: Pick<Store, "nodes"> },
+    stateOf: (directory: string | undefined, missionID: string) => Promise<MissionState>,
+  ): Missions["merge"] =>
+  async (directory, missionID, once) => {
+    for (;;) {
+      const state = await stateOf(directory, missionID);
+      await mustBeHere(deps.store.nodes, state.sessionID);
+      const bar = mergeBar(state);
+      if (bar !== undefined) throw notMergeable(missionID, bar);
+      try {
+        const begun = await beginMerge(deps, state, { once });
+        if (!("why" in begun)) return begun;
+        throw notMergeable(missionID, begun.why ?? "the project's branch has all of it already");
+      } catch (error) {
+        if (!(error instanceof MissionMovedOn)) throw error;
+      }
+    }
+  };
+
+const notMergeable = (missionID: string, reason: string): ServiceError =>
+  new ServiceError("not_mergeable", `${missionID} cannot be merged: ${reason}.`, { details: { missionID, reason } });
+
+const longestReason = 1000;
+
+/** The Mission is done: its branch is merged, or why it is not is on record. */
+export const mergeWhenDone = async (run: MissionRun): Promise<void> => {
+  const state = run.state();
+  try {
+    const begun = await beginMerge(run, state, { fence: run.fence });
+    if ("why" in begun) await unmerged(run, begun.why);
+    else await run.record([]);
+  } catch (error) {
+    if (error instanceof MissionMovedOn) {
+      if (error.reason === "fence") throw new ClaimLost();
+      await run.record([]);
+      return;
+    }
+    run.signal.throwIfAborted();
+    if (!(error instanceof ServiceError) || error.retryable) throw error;
+    await unmerged(run, messageOf(error));
+  }
+};
+
+const unmerged = (run: MissionRun, why: string | null): Promise<unknown> =>
+  run.record([
+    { type: "mission.unmerged", data: { sessionID: run.stream, reason: why?.slice(0, longestReason) ?? null } },
+  ]);

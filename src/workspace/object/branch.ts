@@ -1,0 +1,63 @@
+import { type Git, GitError } from "../git/git.ts";
+import { splitNul } from "../git/output.ts";
+
+/** Branches of a project that are not the Task's own: where they are, whether somebody works on one, and new ones. */
+
+/** The branches of one project, by their full names. */
+export type Branches = {
+  /** The commit of a branch; null: there is none. */
+  headOf(ref: string): Promise<string | null>;
+  /** Whether there is a branch of this name, or one below it, beside which git makes none. */
+  isTaken(ref: string): Promise<boolean>;
+  /** false: there is a branch of this name already, or git could not make it. */
+  make(ref: string, commit: string): Promise<boolean>;
+  /** Whether a branch has this commit. */
+  contains(ref: string, commit: string): Promise<boolean>;
+  /** Moves a branch that nobody has checked out from one commit to a later one. false: it is elsewhere by now, or in use. */
+  forward(ref: string, from: string, to: string): Promise<boolean>;
+};
+
+export const branchesOf = (git: Git): Branches => {
+  const headOf = async (ref: string) =>
+    (await git.run(["rev-parse", "--verify", "-q", `${ref}^{commit}`], { ok: [0, 1, 128] })).stdout
+      .toString("latin1")
+      .trim() || null;
+  const update = async (args: readonly string[]): Promise<boolean> => {
+    try {
+      await git.run(["update-ref", ...args], { undisturbed: true });
+      return true;
+    } catch (error) {
+      if (error instanceof GitError && error.exitCode !== null) return false;
+      throw error;
+    }
+  };
+  return {
+    headOf,
+    async isTaken(ref) {
+      return (await git.run(["for-each-ref", "--count=1", "--format=%(refname)", ref])).stdout.length > 0;
+    },
+    make: (ref, commit) => update(["-m", "sortie: branch", ref, commit, "0".repeat(commit.length)]),
+    async contains(ref, commit) {
+      const found = await git.run(["merge-base", "--is-ancestor", commit, ref], { ok: [0, 1, 128] });
+      return found.exitCode === 0;
+    },
+    async forward(ref, from, to) {
+      if ((await checkedOutAt(git, ref)) !== undefined) return false;
+      return update(["-m", "sortie: forward", ref, to, from]);
+    },
+  };
+};
+
+/** The folder of the worktree that has a branch checked out; undefined: none that is there has. */
+export const checkedOutAt = async (git: Git, ref: string): Promise<string | undefined> => {
+  const { stdout } = await git.run(["worktree", "list", "--porcelain", "-z"]);
+  let place = "";
+  let found: string | undefined;
+  for (const line of [...splitNul(stdout), ""]) {
+    if (line.startsWith("worktree ")) place = line.slice("worktree ".length);
+    else if (line === `branch ${ref}`) found = place;
+    else if (line.startsWith("prunable")) found = undefined;
+    else if (line === "" && found !== undefined) return found;
+  }
+  return undefined;
+};
