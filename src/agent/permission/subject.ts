@@ -25,7 +25,7 @@ export const subjectsOf = (
   // What a server's tool does with a path is not known: it may read and write, and is a call of that tool besides.
   if (tool.name.startsWith("mcp__"))
     return [
-      { kind: "other" },
+      { kind: "other", words: Object.keys(given).length === 0 ? "" : JSON.stringify(given) },
       ...paths.flatMap((path): PermissionSubject[] => [
         { kind: "read", path: named(inside(path)) },
         { kind: "write", path: named(inside(path)) },

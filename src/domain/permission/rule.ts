@@ -25,7 +25,8 @@ export type PermissionSubject =
   | { kind: "shell"; command: string }
   | { kind: "git"; command: string }
   | { kind: "web"; host: string }
-  | { kind: "other" };
+  /** `words`: what it is about, for whoever is asked; rules do not know it. */
+  | { kind: "other"; words?: string };
 
 export type PermissionRequest = { tool: string; subjects: readonly PermissionSubject[] };
 
@@ -156,7 +157,8 @@ const secretNames = ".env*, *.pem, *.key, id_*";
 const maxSubject = 400;
 
 const wordsOf = (part: Part): string => {
-  const text = part.kind === "other" ? "" : "path" in part ? part.path : "host" in part ? part.host : part.command;
+  const text =
+    part.kind === "other" ? (part.words ?? "") : "path" in part ? part.path : "host" in part ? part.host : part.command;
   return text.length > maxSubject ? `${text.slice(0, maxSubject)}…` : text;
 };
 

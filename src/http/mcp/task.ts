@@ -50,7 +50,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
     metadata: "JSON of your own, kept with the Task",
     model: "provider/model, if your user named one",
     effort: "How much its models reason, if your user said so",
-    outputSchema: "JSON Schema of an output that you want; task_status has it",
+    outputSchema: "JSON Schema of the output that you want",
     budget: "Caps; the Task ends when one is reached",
     isolation: "worktree (default in Git): apart from the user's files. directory: in them",
     landing: "commit: onto the project's branch. branch: left on one of its own",
@@ -79,10 +79,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       shown: create.omit({ callbackURL: true }).extend({
         repository: shownRepository,
         metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own"),
-        outputSchema: z
-          .record(z.string(), z.unknown())
-          .optional()
-          .describe("JSON Schema of an output that you want; task_status has it"),
+        outputSchema: z.record(z.string(), z.unknown()).optional().describe("JSON Schema of the output that you want"),
       }),
       output: z.object({
         taskID: z.string(),

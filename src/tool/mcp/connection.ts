@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import type {
   Client,
   ContentBlock,
@@ -24,6 +25,7 @@ export type McpConnection = {
   close(): Promise<void>;
 };
 
+const leaveMs = 1000;
 const longestStartMs = 30_000;
 /** Of what an address answers to one request. */
 const mostBytes = 4 * 1024 * 1024;
@@ -43,6 +45,7 @@ export const connectTo = async (
   let over = false;
   let asked = () => {};
   let said = () => "";
+  let leave = () => Promise.resolve();
   let transport: Transport;
   if (server.kind === "stdio") {
     const program = await workspace.startInteractive({
@@ -60,7 +63,7 @@ export const connectTo = async (
     transport = lines;
   } else {
     const url = new URL(server.url);
-    transport = new sdk.StreamableHTTPClientTransport(url, {
+    const http = new sdk.StreamableHTTPClientTransport(url, {
       requestInit: { headers: { ...server.headers } },
       fetch: withoutListening(
         fetchFrom(url.origin, {
@@ -76,6 +79,9 @@ export const connectTo = async (
         maxRetries: 0,
       },
     });
+    // A server that keeps a session is told that it is over, and not waited for.
+    leave = () => Promise.race([http.terminateSession(), wait(leaveMs, undefined, { ref: false })]);
+    transport = http;
   }
   const client: Client = new sdk.Client(
     { name: "sortie", version },
@@ -102,6 +108,7 @@ export const connectTo = async (
   };
   const close = async () => {
     over = true;
+    await leave().catch(() => {});
     await client.close().catch(() => {});
   };
   const asking = async <T>(work: () => Promise<T>): Promise<T> => {

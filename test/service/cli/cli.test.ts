@@ -740,6 +740,22 @@ describe("doctor", () => {
     expect((await look({ allow: [match], mirrorDays: 0 }))[1]).toBe("");
   });
 
+  test("MCP servers: a program that is missing is bad, an address that does not answer is noted", async () => {
+    const folder = join(scratch.path, "servers");
+    mkdirSync(folder);
+    const mcpServers = {
+      here: { command: process.execPath },
+      gone: { command: "no-such-program-anywhere" },
+      far: { url: `${closedURL}/mcp` },
+    };
+    writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ mcpServers }));
+    const { code, out } = await launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+    expect(code).toBe(1);
+    expect(lineWith(out, "MCP here")).toMatch(/^ok .*installed/);
+    expect(lineWith(out, "MCP gone")).toMatch(/^bad .*no-such-program-anywhere is not installed/);
+    expect(lineWith(out, "MCP far")).toContain(closedURL);
+  });
+
   test("a kernel that takes no filter of system calls is said; with one it says that they are filtered", async () => {
     const args = ["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")];
     const here = await launch(args).ended;
