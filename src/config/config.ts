@@ -38,7 +38,12 @@ export type McpConfig =
       secrets: string[];
       network: boolean;
     }
-  | { kind: "http"; url: string; headers: Record<string, string> };
+  | {
+      kind: "http";
+      url: string;
+      headers: Record<string, string>;
+      auth: { issuer: string; clientID: string; clientSecret: string; scope: string | undefined } | undefined;
+    };
 
 export type Config = {
   host: string;
@@ -415,8 +420,15 @@ const mcpServersOf = (servers: Record<string, McpSettings>, env: Config["env"]):
             return [key, value];
           }),
         );
-      if ("url" in server)
-        return [name, { kind: "http", url: server.url, headers: valuesOf("headers", server.headers) }];
+      if ("url" in server) {
+        const { auth } = server;
+        const { clientSecret = "" } = valuesOf("auth", auth === undefined ? {} : { clientSecret: auth.clientSecret });
+        const headers = valuesOf("headers", server.headers);
+        return [
+          name,
+          { kind: "http", url: server.url, headers, auth: auth && { ...auth, clientSecret, scope: auth.scope } },
+        ];
+      }
       const { command, args = [], network = "none" } = server;
       return [
         name,

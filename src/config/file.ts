@@ -58,6 +58,15 @@ const mcpServer = z.union([
     type: z.enum(["http", "streamable-http"]).optional(),
     url: z.url({ protocol: /^https?$/ }),
     headers: z.record(z.string().regex(/^[!#$%&'*+.^`|~\w-]{1,100}$/), mcpValue).optional(),
+    auth: z
+      .strictObject({
+        issuer: z.url({ protocol: /^https?$/ }),
+        clientID: z.string().min(1).max(500),
+        clientSecret: mcpValue,
+        scope: z.string().min(1).max(500).optional(),
+      })
+      .optional()
+      .describe("OAuth for machines: client credentials"),
   }),
 ]);
 

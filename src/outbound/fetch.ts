@@ -2,16 +2,17 @@ import type { OutboundOptions } from "./address.ts";
 import { openOutbound } from "./request.ts";
 
 /**
- * `fetch` for a library that talks to one server: to that origin alone, redirects being answers like any other, and with no more of a body than
+ * `fetch` for a library that talks to one server: to its origins alone, redirects being answers like any other, and with no more of a body than
  * `maxBytes`. Its headers go nowhere else.
  */
 export const fetchFrom =
-  (origin: string, options: OutboundOptions & { maxBytes: number }) =>
+  (origins: readonly string[], options: OutboundOptions & { maxBytes: number }) =>
   async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(input);
-    if (url.origin !== origin) throw new TypeError(`Expected a request to ${origin}, got one to ${url.origin}`);
+    if (!origins.includes(url.origin))
+      throw new TypeError(`Expected a request to ${origins.join(" or ")}, got one to ${url.origin}`);
     const method = init.method ?? "GET";
-    const { body } = init;
+    const body = init.body instanceof URLSearchParams ? init.body.toString() : init.body;
     if (body !== undefined && body !== null && typeof body !== "string")
       throw new TypeError("Expected a body that is a text");
     const answer = await openOutbound(

@@ -50,10 +50,15 @@ export const secretsOf = ({
 };
 
 /** What a server's settings take from the environment, and the headers that are sent to it. */
-export const secretsOfServer = (server: Config["mcpServers"][string]): string[] =>
-  server.kind === "stdio"
-    ? server.secrets
-    : Object.values(server.headers).map((value) => value.replace(/^(?:Bearer|Basic) +/i, ""));
+export const secretsOfServer = (server: Config["mcpServers"][string]): string[] => {
+  if (server.kind === "stdio") {
+    const named = Object.entries(server.env).flatMap(([name, value]) => (secretName.test(name) ? [value] : []));
+    return [...server.secrets, ...named];
+  }
+  const { headers, auth } = server;
+  const sent = Object.values(headers).map((value) => value.replace(/^(?:Bearer|Basic) +/i, ""));
+  return [...sent, ...(auth === undefined ? [] : [auth.clientSecret])];
+};
 
 const passwordIn = (url: string | undefined): string | undefined => {
   if (url === undefined || !URL.canParse(url)) return undefined;

@@ -304,7 +304,7 @@ export const createService = async (
       granted: (project, digest) => isGranted(dataDir, project, digest),
       variable(name) {
         const value = config.env[name];
-        if (value !== undefined && value !== "") secrets.learn("mcp-variable", [value]);
+        if (value !== undefined && value !== "") secrets.learn(`variable-${name}`, [value]);
         return value;
       },
       setup: config.setup,

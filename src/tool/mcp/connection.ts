@@ -13,7 +13,7 @@ import { shellQuote } from "../../shell-quote.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { createLineTransport } from "./line-transport.ts";
 import { listingOf } from "./listing.ts";
-import { type Listing, type McpAnswer, McpFailure, type McpServer } from "./server.ts";
+import { type Listing, type McpAnswer, type McpAuth, McpFailure, type McpServer } from "./server.ts";
 
 /** One connection to one server: its program in the Task's sandbox, or its address. It ends with the agent's turn. */
 
@@ -48,13 +48,18 @@ export const connectTo = async (
   let leave = () => Promise.resolve();
   let transport: Transport;
   if (server.kind === "stdio") {
-    const program = await workspace.startInteractive({
-      run: `exec ${[server.command, ...server.args].map(shellQuote).join(" ")}`,
-      env: server.env,
-      home: "passing",
-      network: server.network,
-      signal,
-    });
+    const program = await workspace
+      .startInteractive({
+        run: `exec ${[server.command, ...server.args].map(shellQuote).join(" ")}`,
+        env: server.env,
+        home: "passing",
+        network: server.network,
+        signal,
+      })
+      .catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw new McpFailure(`it could not be started: ${messageOf(error)}`);
+      });
     const lines = createLineTransport(program, (why) => {
       failure = why;
     });
@@ -63,11 +68,15 @@ export const connectTo = async (
     transport = lines;
   } else {
     const url = new URL(server.url);
+    const { auth } = server;
+    const origins = [url.origin, ...(auth === undefined ? [] : [new URL(auth.issuer).origin])];
     const http = new sdk.StreamableHTTPClientTransport(url, {
       requestInit: { headers: { ...server.headers } },
+      ...(auth === undefined ? {} : { authProvider: providerOf(sdk, auth) }),
       fetch: withoutListening(
-        fetchFrom(url.origin, {
-          vouched: (to) => to.origin === url.origin,
+        url,
+        fetchFrom(origins, {
+          vouched: (to) => origins.includes(to.origin),
           allowed: () => true,
           maxBytes: mostBytes,
         }),
@@ -154,11 +163,23 @@ const unchecked: jsonSchemaValidator = {
     (input: unknown): JsonSchemaValidatorResult<T> => ({ valid: true, data: input as T, errorMessage: undefined }),
 };
 
+/** A token is had of the issuer that the operator named: a server that names another one gets no credentials sent there. */
+const providerOf = (sdk: typeof import("@modelcontextprotocol/client"), auth: McpAuth) =>
+  new sdk.ClientCredentialsProvider({
+    clientId: auth.clientID,
+    clientSecret: auth.clientSecret,
+    clientName: "sortie",
+    expectedIssuer: auth.issuer,
+    ...(auth.scope === undefined ? {} : { scope: auth.scope }),
+  });
+
 /** Nobody listens to what a server says unasked: it would hold a connection open for that. */
 const withoutListening =
-  (request: (input: string | URL, init?: RequestInit) => Promise<Response>) =>
+  (server: URL, request: (input: string | URL, init?: RequestInit) => Promise<Response>) =>
   (input: string | URL, init?: RequestInit): Promise<Response> =>
-    (init?.method ?? "GET") === "GET" ? Promise.resolve(new Response(null, { status: 405 })) : request(input, init);
+    (init?.method ?? "GET") === "GET" && new URL(input).href === server.href
+      ? Promise.resolve(new Response(null, { status: 405 }))
+      : request(input, init);
 
 const textOf = (block: ContentBlock): string => {
   switch (block.type) {

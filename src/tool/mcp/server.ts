@@ -9,7 +9,16 @@ export type McpServer =
       env: Readonly<Record<string, string>>;
       network: boolean;
     }
-  | { kind: "http"; url: string; headers: Readonly<Record<string, string>> };
+  | {
+      kind: "http";
+      url: string;
+      headers: Readonly<Record<string, string>>;
+      /** OAuth for machines; undefined: none. */
+      auth?: McpAuth | undefined;
+    };
+
+/** The client credentials that `issuer`, and no other, gives a token for. */
+export type McpAuth = { issuer: string; clientID: string; clientSecret: string; scope?: string | undefined };
 
 export type McpServers = Readonly<Record<string, McpServer>>;
 

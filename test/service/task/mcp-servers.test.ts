@@ -24,6 +24,7 @@ let everything: ReturnType<typeof spawn>;
 const web = new AsyncDisposableStack();
 /** Of each request that came to an address, by its path. */
 const seen: Record<string, IncomingHttpHeaders[]> = {};
+const secret = "canary-3333-4444-secret";
 const token = "Bearer canary-0815-4711-token";
 
 /** JSON-RPC over HTTP as a server answers it that keeps no session. `/away` sends elsewhere, `/huge` says too much. */
@@ -34,6 +35,29 @@ const startAddress = async (): Promise<string> => {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += String(chunk)));
     request.on("end", () => {
+      const base = `http://127.0.0.1:${request.socket.localPort}`;
+      const json = (value: object, status = 200) =>
+        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+      const issuer = path.includes("stray") ? `${base.replace("127.0.0.1", "localhost")}` : base;
+      if (path.startsWith("/.well-known/oauth-protected-resource"))
+        return json({ resource: `${base}${path.slice(path.lastIndexOf("/"))}`, authorization_servers: [issuer] });
+      if (path.startsWith("/.well-known/"))
+        return json({
+          issuer: base,
+          authorization_endpoint: `${base}/authorize`,
+          token_endpoint: `${base}/token`,
+          response_types_supported: ["code"],
+          grant_types_supported: ["client_credentials"],
+          token_endpoint_auth_methods_supported: ["client_secret_basic"],
+        });
+      if (path === "/token")
+        return json({ access_token: "granted-to-a-machine", token_type: "Bearer", expires_in: 600 });
+      if (/^\/(?:machine|stray)$/.test(path) && request.headers.authorization !== "Bearer granted-to-a-machine")
+        return response
+          .writeHead(401, {
+            "www-authenticate": `Bearer resource_metadata="${base}/.well-known/oauth-protected-resource${path}"`,
+          })
+          .end();
       if (path === "/away")
         return response.writeHead(307, { location: `http://localhost:${request.socket.localPort}/elsewhere` }).end();
       const { id, method, params } = JSON.parse(body || "{}") as {
@@ -86,13 +110,19 @@ beforeAll(async () => {
     everything: stdio("everything"),
     remote: { type: "http", url },
     trusted: { url: `${base}/trusted`, headers: { Authorization: "env:MCP_TOKEN" } },
+    machine: { url: `${base}/machine`, auth: { issuer: base, clientID: "sortie", clientSecret: "env:MCP_SECRET" } },
+    stray: { url: `${base}/stray`, auth: { issuer: base, clientID: "sortie", clientSecret: "env:MCP_SECRET" } },
     huge: { url: `${base}/huge` },
     away: { url: `${base}/away`, headers: { Authorization: "env:MCP_TOKEN" } },
     nobody: { url: "http://127.0.0.1:9/mcp" },
   };
   const config = JSON.parse(readFileSync(lab.config, "utf8")) as object;
   writeFileSync(lab.config, JSON.stringify({ ...config, mcpServers, sandbox: { paths: [packageRoot] } }));
-  service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config, MCP_TOKEN: token });
+  service = await startService(join(lab.root, "data"), {
+    SERVICE_CONFIG: lab.config,
+    MCP_TOKEN: token,
+    MCP_SECRET: secret,
+  });
   directory = makeProject(lab.folder(), { "a.txt": "one\n" });
 }, 120_000);
 afterAll(async () => {
@@ -118,6 +148,7 @@ test("filesystem, memory and everything, over both ways: found, called, and what
     call("mcp__remote__echo", { message: "far" }),
     call("mcp__trusted__do", {}),
     call("mcp__huge__do", {}),
+    call("mcp__machine__do", {}),
     { text: "Done.\n\nCommit: Add made.txt" },
   ];
   const taskID = await createTask(service.url, directory, { ...lab.request(turns), checks: [] });
@@ -133,13 +164,19 @@ test("filesystem, memory and everything, over both ways: found, called, and what
     Object.entries(listed)
       .flatMap(([name, { problem }]) => (problem === null ? [] : [name]))
       .toSorted(),
-  ).toEqual(["away", "nobody"]);
+  ).toEqual(["away", "nobody", "stray"]);
   expect(outputs[2]).toContain("counts");
   expect(outputs[3]).toContain("mcp__everything__echo");
   expect(outputs[4]).toContain("near");
   expect(outputs[5]).toContain("far");
   expect(outputs[6]).toContain("for true");
   expect(outputs[7]).toContain("MCP server huge failed");
+  // A token for the credentials, of the issuer that the operator named; a server that names another one gets nothing.
+  expect(outputs[8]).toContain("for false");
+  const basic = `Basic ${Buffer.from(`sortie:${secret}`).toString("base64")}`;
+  expect(new Set(seen["/token"]?.map(({ authorization }) => authorization))).toEqual(new Set([basic]));
+  expect(seen["/machine"]?.at(-1)?.authorization).toBe("Bearer granted-to-a-machine");
+  expect(JSON.stringify(log)).not.toContain(secret);
   expect(task.lifecycleStatus).toBe("completed");
   expect(git(directory, "show", `${task.git.landedCommit}:made.txt`)).toBe("by a server");
 
