@@ -20,7 +20,7 @@ import { createCommitReader, listCommitFiles } from "../workspace/object/commit-
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
-import { addFiles, addFlow, eachOf, eventsOf, flowFolder } from "./execution-flow.ts";
+import { addFiles, addFlow, eachOf, eventsOf, flowFolder, ledgerOf } from "./execution-flow.ts";
 import { addLogs } from "./log.ts";
 import { addProject, onDisk, type Source } from "./project.ts";
 import type { Zip } from "./zip.ts";
@@ -76,6 +76,7 @@ export const addMission = async (
     commit: source.commit,
     source: state.repository === null ? "directory" : "commit",
     complete: project.complete,
+    ledger: own.head,
     ledgers,
     files: [...files, ...project.files],
     omitted: [...omitted, ...project.omitted],
@@ -117,7 +118,7 @@ const flowOf = async (
   state: MissionState,
   status: MissionStatus,
   { store, redact }: ArchiveDeps,
-): Promise<{ flow: FlowFile[]; events: Frame[] }> => {
+): Promise<{ flow: FlowFile[]; events: Frame[]; head: Head }> => {
   const { missionID, sessionID, version } = state;
   const [recorded, messages] = await Promise.all([
     eventsOf(store, sessionID, version),
@@ -125,12 +126,14 @@ const flowOf = async (
   ]);
   const { directory, project, tasks } = state;
   const events = await eachOf(recorded, (event) => frameOf(mapStrings(event, redact), missionID));
+  const { ledger, head } = await ledgerOf(sessionID, events);
   const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
     // The Mission's last change serves as the current time.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
     messages: await eachOf(messages, (message) => mapStrings(message, redact)),
     events,
+    ledger,
   });
-  return { flow, events };
+  return { flow, events, head };
 };

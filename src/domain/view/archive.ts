@@ -94,7 +94,8 @@ export type Manifest = {
 export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   missionID: string;
   sessionID: string;
-  /** Of each Task's own ledger. */
+  /** Of its own ledger, and of each Task's. */
+  ledger: Head;
   ledgers: Record<string, Head>;
 };
 
@@ -104,8 +105,10 @@ export const missionFlowOf = (parts: {
   status: MissionStatus;
   messages: readonly Message[];
   events: readonly Frame[];
+  ledger: readonly Entry[];
 }): FlowFile[] => [
   { name: "events.jsonl", lines: parts.events },
+  { name: "ledger.jsonl", lines: parts.ledger },
   { name: "messages.jsonl", lines: parts.messages },
   { name: "mission.json", json: parts.mission },
   { name: "plan.json", json: parts.status.plan },

@@ -9,6 +9,7 @@ import {
   approvable,
   budget,
   effort,
+  keptLimits,
   lifecycleStatus,
   modelRef,
   priority,
@@ -72,6 +73,7 @@ export const eventData = {
     outputSchema: longText.exactOptional().describe("JSON Schema of the output that is wanted, as a JSON text"),
     contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
     approve: z.array(approvable).exactOptional().describe("What a person is asked before it happens"),
+    limits: keptLimits.exactOptional().describe("In the place of the service's"),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()

@@ -1,6 +1,17 @@
 import { z } from "zod";
 import { checkSpec } from "../check.ts";
-import { activity, approvable, modelRef, now, productPillar, pullRequest, repository, time } from "../field.ts";
+import {
+  activity,
+  approvable,
+  modelRef,
+  now,
+  ownLimits,
+  priority,
+  productPillar,
+  pullRequest,
+  repository,
+  time,
+} from "../field.ts";
 import { errorInfo, pendingAsk, squadRef, taskSummary, usage } from "../task/status.ts";
 import { attachmentRef, blobRef } from "../text.ts";
 
@@ -83,6 +94,9 @@ const head = {
     .nullable()
     .describe("Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done"),
   archived: z.boolean(),
+  priority: priority.describe("Of its agent, and of Tasks for which that names none"),
+  metadata: z.record(z.string(), z.json()),
+  callbackURL: z.string().optional().describe("Where its asks, stops and ends are told; without its query"),
   now: now.nullable().describe("What it does or waits for; null once it has ended, or stands still"),
   createdAt: time,
   updatedAt: time,
@@ -188,6 +202,7 @@ export const missionStatus = z
       .describe("By role; null: none is named for it, and the squad's or the Task's own counts"),
     squads: z.array(z.string()).describe("The explicit set; empty: any"),
     approve: z.array(approvable).describe("What a person is asked before it happens"),
+    limits: ownLimits.describe("As given by the last wake that named some; {}: the service's"),
     squadProduction: z.enum(["authorised", "forbidden"]),
     usage: usage.describe("Of the whole tree"),
     budget: missionBudget.nullable(),

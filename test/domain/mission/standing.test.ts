@@ -32,7 +32,8 @@ const factsOf = (events: readonly DomainEvent[]) => {
     if (event.type === "task.ended") paused = false;
     if (event.type === "mission.paused") paused = true;
     if (event.type === "mission.finished") [said, wakeAt] = [event.data.outcome, event.data.wakeAt];
-    if (["message.received", "task.ended", "mission.reminded"].includes(event.type)) [said, wakeAt] = [null, null];
+    if (["message.received", "task.ended", "task.asked", "mission.reminded"].includes(event.type))
+      [said, wakeAt] = [null, null];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
   return { aborted, paused, said, wakeAt, running: count(running), asks: count(asks) };
