@@ -90,6 +90,8 @@ export type AgentSession = {
    * up.
    */
   delegate: (callID: string, work: DelegatedWork, cut: AbortSignal) => Promise<ToolResult>;
+  /** Who is asked a question first: a person, unless a Mission can answer. */
+  asksFirst: () => Promise<"mission" | "person">;
   /** Another model that the operator listed and that can be asked now; undefined when there is none. */
   fallbackModel: () => Promise<ModelRef | undefined>;
   /** Commits `event` and ends the run until the due time `until`, unless something came in meanwhile. */

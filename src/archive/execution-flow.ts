@@ -3,8 +3,9 @@ import { setImmediate as tick } from "node:timers/promises";
 import type { Recorded, StreamID } from "../domain/event.ts";
 import { type ArchivedFile, type FlowFile, flowOf } from "../domain/view/archive.ts";
 import { frameOf } from "../domain/view/frame.ts";
-import { entryOf, startOf } from "../domain/evidence/ledger.ts";
+import { type Entry, entryOf, type Head, startOf } from "../domain/evidence/ledger.ts";
 import type { TaskState } from "../domain/state/task.ts";
+import type { Frame } from "../protocol/event/frame.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
 import { createPace } from "../pace.ts";
@@ -43,15 +44,7 @@ export const addFlow = async (
   const events = await eachOf(recorded, (event) =>
     frameOf(event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event)),
   );
-  const sha256 = (text: string) => hash("sha256", text);
-  let head = startOf(state.taskID, sha256);
-  const ledger = (
-    await eachOf(events, (event) => {
-      const entry = entryOf(event, head, sha256);
-      if (entry !== undefined) head = { entries: entry.seq, head: entry.hash };
-      return entry;
-    })
-  ).filter((entry) => entry !== undefined);
+  const { ledger, head } = await ledgerOf(state.taskID, events);
   // Each holds the same long texts, so others run in between.
   const cleaned = async <T>(value: T): Promise<T> => {
     await tick();
@@ -66,6 +59,21 @@ export const addFlow = async (
     ledger,
   });
   return { files: await addFiles(zip, folder, flow), head, events };
+};
+
+/** The ledger of a stream's events. Other work runs in between. */
+export const ledgerOf = async (
+  stream: StreamID,
+  events: readonly Frame[],
+): Promise<{ ledger: Entry[]; head: Head }> => {
+  const sha256 = (text: string) => hash("sha256", text);
+  let head = startOf(stream, sha256);
+  const entries = await eachOf(events, (event) => {
+    const entry = entryOf(event, head, sha256);
+    if (entry !== undefined) head = { entries: entry.seq, head: entry.hash };
+    return entry;
+  });
+  return { ledger: entries.filter((entry) => entry !== undefined), head };
 };
 
 export const addFiles = async (zip: Zip, folder: string, flow: readonly FlowFile[]): Promise<ArchivedFile[]> => {

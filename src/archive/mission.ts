@@ -21,7 +21,7 @@ import { createCommitReader, listCommitFiles } from "../workspace/object/commit-
 import type { ArchiveDeps } from "./archive.ts";
 import { addArtifacts } from "./artifact.ts";
 import { type Omitted, roomOf } from "./entry.ts";
-import { addFiles, addFlow, eachOf, eventsOf, flowFolder } from "./execution-flow.ts";
+import { addFiles, addFlow, eachOf, eventsOf, flowFolder, ledgerOf } from "./execution-flow.ts";
 import { addLogs } from "./log.ts";
 import { addProject, onDisk, type Source } from "./project.ts";
 import type { Zip } from "./zip.ts";
@@ -46,7 +46,7 @@ export const addMission = async (
       ? inDirectory(state, workspaces, signal)
       : ofBranch(state, commonDirOf(deps.repositories, state), signal)));
   using _reader = source.reader;
-  const { flow, events } = await flowOf(state, status, deps);
+  const { flow, events, head } = await flowOf(state, status, deps);
   const files = await addFiles(zip, flowFolder, flow);
   const omitted: Omitted[] = [];
   // The logs and artifacts of all Tasks share one limit.
@@ -81,6 +81,7 @@ export const addMission = async (
     source: state.repository === null && own === undefined ? "directory" : "commit",
     ...branchIn(state, own),
     complete: project.complete,
+    ledger: head,
     ledgers,
     files: [...files, ...project.files],
     omitted: [...omitted, ...project.omitted],
@@ -142,7 +143,7 @@ const flowOf = async (
   state: MissionState,
   status: MissionStatus,
   { store, redact }: ArchiveDeps,
-): Promise<{ flow: FlowFile[]; events: Frame[] }> => {
+): Promise<{ flow: FlowFile[]; events: Frame[]; head: Head }> => {
   const { missionID, sessionID, version } = state;
   const [recorded, messages] = await Promise.all([
     eventsOf(store, sessionID, version),
@@ -150,12 +151,14 @@ const flowOf = async (
   ]);
   const { directory, project, tasks } = state;
   const events = await eachOf(recorded, (event) => frameOf(mapStrings(event, redact), missionID));
+  const { ledger, head } = await ledgerOf(sessionID, events);
   const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
     // The Mission's last change serves as the current time.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
     messages: await eachOf(messages, (message) => mapStrings(message, redact)),
     events,
+    ledger,
   });
-  return { flow, events };
+  return { flow, events, head };
 };

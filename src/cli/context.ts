@@ -18,13 +18,15 @@ export const parseAmount = (text: string): number => {
   return value;
 };
 
-/** Parses the length of a list. */
-export const parseCount = (text: string): number => {
+export const wholeNumber = (min: number, max: number) => (text: string) => {
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1 || value > 200)
-    throw new InvalidArgumentError("Expected a whole number from 1 to 200.");
+  if (!/^\d+$/.test(text) || value < min || value > max)
+    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
   return value;
 };
+
+/** Parses the length of a list. */
+export const parseCount = wholeNumber(1, 200);
 
 /** Of an option that may be given several times. */
 /** What the shell held together stays one word of a saved request's arguments. */

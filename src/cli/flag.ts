@@ -15,6 +15,7 @@ const flags: Record<string, string> = {
   attachments: "--attach",
   outputSchema: "--output-schema",
   callbackURL: "--callback",
+  "limits.askSeconds": "--ask-seconds",
   "budget.maxMinutes": "--max-minutes",
   "budget.maxCostUSD": "--max-cost",
   "budget.maxTokens": "--max-tokens",

@@ -1,10 +1,10 @@
 import "../disposable.ts";
-import { Argument, Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { Argument, Command, CommanderError, Option } from "commander";
 import { StartError } from "../error.ts";
 import { version } from "../package-root.ts";
 import type { Target } from "./connection.ts";
 import { addMissionCommands } from "./mission/command.ts";
-import { asWord, collect, parseAmount } from "./context.ts";
+import { asWord, collect, parseAmount, wholeNumber } from "./context.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { createScreen } from "./terminal/screen.ts";
 import { clean } from "./terminal/format.ts";
@@ -25,13 +25,6 @@ If the service has a password, set SERVICE_SERVER_PASSWORD (and SERVICE_SERVER_U
 
 Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 credentials, 5 checks failed,
 6 needs a model, 124 time limit, 130 cancelled; for serve: 69, 70, 75 and 78 as in sysexits.h.`;
-
-const wholeNumber = (min: number, max: number) => (text: string) => {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < min || value > max)
-    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
-  return value;
-};
 
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
@@ -192,6 +185,11 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--ref <name>", "the repository's branch, tag or commit (default: its default branch)")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]).default("code"))
       .option("--callback <url>", "URL that gets a signed request when the Task ends or asks")
+      .option(
+        "--ask-seconds <n>",
+        "how long a question waits for an answer, 0 = for ever (default: the service's; without a terminal 600)",
+        wholeNumber(0, 366 * 86_400),
+      )
       .option("--max-minutes <n>", "time limit; exit code 124 when it is reached", parseAmount)
       .option("--max-cost <usd>", "limit on the cost of its model calls", parseAmount)
       .option("--max-tokens <n>", "limit on the tokens of its model calls", wholeNumber(1, 1e12))

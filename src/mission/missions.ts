@@ -18,7 +18,7 @@ import type { Repositories } from "../repository/repository.ts";
 import type { Catalog } from "../squad/catalog/catalog.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { MissionQuery, Store } from "../store/store.ts";
-import type { Accepted, Answerer, ArchiveFile, IdempotencyKey, TaskCreated, Tasks } from "../task/tasks.ts";
+import type { Accepted, Answerer, ArchiveFile, IdempotencyKey, TaskCreated, Tasks, TasksDeps } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
 /**
@@ -116,6 +116,8 @@ export type MissionsDeps = {
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;
+  /** As for Tasks (`TasksDeps`). */
+  callback: TasksDeps["callback"];
   disk: Pick<Disk, "admit" | "shortage">;
   archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
   limits: Limits;

@@ -64,7 +64,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       const state = await stateOf(directory, missionID);
       const { events, wakes = false, revokes = false, body } = decide(state);
       const stream = state.sessionID;
-      const due = dueNow(now(), "normal");
+      const due = dueNow(now(), state.priority);
       if (events.length === 0 && once === undefined) return { status: 200, body, replayed: false };
       const done = await store.commit({
         appends: [{ stream, expected: state.version, events }],

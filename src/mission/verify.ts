@@ -33,7 +33,7 @@ export const verify = async (
   const results: Verification[] = [];
   const failed = await setUpCheckout({ ...run, signal }, opened.checkout, (place) => guard(run, opened, place, []));
   for (const spec of checks.filter(isRun)) {
-    using _slot = await run.slots.take(dueNow(run.now(), "normal").rank, signal);
+    using _slot = await run.slots.take(dueNow(run.now(), run.state().priority).rank, signal);
     const result =
       failed !== undefined && spec.kind !== "file" ? failed : await resultOf(run, opened, spec, { signal, onOutput });
     results.push(await recorded(run, spec, result, checks.length));

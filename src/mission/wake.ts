@@ -5,6 +5,7 @@ import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
+import type { OwnLimits } from "../protocol/field.ts";
 import type { MissionWake } from "../protocol/mission/request.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
 import { keepText } from "../store/blob/text.ts";
@@ -33,6 +34,7 @@ export const createWake =
       text: body.text === undefined ? undefined : await keepText(store.blobs, body.text),
       attachments: await keepAttachments(store.blobs, body.attachments ?? []),
     };
+    const told = body.callbackURL == null ? undefined : deps.callback(body.callbackURL);
     const checks = body.checks === undefined ? undefined : await wholeChecks(deps, body, place);
     const settings = {
       by: "user" as const,
@@ -44,6 +46,10 @@ export const createWake =
       ...(checks === undefined ? {} : { checks }),
       ...(body.approve === undefined ? {} : { approve: [...new Set(body.approve)] }),
       ...(body.merge === undefined ? {} : { merge: body.merge }),
+      ...(body.priority === undefined ? {} : { priority: body.priority }),
+      ...(body.metadata === undefined ? {} : { metadata: body.metadata }),
+      ...(body.limits === undefined ? {} : { limits: body.limits as OwnLimits }),
+      ...(body.callbackURL === undefined ? {} : { callbackURL: told?.shown ?? null }),
       ...(body.budget === undefined ? {} : { budget: body.budget as MissionBudget | null }),
     };
     const landing = body.landing ?? "commit";
@@ -107,10 +113,11 @@ export const createWake =
       const stream = state?.sessionID ?? newID("ses");
       const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
-      const due = dueNow(now(), "normal");
+      const due = dueNow(now(), body.priority ?? state?.priority ?? "normal");
       const done = await store.commit({
         appends: [{ stream, expected: state?.version ?? 0, events: [...first, ...woken(stream)] }],
         due: [{ stream, due }],
+        ...(told === undefined ? {} : { callbacks: [{ stream, url: told.url }] }),
         ...(once === undefined ? {} : { once: idempotencyRecord(once, 200, answer, false) }),
       });
       if (done.ok) {

@@ -25,6 +25,30 @@ export const text = (max: number) =>
 /** A text with a limit in bytes; it may be empty. */
 export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
 
+/** The caller's own JSON object. */
+export const metadataWithin = (max: number) =>
+  z.record(z.string(), z.json()).refine((value) => bytes(JSON.stringify(value)) <= max, {
+    error: (issue) => `Expected a JSON object of at most ${max} bytes, got ${bytes(JSON.stringify(issue.input))}`,
+  });
+
+/** Limits of the service that one Task or Mission may have otherwise. */
+export const ownLimits = z
+  .strictObject({
+    askSeconds: z
+      .number()
+      .int()
+      .min(0)
+      .max(366 * 86_400)
+      .optional()
+      .describe("How long a question waits for an answer; 0 = for ever"),
+  })
+  .meta({ id: "OwnLimits" });
+
+/** As they are on record. */
+export const keptLimits = z.object({ askSeconds: z.number().exactOptional() });
+
+export type OwnLimits = z.infer<typeof keptLimits>;
+
 export const productPillar = z.enum(["code", "work"]);
 
 /** How hard a model is to think. */

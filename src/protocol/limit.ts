@@ -93,8 +93,8 @@ export const defaultLimits = {
   /** Questions that the agents of a Task may ask its user, and calls for which they may ask permission. */
   asks: 5,
   permissionAsks: 50,
-  /** The longest time that a question waits for an answer, and that a call waits for permission. */
-  askSeconds: 600,
+  /** The longest time that a question waits for an answer (0 = for ever), and that a call waits for permission. */
+  askSeconds: 86_400,
   permissionSeconds: 600,
   /** How long a node that is to take up nothing more lets its runs come to the end of their steps. */
   drainSeconds: 30,

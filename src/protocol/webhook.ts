@@ -23,13 +23,20 @@ export const messageTypes = [
 
 export const messageType = z.enum(messageTypes);
 
-/** The types sent to a Task's own `callbackURL`: its ends, and its asks. */
+/** The types sent to a stream's own `callbackURL`: its asks, stops and ends. */
 export const callbackTypes: readonly MessageType[] = [
   "task.asked",
   "task.reminded",
   "task.completed",
   "task.failed",
   "task.cancelled",
+  "mission.asked",
+  "mission.reminded",
+  "mission.finished",
+  "mission.paused",
+  "mission.stalled",
+  "mission.waiting",
+  "mission.aborted",
 ];
 
 /** The most webhooks that a service keeps. */
@@ -130,7 +137,7 @@ export const deliveryState = z.enum(["pending", "delivered", "dead"]);
 export const delivery = z
   .object({
     deliveryID: z.string(),
-    webhookID: z.string().describe("`callback`: of the Task's own callbackURL"),
+    webhookID: z.string().describe("`callback`: of the Task's or Mission's own callbackURL"),
     messageID: z.string().describe("The header webhook-id"),
     type: messageType,
     taskID: z.string().nullable(),
@@ -194,6 +201,7 @@ const missionData = z.object({
   reason: z.string().optional().describe("Of mission.aborted, mission.paused, mission.stalled and mission.waiting"),
   ask: pendingAsk.optional().describe("Of mission.asked and mission.reminded"),
   costUSD: z.number().nullable(),
+  metadata: z.record(z.string(), z.json()),
   eventID: z.number().int(),
   links: z.object({ status: z.string(), messages: z.string() }),
 });

@@ -16,6 +16,7 @@ import { listen } from "../http/listen.ts";
 import { guardLog, type Log } from "../log.ts";
 import { createMissions } from "../mission/service.ts";
 import type { Missions } from "../mission/missions.ts";
+import { concernsMission } from "../task/wake-mission.ts";
 import { createRunMission } from "../mission/worker/run.ts";
 import { createRecorder } from "../model/replay/cassette.ts";
 import { createRegistry } from "../model/registry.ts";
@@ -257,6 +258,7 @@ export const createService = async (
       catalog,
       resolveModel: (ref) => registry.resolve(ref),
       disk: data.disk,
+      callback: (url) => callbackTo(url, allowed),
       archive: archiver.ofMission,
       limits,
       production: config.production,
@@ -265,14 +267,16 @@ export const createService = async (
     });
     const heard = (events: readonly Recorded[]) => {
       metrics.recorded(events);
-      for (const event of events) if (event.type === "task.settled") void settled(event.stream);
+      for (const event of events) {
+        if (event.type === "task.settled") retainer?.settled(event.stream);
+        if (concernsMission(event)) void nudgeMission(event.stream);
+      }
       recorded(events);
     };
-    /** Applies the worktree retention, and nudges the Task's Mission, which is due since the same commit. */
-    const settled = async (taskID: string): Promise<void> => {
-      retainer?.settled(taskID);
-      const mission = (await store.state(taskID).catch(() => undefined))?.mission;
-      if (mission != null) engine.nudge(mission.sessionID, dueNow(now(), "normal"));
+    /** The Task's Mission is due since the same commit. */
+    const nudgeMission = async (taskID: string): Promise<void> => {
+      const task = await store.state(taskID).catch(() => undefined);
+      if (task?.mission != null) engine.nudge(task.mission.sessionID, dueNow(now(), task.priority));
     };
     const suspects = await findSuspects({ store, engine, now });
     const run = {

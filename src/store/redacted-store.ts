@@ -52,6 +52,8 @@ const cleanEvent = (event: DomainEvent, known: (text: string) => string): Domain
     const { directory, project } = event.data;
     return { type: event.type, data: { ...mapStrings(event.data, known), directory, project } };
   }
+  if (event.type === "mission.woken" && event.data.metadata !== undefined)
+    return { type: event.type, data: { ...mapStrings(event.data, known), metadata: event.data.metadata } };
   if (event.type !== "task.created") return mapStrings(event, known);
   const { metadata, directory, project } = event.data;
   return { type: event.type, data: { ...mapStrings(event.data, known), metadata, directory, project } };

@@ -283,6 +283,9 @@ export type MissionQuery = {
   project?: string;
   /** Part of the title, Mission id or directory, case-insensitive. */
   search?: string;
+  priority?: Priority;
+  /** Keys and values that the Mission's metadata must have. */
+  metadata?: Record<string, string>;
   /** true includes archived Missions. */
   archived?: boolean;
   limit: number;

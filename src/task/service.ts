@@ -1,4 +1,4 @@
-import { createAnswer } from "./operation/answer.ts";
+import { createAnswer, createPass } from "./operation/answer.ts";
 import { createCancel } from "./operation/cancel.ts";
 import { createCaptures } from "./operation/capture-screenshot.ts";
 import { createChange } from "./operation/commit-change.ts";
@@ -31,6 +31,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     create: createTask(deps),
     message: createMessage(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),
+    pass: createPass(deps, accept),
     interrupt: createInterrupt(deps, accept),
     see: createSeeRequest(deps, accept),
     retry: createRetry(deps, accept, reserve, (taskID) => captures.stop(taskID)),

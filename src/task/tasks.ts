@@ -119,14 +119,14 @@ export interface Tasks {
    * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of the
    * current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
    * ended is restarted in its conversation; of a Mission's Task that is reserved in the Mission's log, or refused with
-   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget from now on.
+   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget and checks from now on.
    */
   message(
     directory: string,
     taskID: string,
     body: TaskMessage,
     once?: IdempotencyKey,
-    mission?: { callID: string; budget?: MissionBudget },
+    mission?: { callID: string; budget?: MissionBudget; checks?: NonNullable<TaskCreate["checks"]> },
   ): Promise<Accepted<MessageAccepted>>;
   /** Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error. */
   see(taskID: string, signal: AbortSignal): Promise<void>;
@@ -149,6 +149,8 @@ export interface Tasks {
     once: IdempotencyKey | undefined,
     from: Answerer,
   ): Promise<Accepted<AnswerAccepted>>;
+  /** Has a person asked what the Task asked its Mission; does nothing where that is over, or nobody's any more. */
+  pass(taskID: string, askID: string): Promise<void>;
   /**
    * Stops one delegated session and those that work for it; the Task continues. Refuses with `session_not_found`, with
    * `session_ended`, and with `invalid_request` for the Orchestrator's session.

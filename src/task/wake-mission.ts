@@ -3,12 +3,13 @@ import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/due.ts";
 import type { Due } from "../store/store.ts";
 
-/** A Task that ends makes its Mission due in the same commit, so that a crash cannot separate the two. */
+/** A Task that ends, or asks its Mission, makes that due in the same commit, so that a crash cannot separate the two. */
 export const missionWake = (
-  { mission }: TaskState,
+  { mission, priority }: TaskState,
   events: readonly DomainEvent[],
   now: Date,
 ): { stream: StreamID; due: Due }[] =>
-  mission !== null && events.some(({ type }) => type === "task.settled")
-    ? [{ stream: mission.sessionID, due: dueNow(now, "normal") }]
-    : [];
+  mission !== null && events.some(concernsMission) ? [{ stream: mission.sessionID, due: dueNow(now, priority) }] : [];
+
+export const concernsMission = (event: DomainEvent): boolean =>
+  event.type === "task.settled" || (event.type === "ask.opened" && event.data.passesAt !== undefined);

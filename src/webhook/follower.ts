@@ -100,11 +100,11 @@ export const createFollower = (deps: FollowerDeps) => {
     if (type === undefined) return [];
     const wanting = enabled.filter(({ events, since }) => events.includes(type) && since < event.position);
     const mission = isMission(event.stream);
-    const own = !mission && callbackTypes.includes(type);
+    const own = callbackTypes.includes(type);
     if (wanting.length === 0 && !own) return [];
     const newest = mission ? await store.mission(event.stream) : await store.state(event.stream);
     if (newest === undefined) return [];
-    const address = "callbackURL" in newest && own ? newest.callbackURL : null;
+    const address = own ? newest.callbackURL : null;
     const hooks = wanting.filter(({ project }) => project === null || project === newest.project);
     if (hooks.length === 0 && address === null) return [];
     const made = mission
@@ -153,7 +153,7 @@ export const createFollower = (deps: FollowerDeps) => {
   };
 
   const hasCallback = async ({ stream }: Recorded): Promise<boolean> =>
-    (await store.state(stream))?.callbackURL != null;
+    (await (isMission(stream) ? store.mission(stream) : store.state(stream)))?.callbackURL != null;
 
   return {
     ask,

@@ -12,6 +12,7 @@ import type { MessageType, MissionMessageData, TaskMessageData, WebhookMessage }
 export const notifiedTypes = [
   "run.started",
   "ask.opened",
+  "ask.passed",
   "ask.reminded",
   "task.settled",
   "mission.finished",
@@ -35,7 +36,11 @@ export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
     case "run.started":
       return mission ? undefined : "task.started";
     case "ask.opened":
+      // Its Mission is asked first.
+      if (event.data.passesAt !== undefined) return undefined;
       return mission ? "mission.asked" : "task.asked";
+    case "ask.passed":
+      return "task.asked";
     case "ask.reminded":
       return mission ? "mission.reminded" : "task.reminded";
     case "task.settled":
@@ -98,6 +103,7 @@ export const missionMessage = (event: NotifiedEvent, state: MissionState): Webho
     ...wordsOf(event),
     ...askOf(event, state),
     costUSD: state.usage.costUSD,
+    metadata: state.metadata,
     eventID: event.position,
     links: { status: `${path}/status`, messages: `${path}/messages` },
   };
@@ -128,6 +134,7 @@ const wordsOf = (
       return { reason: event.data.reason };
     case "run.started":
     case "ask.opened":
+    case "ask.passed":
     case "ask.reminded":
     case "task.settled":
       return {};
@@ -136,7 +143,11 @@ const wordsOf = (
 
 const askOf = (event: NotifiedEvent, state: TaskState | MissionState): Pick<TaskMessageData, "ask"> => {
   const askID =
-    event.type === "ask.opened" ? event.data.askID : event.type === "ask.reminded" ? event.data.askIDs[0] : undefined;
+    event.type === "ask.opened" || event.type === "ask.passed"
+      ? event.data.askID
+      : event.type === "ask.reminded"
+        ? event.data.askIDs[0]
+        : undefined;
   const ask = pendingOf(state).find(({ id }) => id === askID);
   return ask === undefined ? {} : { ask };
 };

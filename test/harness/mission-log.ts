@@ -235,6 +235,11 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
           },
         },
       ];
+    case "pass":
+      return state.questions.map(({ taskID, askID }) => ({
+        type: "task.answered",
+        data: { sessionID, taskID, askID, how: "passed" },
+      }));
     case "pause":
       return [{ type: "mission.paused", data: { sessionID, ...step.reached } }];
     case "remind":
@@ -303,6 +308,25 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
     () =>
       task !== undefined && !isRunning(task)
         ? [{ type: "task.reopened", data: { sessionID, callID: `call_${state.version}`, taskID: task.taskID } }]
+        : [],
+    () =>
+      task !== undefined && isRunning(task)
+        ? [
+            {
+              type: "task.asked",
+              data: {
+                sessionID,
+                taskID: task.taskID,
+                phase: task.phase,
+                title: task.title,
+                askID: `ask_${state.version}`,
+                prompt: "Which?",
+                options: [],
+                default: null,
+                passesAt: at(999),
+              },
+            },
+          ]
         : [],
     () =>
       random.below(4) === 0

@@ -178,6 +178,7 @@ export const playMonth = async (
       inspectNew: workspaces.inspect,
       resolveModel: () => model,
       archive: () => Promise.reject(new Error("not part of this")),
+      callback: (url) => ({ url, shown: url }),
       production: false,
     });
     const run = createRunMission({

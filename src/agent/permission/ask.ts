@@ -32,6 +32,12 @@ export const ask = (
   return asked;
 };
 
+/** How long a Mission may take to answer, before a person is asked. */
+const missionSeconds = 600;
+
+const passesAt = (now: Date, seconds: number): string =>
+  new Date(now.getTime() + Math.min(missionSeconds, seconds === 0 ? missionSeconds : seconds) * 1000).toISOString();
+
 const askNow = async (
   turn: SessionContext,
   callID: string,
@@ -52,8 +58,16 @@ const askNow = async (
           : `This needs permission, and a Task may ask for ${limit} of them; this one has. Find a way without it, or say in your last message what is left.`,
     };
   const seconds = question.kind === "question" ? limits.askSeconds : limits.permissionSeconds;
-  const expiresAt = new Date(turn.now().getTime() + seconds * 1000).toISOString();
-  const data = { askID: askIDOf(callID), sessionID: turn.sessionID, callID, ...question, expiresAt };
+  const expiresAt = seconds === 0 ? null : new Date(turn.now().getTime() + seconds * 1000).toISOString();
+  const first = question.kind === "question" && (await turn.asksFirst()) === "mission";
+  const data = {
+    askID: askIDOf(callID),
+    sessionID: turn.sessionID,
+    callID,
+    ...question,
+    // Its time for a person begins when a person is asked.
+    ...(first ? { expiresAt: null, passesAt: passesAt(turn.now(), seconds) } : { expiresAt }),
+  };
   await turn.record([...facts, { type: "ask.opened", data }]);
   throw new WaitsForAnswer();
 };

@@ -8,6 +8,7 @@ import { writeBlob } from "../task/action.ts";
 import { createWords } from "../task/event-line.ts";
 import { bodyOf } from "../task/prompt.ts";
 import { attachment } from "../task/run.ts";
+import { headOf } from "../verify/verify.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
 import { during, type Screen } from "../terminal/screen.ts";
@@ -35,6 +36,10 @@ export type WakeOptions = {
   landing?: "commit" | "branch";
   merge?: "manual" | "auto";
   attach?: string[];
+  priority?: "critical" | "high" | "normal" | "low";
+  callback?: string;
+  dropCallback?: true;
+  askSeconds?: number;
   check?: string[];
   dropChecks?: true;
   follow?: true;
@@ -46,6 +51,8 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
   const { id, title, squad, anySquad, produce, model, pillar, attach, check, dropChecks } = options;
   if (check !== undefined && dropChecks)
     throw new Exit(exit.usage, "Expected one of --check and --drop-checks, got both.");
+  if (options.callback !== undefined && options.dropCallback)
+    throw new Exit(exit.usage, "Expected one of --callback and --drop-callback, got both.");
   const { maxCost, maxTokens, maxSteps, maxMinutes } = options;
   if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
   if (options.ref !== undefined && options.repo === undefined)
@@ -74,6 +81,11 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
         ...(options.landing === undefined ? {} : { landing: options.landing }),
         ...(options.merge === undefined ? {} : { merge: options.merge }),
         ...(pillar === undefined ? {} : { productPillar: pillar }),
+        ...(options.priority === undefined ? {} : { priority: options.priority }),
+        ...(options.askSeconds === undefined ? {} : { limits: { askSeconds: options.askSeconds } }),
+        ...(options.callback === undefined
+          ? options.dropCallback && { callbackURL: null }
+          : { callbackURL: options.callback }),
         ...(Object.keys(budget).length === 0 ? {} : { budget }),
       },
     }),
@@ -132,6 +144,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ...(mission.landingBranch === null
       ? []
       : [["Branch", line(`${mission.landingBranch}${mergedText(mission)}`, 300)]]),
+    ...(mission.priority === "normal" ? [] : [["Priority", mission.priority]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
     ...(mission.checks.length === 0 ? [] : [["Checks", line(mission.checks.map(({ name }) => name).join("; "), 400)]]),
     ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
@@ -367,7 +380,9 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
-  if (emit !== undefined) emit({ missionID, path, bytes: blob.size });
-  else screen.say(`${path} (${bytes(blob.size)})`);
+  // Noted now they later show that nothing was rewritten: `sortie task verify --head`.
+  const ledger = await headOf(path);
+  if (emit !== undefined) emit({ missionID, path, bytes: blob.size, ledger });
+  else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
   return exit.completed;
 };

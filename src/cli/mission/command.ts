@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { collect, parseAmount, type CommandParts, type Shared, parseCount } from "../context.ts";
+import { collect, parseAmount, type CommandParts, type Shared, parseCount, wholeNumber } from "../context.ts";
 import type { WakeOptions } from "./action.ts";
 
 /** The commands of `sortie mission …`: arguments and options. The actions are loaded on use. */
@@ -43,6 +43,16 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       )
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
+      .addOption(
+        new Option("--priority <level>", "of its agent and its Tasks").choices(["critical", "high", "normal", "low"]),
+      )
+      .option("--callback <url>", "URL that gets a signed request when the Mission asks, stops or ends")
+      .option(
+        "--ask-seconds <n>",
+        "how long a question of it or its Tasks waits for an answer, 0 = for ever",
+        wholeNumber(0, 366 * 86_400),
+      )
+      .option("--drop-callback", "nothing is sent there any more")
       .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
       .option("--max-tokens <n>", "limit on the tokens of the Mission and its Tasks", parseAmount)
       .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)

@@ -105,7 +105,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
   );
   task
     .command("verify <zip>")
-    .description("verify an archive offline: files, ledger, tree")
+    .description("verify the archive of a Task or a Mission offline: files, ledgers, tree")
     .option("--head <sha256>", "ledger hash recorded earlier, which the archive must contain")
     .option("--json", "print one JSON object per finding")
     .action(async (path: string, { head, json }: { head?: string; json?: true }) => {

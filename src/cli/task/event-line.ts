@@ -129,7 +129,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const { prompt, kind, options, askID, default: fallback } = event.data;
         const choices = kind !== "question" || options.length === 0 ? "" : ` (${line(options.join(", "), 300)})`;
         const stands = fallback === null ? "the agent decides" : `default "${line(fallback)}"`;
-        const { expiresAt } = event.data;
+        const { expiresAt, passesAt } = event.data;
+        if (passesAt !== undefined)
+          return `${bold("Asks its Mission:")} ${line(prompt, 600)}${choices} ${dim(`${askID}; you at ${passesAt.slice(11, 16)} UTC`)}`;
         const until = expiresAt === null ? "until you answer" : `${stands} at ${expiresAt.slice(11, 16)} UTC`;
         return `${yellow(bold("Waiting for you:"))} ${line(prompt, 600)}${choices} ${dim(`${askID}; ${until}`)}`;
       }
@@ -139,6 +141,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         if (source === "void") return dim("The change to approve is now a different one");
         return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
       }
+      case "ask.passed":
+        return `${yellow(bold("Waiting for you:"))} ${line(event.data.askID)} ${dim(event.data.by === "mission" ? "its Mission passed it on" : "its Mission did not answer")}`;
       case "ask.reminded":
         return `${yellow("Still waiting for you:")} ${line(event.data.askIDs.join(", "))}`;
       case "approval.moved":
@@ -192,6 +196,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
             .map(({ path, rule }) => `${line(path, 120)} (${line(rule, 80)})`)
             .join(", ")}`,
         );
+      case "checks.replaced":
+        for (const { id, name } of event.data.checks) checks.set(id, name);
+        return `Checks from now on: ${line(event.data.checks.map(({ name }) => name).join("; ") || "none", 400)}`;
       case "checks.found":
         for (const { id, name } of event.data.checks) checks.set(id, name);
         return dim("Running the project's own checks; those that passed before must still pass");
@@ -277,6 +284,14 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const { reason } = event.data;
         return reason === null ? dim("Nothing is left to merge") : yellow(`Not merged: ${line(reason, 400)}`);
       }
+      case "task.asked":
+        return `${bold("Asked")} by ${line(event.data.title, 80)}: ${line(event.data.prompt, 600)}`;
+      case "task.overdue":
+        return dim(
+          `Still runs: ${line(event.data.title, 80)}${event.data.doing === null ? "" : ` (${line(event.data.doing, 200)})`}`,
+        );
+      case "task.answered":
+      case "task.watched":
       case "mission.reminded":
       case "task.reopened":
       case "task.reserved":

@@ -44,6 +44,7 @@ export const createDoing = () => {
           return;
         case "task.created":
         case "checks.found":
+        case "checks.replaced":
           for (const { id, name } of frame.data.checks) checks.set(id, name);
           return;
         case "now.delta": {

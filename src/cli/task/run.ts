@@ -23,6 +23,7 @@ export type RunOptions = {
   approve?: ("plan" | "landing")[];
   pillar: "code" | "work";
   callback?: string;
+  askSeconds?: number;
   json?: true;
   detach?: true;
   inPlace?: true;
@@ -33,6 +34,9 @@ export type RunOptions = {
   maxTokens?: number;
   maxSteps?: number;
 };
+
+/** How long a question waits where nobody is there to answer it. */
+const unattendedSeconds = 600;
 
 /** `sortie run`: creates a Task and follows it to its end. Resolves to the exit code. */
 export const runTask = async (
@@ -45,6 +49,8 @@ export const runTask = async (
   const service = connect(target);
   const { check = [], attach = [], squad, model, effort, priority, title, landing, pillar, callback } = options;
   const { maxMinutes, maxCost, maxTokens, maxSteps } = options;
+  const attended = screen.rich && process.stdin.isTTY;
+  const askSeconds = options.askSeconds ?? (attended ? undefined : unattendedSeconds);
   const budget = {
     ...(maxMinutes === undefined ? {} : { maxMinutes }),
     ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
@@ -72,6 +78,7 @@ export const runTask = async (
       : { repository: { url: options.repo, ...(options.ref && { ref: options.ref }) } }),
     ...(options.inPlace ? { isolation: "directory" as const } : {}),
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
+    ...(askSeconds === undefined ? {} : { limits: { askSeconds } }),
   };
   if (options.ref !== undefined && options.repo === undefined)
     throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");

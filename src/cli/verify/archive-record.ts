@@ -21,6 +21,11 @@ export type ArchiveRecord = {
   top: boolean;
   /** The Task's state after the last event. */
   lifecycleStatus: string;
+  /** How its attempts ended, oldest first, and the commits that landed. */
+  ends: string[];
+  landings: Set<string>;
+  /** What a Mission says of its Tasks' ends. */
+  told: EventData["task.ended"][];
   /** SHA-256 of logs by their file in the archive. */
   logs: Map<string, string>;
   /** SHA-256 of artifacts by their id. */
@@ -33,13 +38,17 @@ export const emptyRecord = (): ArchiveRecord => ({
   landed: undefined,
   top: false,
   lifecycleStatus: "active",
+  ends: [],
+  landings: new Set(),
+  told: [],
   logs: new Map(),
   artifacts: new Map(),
 });
 
-export const addEvent = (story: ArchiveRecord, frame: Frame): void => {
+/** `folder`: of the flow that the event is in. */
+export const addEvent = (story: ArchiveRecord, frame: Frame, folder = flow): void => {
   const log = logOf(frame);
-  if (log !== undefined) story.logs.set(logName(frame), log.sha256);
+  if (log !== undefined) story.logs.set(logName(frame, folder), log.sha256);
   story.lifecycleStatus = frame.type === "task.settled" ? frame.data.lifecycleStatus : "active";
   switch (frame.type) {
     case "task.created":
@@ -60,6 +69,13 @@ export const addEvent = (story: ArchiveRecord, frame: Frame): void => {
     case "landing.finished":
       story.trees.set(frame.data.commit, frame.data.tree);
       story.landed = frame.data;
+      story.landings.add(frame.data.commit);
+      break;
+    case "task.settled":
+      story.ends.push(frame.data.lifecycleStatus);
+      break;
+    case "task.ended":
+      story.told.push(frame.data);
       break;
     case "check.finished":
       if (frame.data.on === "work") story.checks.set(frame.data.checkID, frame.data);
@@ -73,8 +89,7 @@ export const addEvent = (story: ArchiveRecord, frame: Frame): void => {
 
 const head = z.object({ entries: z.number().int(), head: z.string() });
 
-export const manifestFile = z.object({
-  taskID: z.string(),
+const common = z.object({
   commit: z.string().nullable(),
   source: z.enum(["worktree", "directory", "commit"]),
   complete: z.boolean(),
@@ -92,7 +107,48 @@ export const manifestFile = z.object({
   omitted: z.array(z.object({ path: z.string(), reason: z.string() })),
 });
 
-export type ManifestFile = z.infer<typeof manifestFile>;
+const taskManifest = common.extend({ taskID: z.string() });
+const missionManifest = common.extend({
+  missionID: z.string(),
+  sessionID: z.string(),
+  ledgers: z.record(z.string(), head),
+});
+
+export type MissionManifest = z.infer<typeof missionManifest>;
+
+/** A Task's, or a Mission's with those of its Tasks. */
+export const manifestFile = z.unknown().transform((given, context): ManifestFile => {
+  const isMission = typeof given === "object" && given !== null && "missionID" in given;
+  const read = (isMission ? missionManifest : taskManifest).safeParse(given);
+  if (read.success) return read.data;
+  for (const { path, message } of read.error.issues)
+    context.issues.push({ code: "custom", path: [...path], message, input: given });
+  return z.NEVER;
+});
+
+export type ManifestFile = z.infer<typeof taskManifest> | MissionManifest;
+
+/** One log of the archive with its ledger: a Task's, or the Mission's own. */
+export type Flow = {
+  id: string;
+  folder: string;
+  ledger: z.infer<typeof head>;
+  /** What its lines begin with, where there are several. */
+  about: string;
+};
+
+export const flowsIn = (manifest: ManifestFile): Flow[] =>
+  "taskID" in manifest
+    ? [{ id: manifest.taskID, folder: flow, ledger: manifest.ledger, about: "" }]
+    : [
+        { id: manifest.sessionID, folder: flow, ledger: manifest.ledger, about: "Mission: " },
+        ...Object.entries(manifest.ledgers).map(([id, ledger]) => ({
+          id,
+          folder: `${flow}tasks/${id}/`,
+          ledger,
+          about: `${id}: `,
+        })),
+      ];
 
 export const ledgerLine = z.looseObject({
   seq: z.number(),
@@ -105,7 +161,7 @@ export const ledgerLine = z.looseObject({
 const eventLine = z.object({
   id: z.number(),
   type: z.string(),
-  taskID: z.string(),
+  taskID: z.string().optional(),
   at: z.string(),
   data: z.unknown(),
 });

@@ -2,15 +2,7 @@ import { hash } from "node:crypto";
 import { type Entry, entryOf, hashOf, startOf } from "../../domain/evidence/ledger.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
 import { line } from "../terminal/format.ts";
-import {
-  faultOf,
-  flow,
-  ledgerLine,
-  type ManifestFile,
-  parseFrame,
-  type ArchiveRecord,
-  addEvent,
-} from "./archive-record.ts";
+import { faultOf, type Flow, ledgerLine, parseFrame, type ArchiveRecord, addEvent } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
 /** Verifies the ledger of an archive: by itself, and against the events that it is derived from. */
@@ -22,22 +14,22 @@ const sha256 = (text: string): string => hash("sha256", text);
 
 /**
  * Verifies the ledger by itself: each entry's hash, and that it follows the entry before it. `noted`: a head that must
- * be among the entries.
+ * be among the entries; returns at which it is.
  */
 export async function* chain(
   zip: Unzip,
-  { taskID, ledger }: ManifestFile,
+  { id, folder, ledger, about }: Flow,
   noted: string | undefined,
-): AsyncGenerator<Finding, void, undefined> {
-  let { entries, head } = startOf(taskID, sha256);
+): AsyncGenerator<Finding, number | undefined, undefined> {
+  let { entries, head } = startOf(id, sha256);
   let wrong = 0;
   let notedAt: number | undefined;
   const fault = (text: string) => {
     wrong += 1;
-    return bad("chain", text);
+    return bad("chain", `${about}${text}`);
   };
   try {
-    for await (const text of zip.lines(`${flow}ledger.jsonl`, lineBytes)) {
+    for await (const text of zip.lines(`${folder}ledger.jsonl`, lineBytes)) {
       const entry = ledgerLine.parse(JSON.parse(text)) as unknown as Entry;
       entries += 1;
       const what = `ledger entry ${entry.seq} (${labelOf(entry)})`;
@@ -53,11 +45,9 @@ export async function* chain(
     yield fault(
       `expected ${ledger.entries} entries up to ${ledger.head}, as in the manifest, got ${entries} up to ${head}`,
     );
-  if (wrong === 0) yield ok("chain", `${entries} ledger entries, unbroken, head ${head}`);
-  if (noted === undefined) return;
-  yield notedAt === undefined
-    ? bad("head", `no entry has the hash ${noted}: this is not the ledger that it was recorded from`)
-    : ok("head", `the given hash matches entry ${notedAt}: nothing up to that entry has changed since`);
+  if (wrong === 0) yield ok("chain", `${about}${entries} ledger entries, unbroken, head ${head}`);
+  if (noted !== undefined) return notedAt;
+  return undefined;
 }
 
 /**
@@ -66,18 +56,18 @@ export async function* chain(
  */
 export async function* events(
   zip: Unzip,
-  { taskID }: ManifestFile,
+  { id, folder, about }: Flow,
   story: ArchiveRecord,
 ): AsyncGenerator<Finding, boolean, undefined> {
   const kinds = new Map<string, number>();
   let wrong = 0;
   const fault = (text: string) => {
     wrong += 1;
-    return bad("events", text);
+    return bad("events", `${about}${text}`);
   };
-  let place = startOf(taskID, sha256);
+  let place = startOf(id, sha256);
   let last = 0;
-  const written = zip.lines(`${flow}ledger.jsonl`, lineBytes);
+  const written = zip.lines(`${folder}ledger.jsonl`, lineBytes);
   const read = async (): Promise<Entry | undefined> => {
     const next = await written.next();
     return next.done === true ? undefined : (ledgerLine.parse(JSON.parse(next.value)) as unknown as Entry);
@@ -85,13 +75,14 @@ export async function* events(
   const alone = (entry: Entry) => fault(`ledger entry ${entry.seq} (${labelOf(entry)}): there is no such event`);
   try {
     let entry = await read();
-    for await (const text of zip.lines(`${flow}events.jsonl`, lineBytes)) {
+    for await (const text of zip.lines(`${folder}events.jsonl`, lineBytes)) {
       const frame = parseFrame(text);
-      if (frame.taskID !== taskID || frame.id <= last)
-        yield fault(`event ${frame.id}: expected one of ${taskID} after event ${last}, got one of ${frame.taskID}`);
+      const whose = frame.taskID ?? frame.sessionID ?? id;
+      if (whose !== id || frame.id <= last)
+        yield fault(`event ${frame.id}: expected one of ${id} after event ${last}, got one of ${whose}`);
       last = frame.id;
       const expected = entryOf(frame, place, sha256);
-      addEvent(story, frame);
+      addEvent(story, frame, folder);
       if (expected === undefined) continue;
       place = { entries: expected.seq, head: expected.hash };
       kinds.set(expected.kind, (kinds.get(expected.kind) ?? 0) + 1);
@@ -112,7 +103,8 @@ export async function* events(
     await written.return(undefined);
   }
   const counted = [...kinds].map(([kind, count]) => `${count} ${kind}`).join(", ");
-  if (wrong === 0) yield ok("events", `every entry matches the events, and none is missing: ${counted || "none yet"}`);
+  if (wrong === 0)
+    yield ok("events", `${about}every entry matches the events, and none is missing: ${counted || "none yet"}`);
   return true;
 }
 

@@ -4,12 +4,21 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
-import { emptyRecord, faultOf, flow, type ManifestFile, manifestFile, type ArchiveRecord } from "./archive-record.ts";
+import {
+  emptyRecord,
+  faultOf,
+  flow,
+  flowsIn,
+  type ManifestFile,
+  manifestFile,
+  type MissionManifest,
+  type ArchiveRecord,
+} from "./archive-record.ts";
 import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
 /**
- * `sortie task verify`: verifies a Task's archive offline: files, ledger, tree. If somebody rewrote all of it
+ * `sortie task verify`: verifies the archive of a Task, or of a Mission with its Tasks, offline: files, ledgers, tree. If somebody rewrote all of it
  * consistently, only a head that was noted before reveals it.
  */
 
@@ -74,12 +83,71 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   }
   const blobs: Found = { list: [], converted: false };
   yield* files(opened, manifest, blobs);
-  yield* chain(opened, manifest, head);
-  const story = emptyRecord();
-  if (!(yield* events(opened, manifest, story))) return;
-  yield* logs(manifest, story);
-  yield treeProof(manifest, story, blobs);
+  const flows = flowsIn(manifest);
+  let notedIn: string | undefined;
+  for (const each of flows) {
+    const at = yield* chain(opened, each, head);
+    if (at !== undefined) notedIn = `${each.about}entry ${at}`;
+  }
+  if (head !== undefined)
+    yield notedIn === undefined
+      ? bad("head", `no entry has the hash ${head}: this is not the ledger that it was recorded from`)
+      : ok("head", `the given hash matches ${notedIn}: nothing up to that entry has changed since`);
+  const stories = new Map<string, ArchiveRecord>();
+  const logged = { logs: new Map<string, string>(), artifacts: new Map<string, string>() };
+  for (const each of flows) {
+    const story = emptyRecord();
+    if (!(yield* events(opened, each, story))) return;
+    stories.set(each.id, story);
+    for (const [name, sha256] of story.logs) logged.logs.set(name, sha256);
+    for (const [id, sha256] of story.artifacts) logged.artifacts.set(id, sha256);
+  }
+  yield* logs(manifest, logged);
+  if ("taskID" in manifest) yield treeProof(manifest, stories.get(manifest.taskID) ?? emptyRecord(), blobs);
+  else {
+    yield* ends(manifest, stories);
+    yield missionTree(manifest, stories, blobs);
+  }
 }
+
+/** What the Mission says of its Tasks is what these say themselves, and none of them is missing. */
+function* ends(
+  { sessionID, ledgers, omitted }: MissionManifest,
+  stories: ReadonlyMap<string, ArchiveRecord>,
+): Generator<Finding, void, undefined> {
+  const left = new Set(omitted.map(({ path }) => path));
+  let [wrong, same, out] = [0, 0, 0];
+  for (const { taskID, attempt, outcome, landedCommit } of stories.get(sessionID)?.told ?? []) {
+    const fault = (text: string) => {
+      wrong += 1;
+      return bad("tasks", `${taskID}, attempt ${attempt}: ${text}`);
+    };
+    const story = stories.get(taskID);
+    if (story === undefined || ledgers[taskID] === undefined) {
+      if (left.has(`${flow}tasks/${taskID}`)) out += 1;
+      else yield fault("the Mission says that it ended, and it is not in the archive");
+    } else if (story.ends[attempt - 1] !== outcome)
+      yield fault(`the Mission says ${outcome}, the Task ${story.ends[attempt - 1] ?? "nothing"}`);
+    else if (landedCommit !== null && !story.landings.has(landedCommit))
+      yield fault(`the Mission says that it landed as ${landedCommit}, the Task does not`);
+    else same += 1;
+  }
+  const rest = out === 0 ? "" : `; ${out} of deleted Tasks`;
+  if (wrong === 0) yield ok("tasks", `${same} ends of Tasks are as these have them${rest}`);
+}
+
+/** Where `project/` is what one of the Tasks landed. The user may have gone on since. */
+const missionTree = (manifest: ManifestFile, stories: ReadonlyMap<string, ArchiveRecord>, { list }: Found): Finding => {
+  const got = treeOf(list, algorithmOf(manifest));
+  for (const [taskID, { trees, landings, top }] of stories)
+    for (const commit of top ? landings : [])
+      if (trees.get(commit) === got)
+        return ok("tree", `project/ is Git tree ${got}, as ${taskID} landed it in ${commit}`);
+  return note(
+    "tree",
+    `project/ is no tree that a Task landed: ${list.length} files, commit ${manifest.commit ?? "none"}`,
+  );
+};
 
 type Found = { list: Blob[]; converted: boolean };
 
@@ -132,7 +200,10 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
 const gitMode = (mode: string): string => (mode.startsWith("12") ? "120000" : mode);
 
 /** Logs, outputs and artifacts in the archive have the hashes that the events record. */
-function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): Generator<Finding, void, undefined> {
+function* logs(
+  { files: listed, omitted }: ManifestFile,
+  story: Pick<ArchiveRecord, "logs" | "artifacts">,
+): Generator<Finding, void, undefined> {
   const named = new Map(listed.map((file) => [file.name, file.sha256]));
   const artifacts = new Map(listed.map((file) => [file.artifactID, file.sha256]));
   const left = new Set(omitted.map(({ path }) => path));
@@ -151,14 +222,14 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
     if (fault !== undefined) yield fault;
   }
   for (const name of named.keys())
-    if (name.startsWith(`${flow}logs/`) && !story.logs.has(name)) {
+    if (isLog(name) && !story.logs.has(name)) {
       wrong += 1;
       yield bad("logs", `${name}: no event refers to it`);
     }
   for (const [artifactID, expected] of story.artifacts) {
     // Artifacts that were left out are listed by their file's name.
     const got = artifacts.get(artifactID);
-    const gone = got === undefined && omitted.some(({ path }) => path.startsWith(`${flow}artifacts/`));
+    const gone = got === undefined && omitted.some(({ path }) => isArtifact(path));
     if (gone) out += 1;
     else {
       const fault = compare(artifactID, expected, got);
@@ -169,6 +240,10 @@ function* logs({ files: listed, omitted }: ManifestFile, story: ArchiveRecord): 
   const rest = out === 0 ? "" : `; ${out} left out, see omitted in the manifest`;
   yield ok("logs", `${there} logs, outputs and artifacts have the hashes in the ledger${rest}`);
 }
+
+/** Of the log itself, or of one of a Mission's Tasks. */
+const isLog = (name: string): boolean => /^execution-flow\/(?:tasks\/[^/]+\/)?logs\//.test(name);
+const isArtifact = (name: string): boolean => /^execution-flow\/(?:tasks\/[^/]+\/)?artifacts\//.test(name);
 
 /**
  * Computes the Git tree of `project/` and reports what was checked on it and where it landed. A worktree may still

@@ -386,6 +386,8 @@ export class Mission extends HeyApiClient {
     
     /**
      * List Missions with the numbers of their Tasks, most recently updated first
+     *
+     * Also takes `metadata.<key>=<value>`, one per key.
      */
     public list<ThrowOnError extends boolean = false>(options?: Options<MissionListData, ThrowOnError>): RequestResult<MissionListResponses, MissionListErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<MissionListResponses, MissionListErrors, ThrowOnError>({
@@ -397,6 +399,8 @@ export class Mission extends HeyApiClient {
     
     /**
      * List Missions with the numbers of their Tasks, most recently updated first
+     *
+     * Also takes `metadata.<key>=<value>`, one per key.
      */
     public all<ThrowOnError extends boolean = false>(options?: Options<MissionAllData, ThrowOnError>): RequestResult<MissionAllResponses, MissionAllErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<MissionAllResponses, MissionAllErrors, ThrowOnError>({

@@ -64,6 +64,10 @@ export type TaskCreate = {
         [key: string]: JsonValue;
     };
     /**
+     * In the place of the service's
+     */
+    limits?: OwnLimits;
+    /**
      * false: the changed tests do not also run on the base
      */
     contrast?: boolean;
@@ -203,6 +207,13 @@ export type Budget = {
     maxMinutes?: number;
 };
 
+export type OwnLimits = {
+    /**
+     * How long a question waits for an answer; 0 = for ever
+     */
+    askSeconds?: number;
+};
+
 export type TaskPatch = {
     title?: string;
     priority?: 'critical' | 'high' | 'normal' | 'low';
@@ -331,6 +342,24 @@ export type MissionWake = {
      * Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before
      */
     merge?: 'manual' | 'auto';
+    /**
+     * Default normal; on resume, absent: as before
+     */
+    priority?: 'critical' | 'high' | 'normal' | 'low';
+    /**
+     * Replaces the whole; absent: as before
+     */
+    metadata?: {
+        [key: string]: JsonValue;
+    };
+    /**
+     * Is told its asks, stops and ends, signed; null = nothing any more; absent: as before
+     */
+    callbackURL?: string | null;
+    /**
+     * In the place of the service's, for its Tasks too; absent: as before
+     */
+    limits?: OwnLimits;
     /**
      * Caps the whole tree of Tasks; null takes the cap away
      */
@@ -700,6 +729,9 @@ export type TaskSummary = {
         error: number;
         pending: number;
     };
+    /**
+     * Of what waits for an answer: what a person is asked
+     */
     pendingCount: number;
     /**
      * The first 200 characters of the status record's
@@ -791,6 +823,10 @@ export type PendingAsk = {
      * Only of kind approval: what would happen
      */
     would?: Would;
+    /**
+     * Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is
+     */
+    passesAt?: string;
 };
 
 export type Would = {
@@ -1063,6 +1099,10 @@ export type TaskDetail = {
     outputSchema: {
         [key: string]: JsonValue;
     } | null;
+    /**
+     * As requested, or its Mission's; {}: the service's
+     */
+    limits: OwnLimitsOutput;
     /**
      * Only where its worktree should have gone and could not; it is tried again every hour
      */
@@ -1789,6 +1829,12 @@ export type TaskEvent = {
             title: string;
         };
         /**
+         * In the place of the service's
+         */
+        limits?: {
+            askSeconds?: number;
+        };
+        /**
          * It takes back what this Task landed; the service does that itself
          */
         revertOf?: {
@@ -2317,6 +2363,10 @@ export type TaskEvent = {
          */
         of?: 'plan' | 'squad' | 'landing';
         would?: Would;
+        /**
+         * Of a Mission's Task: its Mission's agent is asked first, and until then at most
+         */
+        passesAt?: string;
     };
 } | {
     id: number;
@@ -2347,6 +2397,27 @@ export type TaskEvent = {
             user: string | null;
             address: string;
         };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'ask.passed';
+    data: {
+        askID: string;
+        /**
+         * timeout: the Mission said nothing in time
+         */
+        by: 'mission' | 'timeout';
+        expiresAt: string | null;
     };
 } | {
     id: number;
@@ -2756,6 +2827,22 @@ export type TaskEvent = {
     sessionID?: string;
     at: string;
     type: 'checks.found';
+    data: {
+        checks: Array<CheckSpec>;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'checks.replaced';
     data: {
         checks: Array<CheckSpec>;
     };
@@ -3584,6 +3671,20 @@ export type TaskEvent = {
         checks?: Array<CheckSpec>;
         approve?: Array<'plan' | 'squad' | 'landing'>;
         merge?: 'manual' | 'auto';
+        priority?: 'critical' | 'high' | 'normal' | 'low';
+        /**
+         * The caller's own
+         */
+        metadata?: {
+            [key: string]: JsonValue;
+        };
+        /**
+         * Without its query, which may be a secret; null: nothing is told there any more
+         */
+        callbackURL?: string | null;
+        limits?: {
+            askSeconds?: number;
+        };
         /**
          * By time: what its agent wanted to look at again
          */
@@ -3962,6 +4063,10 @@ export type TaskEvent = {
             maxMinutes?: number;
         } | null;
         /**
+         * When its agent wants to hear of it, if it has not ended by then
+         */
+        lookAt?: string;
+        /**
          * No squad owns the phase: why a general one does it all the same
          */
         general?: string;
@@ -3977,6 +4082,101 @@ export type TaskEvent = {
             commit: string;
             into: string;
         };
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.watched';
+    data: {
+        sessionID: string;
+        callID: string;
+        taskID: string;
+        /**
+         * ISO-8601, UTC, milliseconds
+         */
+        lookAt: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.overdue';
+    data: {
+        sessionID: string;
+        taskID: string;
+        phase: string;
+        title: string;
+        /**
+         * What it does or waits for, as its record says
+         */
+        doing: string | null;
+        usage: Usage;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.asked';
+    data: {
+        sessionID: string;
+        taskID: string;
+        phase: string;
+        title: string;
+        askID: string;
+        prompt: string;
+        options: Array<string>;
+        default: string | null;
+        /**
+         * When a person is asked at the latest
+         */
+        passesAt: string;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'task.answered';
+    data: {
+        sessionID: string;
+        taskID: string;
+        askID: string;
+        /**
+         * closed: it was answered, or came to nothing; passed: a person is asked
+         */
+        how: 'closed' | 'passed';
     };
 } | {
     id: number;
@@ -4081,10 +4281,23 @@ export type TaskEvent = {
                 insertions: number;
                 deletions: number;
             } | null;
+            /**
+             * The first of them
+             */
+            files?: Array<{
+                path: string;
+                how: 'new' | 'deleted' | 'changed';
+                insertions: number;
+                deletions: number;
+            }>;
             checks: Array<{
                 name: string;
                 state: string;
                 required: boolean;
+                /**
+                 * Of a red one: the end of its output
+                 */
+                tail?: string;
             }>;
             contrast: string | null;
             reviews: Array<{
@@ -4336,6 +4549,17 @@ export type MissionStatus = {
     verified: boolean | null;
     archived: boolean;
     /**
+     * Of its agent, and of Tasks for which that names none
+     */
+    priority: 'critical' | 'high' | 'normal' | 'low';
+    metadata: {
+        [key: string]: JsonValue;
+    };
+    /**
+     * Where its asks, stops and ends are told; without its query
+     */
+    callbackURL?: string;
+    /**
      * What it does or waits for; null once it has ended, or stands still
      */
     now: Now | null;
@@ -4454,6 +4678,10 @@ export type MissionStatus = {
      * What a person is asked before it happens
      */
     approve: Array<'plan' | 'squad' | 'landing'>;
+    /**
+     * As given by the last wake that named some; {}: the service's
+     */
+    limits: OwnLimitsOutput;
     squadProduction: 'authorised' | 'forbidden';
     /**
      * Of the whole tree
@@ -4662,6 +4890,9 @@ export type TaskStatusDetail = {
         error: number;
         pending: number;
     };
+    /**
+     * Of what waits for an answer: what a person is asked
+     */
     pendingCount: number;
     /**
      * The first 200 characters of the status record's
@@ -4919,6 +5150,17 @@ export type MissionSummary = {
      */
     verified: boolean | null;
     archived: boolean;
+    /**
+     * Of its agent, and of Tasks for which that names none
+     */
+    priority: 'critical' | 'high' | 'normal' | 'low';
+    metadata: {
+        [key: string]: JsonValue;
+    };
+    /**
+     * Where its asks, stops and ends are told; without its query
+     */
+    callbackURL?: string;
     /**
      * What it does or waits for; null once it has ended, or stands still
      */
@@ -5227,7 +5469,7 @@ export type DeliveryPage = {
 export type Delivery = {
     deliveryID: string;
     /**
-     * `callback`: of the Task's own callbackURL
+     * `callback`: of the Task's or Mission's own callbackURL
      */
     webhookID: string;
     /**
@@ -5385,6 +5627,10 @@ export type OverviewAsk = {
      * Only of kind approval: what would happen
      */
     would?: Would;
+    /**
+     * Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is
+     */
+    passesAt?: string;
     taskID: string | null;
     /**
      * Of a Mission's own ask, whose taskID is null
@@ -5606,6 +5852,13 @@ export type BudgetOutput = {
 export type ViewportOutput = {
     width: number;
     height: number;
+};
+
+export type OwnLimitsOutput = {
+    /**
+     * How long a question waits for an answer; 0 = for ever
+     */
+    askSeconds?: number;
 };
 
 export type MissionBudgetOutput = {
@@ -7706,6 +7959,7 @@ export type MissionListData = {
          * Title, Mission id or directory
          */
         search?: string;
+        priority?: 'critical' | 'high' | 'normal' | 'low';
         /**
          * true = archived ones too
          */
@@ -7788,6 +8042,7 @@ export type MissionAllData = {
          * Title, Mission id or directory
          */
         search?: string;
+        priority?: 'critical' | 'high' | 'normal' | 'low';
         /**
          * true = archived ones too
          */

@@ -146,6 +146,8 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       compact(chat, event);
       return;
     case "task.ended":
+    case "task.asked":
+    case "task.overdue":
     case "squad.reconciled":
     case "squad.refused":
     case "mission.woken":
@@ -199,6 +201,8 @@ export const conversationTypes = [
   "conversation.compacted",
   "task.settled",
   "task.ended",
+  "task.asked",
+  "task.overdue",
   "squad.reconciled",
   "squad.refused",
   "mission.woken",
@@ -244,6 +248,8 @@ export const messageEventTypes = [
   "message.passed",
   "budget.warned",
   "task.ended",
+  "task.asked",
+  "task.overdue",
   "squad.reconciled",
   "squad.refused",
   "mission.woken",

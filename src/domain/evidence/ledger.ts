@@ -6,8 +6,8 @@ import type { Frame } from "../../protocol/event/frame.ts";
  * each entry bound to the one before it by its hash. A fold of the events as the archive has them, stored nowhere else.
  *
  * hash = SHA-256 of the UTF-8 text `sortie ledger 1`, newline, `prev`, newline, the entry's canonical JSON without
- * `prev` and `hash`; hexadecimal. `prev` of the first entry is the SHA-256 of `sortie ledger 1`, newline, the Task's
- * id.
+ * `prev` and `hash`; hexadecimal. `prev` of the first entry is the SHA-256 of `sortie ledger 1`, newline, the id
+ * of the Task, or of the Mission's session.
  */
 
 /** Hexadecimal, of the text's UTF-8 bytes. */
@@ -98,6 +98,23 @@ const evidenceOf = (frame: Frame, sha256: Sha256) => {
     case "task.settled": {
       const { lifecycleStatus } = frame.data;
       return { kind: "end", lifecycleStatus } as const;
+    }
+    case "task.dispatched": {
+      const { taskID, phase, callID, squad } = frame.data;
+      return { kind: "dispatch", taskID, phase, callID, squad: squad.digest } as const;
+    }
+    case "task.ended": {
+      const { taskID, attempt, outcome, landedCommit } = frame.data;
+      return { kind: "task", taskID, attempt, outcome, landedCommit } as const;
+    }
+    case "mission.verified": {
+      const { of, commit, results } = frame.data;
+      const seen = results.map(({ checkID, state, log }) => ({ checkID, state, log: log.sha256 }));
+      return { kind: "verification", of, commit, results: seen } as const;
+    }
+    case "mission.finished": {
+      const { outcome, verified = null, summary } = frame.data;
+      return { kind: "report", outcome, verified, summary: sha256(summary) } as const;
     }
     default:
       return undefined;

@@ -15,7 +15,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 19;
+export const missionRevision = 20;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -39,8 +39,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "mission.created":
       throw new Error(`Expected one mission.created in ${event.stream}, got a second at version ${event.version}`);
     case "mission.woken": {
-      const { productPillar, model, squads, allowSquadProduction, budget, checks, models, by, approve, merge } =
-        event.data;
+      const { productPillar, model, squads, allowSquadProduction, budget, checks, models, by } = event.data;
+      const { approve, merge, priority, metadata, callbackURL, limits } = event.data;
       const agent = models?.agent ?? model;
       return {
         ...state,
@@ -57,6 +57,10 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...(checks === undefined ? {} : { checks, acceptance: null }),
         approve: approve ?? state.approve,
         merge: merge ?? state.merge,
+        priority: priority ?? state.priority,
+        metadata: metadata ?? state.metadata,
+        limits: limits ?? state.limits,
+        callbackURL: callbackURL === undefined ? state.callbackURL : callbackURL,
         refusedBy: null,
         paused: null,
         ...(by === "time" ? heard(state, event) : {}),
@@ -121,14 +125,24 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "plan.written":
       return { ...state, plan: event.data.phases, reminded: false };
     case "task.dispatched": {
-      const { sessionID: _, ...data } = event.data;
+      const { sessionID: _, lookAt = null, ...data } = event.data;
       return {
         ...state,
         ...afterDispatch(state, event.data),
-        tasks: [...state.tasks, { ...data, ends: [], attempt: 1, reconciled: null }],
+        tasks: [...state.tasks, { ...data, lookAt, ends: [], attempt: 1, reconciled: null }],
         reminded: false,
       };
     }
+    case "task.asked": {
+      const { taskID, askID } = event.data;
+      return { ...heard(state, event), questions: [...state.questions, { taskID, askID }] };
+    }
+    case "task.watched":
+      return { ...state, tasks: changed(state, event.data.taskID, () => ({ lookAt: event.data.lookAt })) };
+    case "task.overdue":
+      return { ...heard(state, event), tasks: changed(state, event.data.taskID, () => ({ lookAt: null })) };
+    case "task.answered":
+      return { ...state, questions: state.questions.filter(({ askID }) => askID !== event.data.askID) };
     case "task.reopened":
       return {
         ...state,
@@ -143,10 +157,13 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...(isMerge(state, event.data.taskID) ? state : heard(state, event)),
         ...afterEnd(state, event.data),
+        ...heard(state, event),
+        questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
         // What was reserved for the Task may be free again.
         paused: null,
         tasks: changed(state, event.data.taskID, ({ ends, attempt }) => ({
           ends: [...ends, event.data],
+          lookAt: null,
           attempt: Math.max(attempt, event.data.attempt),
         })),
       };
@@ -272,6 +289,10 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     unmerged: false,
     mergeProblem: null,
     productPillar: data.productPillar,
+    priority: "normal",
+    metadata: {},
+    callbackURL: null,
+    limits: {},
     budget: null,
     named: null,
     models: { tasks: null, review: null },
@@ -293,6 +314,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     attachments: [],
     plan: [],
     tasks: [],
+    questions: [],
     finished: null,
     reminded: false,
     paused: null,

@@ -39,6 +39,9 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
     error: errorOf(state)?.error ?? null,
     verified: verifiedOf(state),
     archived: state.archived,
+    priority: state.priority,
+    metadata: state.metadata,
+    ...(state.callbackURL === null ? {} : { callbackURL: state.callbackURL }),
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
     updated: Date.parse(state.updatedAt),
@@ -76,7 +79,13 @@ const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): 
       const known = { sessionID, taskID, phase, title, summary: "", branch: null };
       const attempt = row?.attempt ?? endedOf(task) + 1;
       const landedCommit = outcome === "completed" ? (row?.git.landedCommit ?? null) : null;
-      const ended = { ...known, landedCommit, attempt, outcome, usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage };
+      const ended = {
+        ...known,
+        landedCommit,
+        attempt,
+        outcome,
+        usage: row?.usage ?? task.ends.at(-1)?.usage ?? noUsage,
+      };
       return { ...task, ends: [...task.ends, ended], attempt };
     };
     if (row === undefined) return isRunning(task) ? end("deleted") : task;
@@ -139,6 +148,7 @@ export const missionStatusOf = (
     models: { agent: state.wanted, tasks: state.models.tasks ?? state.named, review: state.models.review },
     squads: state.squads,
     approve: state.approve,
+    limits: state.limits,
     squadProduction: mayProduce ? "authorised" : "forbidden",
     usage: tasks.reduce((sum, { usage }) => together(sum, usage), state.usage),
     budget: state.cap,

@@ -42,7 +42,7 @@ export type OwnStep =
 const loopRepeats = 8;
 
 export const stepOf = (state: MissionState): OwnStep => {
-  const asleep: OwnStep = { kind: "sleep", until: state.finished?.wakeAt ?? null };
+  const asleep: OwnStep = { kind: "sleep", until: untilOf(state) };
   if (state.aborted !== null) return { kind: "sleep", until: null };
   if (state.open.length > 0) {
     const until = waitsUntil(state);
@@ -72,6 +72,11 @@ export const stepOf = (state: MissionState): OwnStep => {
   const found = unread ? undefined : findRepetition(state.repetition, loopRepeats);
   return found === undefined ? { kind: "turn" } : { kind: "repetition", times: found.times };
 };
+
+/** The first time at which it is to be woken. */
+const untilOf = ({ finished, tasks }: MissionState): string | null =>
+  [finished?.wakeAt ?? [], tasks.flatMap((task) => (isRunning(task) ? (task.lookAt ?? []) : []))].flat().sort()[0] ??
+  null;
 
 /** It has a plan, runs no Task whose end would resume it, and has not finished the Mission. */
 const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);

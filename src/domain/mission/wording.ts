@@ -12,6 +12,10 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
   switch (event.type) {
     case "task.ended":
       return endedText(event.data);
+    case "task.asked":
+      return askedText(event.data);
+    case "task.overdue":
+      return overdueText(event.data);
     case "squad.reconciled":
       return `The squad ${event.data.squad.id} ${event.data.squad.version} (digest ${event.data.squad.digest}) was made for phase ${event.data.phase} and found in the catalog as it was staged. Dispatch the phase to it when it is ready.`;
     case "squad.refused":
@@ -56,25 +60,79 @@ const endedText = ({
   return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${seen}${why}${said}${next}`;
 };
 
+const askedText = ({
+  taskID,
+  phase,
+  title,
+  prompt,
+  options,
+  default: fallback,
+  passesAt,
+}: EventData["task.asked"]): string =>
+  [
+    `Task ${taskID} of phase ${phase}, ${quoted(title)}, asks, and waits:`,
+    material(taskID, prompt),
+    ...(options.length === 0 ? [] : [`It proposes: ${options.map((option) => JSON.stringify(option)).join(", ")}.`]),
+    ...(fallback === null ? [] : [`Without an answer it goes on with: ${JSON.stringify(fallback)}.`]),
+    `Answer with \`task_answer\` what the goal, the plan or the project decides; what only the user can say, pass on with it. If you do neither, the user is asked when your turn ends, and at ${passesAt.slice(11, 16)} UTC at the latest.`,
+  ].join("\n");
+
+const overdueText = ({ taskID, phase, title, doing, usage }: EventData["task.overdue"]): string =>
+  [
+    `Task ${taskID} of phase ${phase}, ${quoted(title)}, has not ended by the time at which you wanted to hear of it.`,
+    ...(doing === null ? [] : [`Now:\n${material(taskID, doing)}`]),
+    `So far ${spentText(usage)}. Leave it alone, say a new time with \`task_status\`, message it, or cancel it.`,
+  ].join("\n");
+
+const spentText = ({ modelCalls, inputTokens, outputTokens, costUSD }: Usage): string =>
+  `${modelCalls} model calls, ${inputTokens + outputTokens} tokens${costUSD === null ? "" : `, ${costUSD.toFixed(2)} USD`}`;
+
 const evidenceText = (
   taskID: string,
-  { diffStat, checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
-  { modelCalls, inputTokens, outputTokens, costUSD }: Usage,
+  { diffStat, files = [], checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
+  usage: Usage,
 ): string =>
   [
     diffStat === null
       ? "It changed no files."
-      : `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions}).`,
-    checks.length === 0
-      ? "It had no checks."
-      : `Checks: ${checks.map(({ name, state, required }) => `${name} ${state}${required ? "" : " (not required)"}`).join("; ")}.`,
+      : `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions})${filesText(files, diffStat.files)}.`,
+    ...checksText(taskID, checks),
     ...(contrast === null ? [] : [`Contrast: ${contrast}.`]),
-    `It used ${modelCalls} model calls, ${inputTokens + outputTokens} tokens${costUSD === null ? "" : `, ${costUSD.toFixed(2)} USD`}.`,
+    `It used ${spentText(usage)}.`,
     ...reviews.map(
       ({ title, verdict, notes }) =>
         `Review of ${quoted(title)}: ${verdict}${notes.trim() === "" ? "." : `.\n${material(`${taskID} reviewer`, notes)}`}`,
     ),
   ].join("\n");
+
+type Evidence = NonNullable<EventData["task.ended"]["evidence"]>;
+
+const filesText = (files: NonNullable<Evidence["files"]>, count: number): string => {
+  if (files.length === 0) return "";
+  const named = files.map(({ path, how, insertions, deletions }) => {
+    const lines = [...(insertions > 0 ? [`+${insertions}`] : []), ...(deletions > 0 ? [`-${deletions}`] : [])].join(
+      " ",
+    );
+    return `${how === "changed" ? "" : `${how} `}${JSON.stringify(path)}${lines === "" ? "" : ` ${lines}`}`;
+  });
+  const rest = count > files.length ? ` and ${count - files.length} more` : "";
+  return `: ${named.join(", ")}${rest}`;
+};
+
+/** How many passed; of those that did not, what they say. */
+const checksText = (taskID: string, checks: Evidence["checks"]): string[] => {
+  if (checks.length === 0) return ["It had no checks."];
+  const green = checks.filter(({ state }) => state === "passed").length;
+  return [
+    green === checks.length ? `Checks: all ${green} passed.` : `Checks: ${green} of ${checks.length} passed.`,
+    ...checks
+      .filter(({ state }) => state !== "passed")
+      .map(({ name, state, required, tail }) => {
+        const line = `${name}: ${state}${required ? "" : " (not required)"}`;
+        return tail === undefined ? `${line}.` : `${line}, at the end:\n${material(`${taskID} check`, tail)}`;
+      }),
+  ];
+};
 
 const planText = ({ ready, running, left }: NonNullable<EventData["task.ended"]["plan"]>): string => {
   if (left === 0) return "Every phase of the plan is done.";
@@ -97,6 +155,10 @@ export const missionSentence = (
         | `phase.${string}`
         | `squad.${string}`
         | "task.dispatched"
+        | "task.asked"
+        | "task.answered"
+        | "task.watched"
+        | "task.overdue"
         | "task.reopened"
         | "task.reserved"
         | "task.ended";
@@ -155,6 +217,14 @@ export const missionSentence = (
       return event.data.production === null
         ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (no squad owns this phase: ${event.data.general})`}`
         : `Creating the squad ${event.data.production.squad}`;
+    case "task.asked":
+      return `Task ${quoted(event.data.title)} asks: ${event.data.prompt}`;
+    case "task.watched":
+      return `Looks at a Task again at ${event.data.lookAt.slice(11, 16)} UTC`;
+    case "task.overdue":
+      return `Task ${quoted(event.data.title)} still runs`;
+    case "task.answered":
+      return event.data.how === "passed" ? "A Task's question is passed on to a person" : "A Task's question is closed";
     case "task.reopened":
       return "An ended Task continues";
     case "task.reserved":

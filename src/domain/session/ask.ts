@@ -13,7 +13,7 @@ import { type StreamState, type Ask, waitsForAnswers, openAsks, rootOf } from ".
 export const askIDOf = (callID: string): string => callID.replace(/^call_/, "ask_");
 
 export const pendingOf = (state: StreamState): PendingAsk[] =>
-  openAsks(state).map(({ askID, kind, prompt, options, default: fallback, expiresAt, of, would }) => ({
+  openAsks(state).map(({ askID, kind, prompt, options, default: fallback, expiresAt, of, would, passesAt }) => ({
     id: askID,
     kind,
     prompt,
@@ -22,13 +22,18 @@ export const pendingOf = (state: StreamState): PendingAsk[] =>
     expiresAt,
     ...(of === undefined ? {} : { of }),
     ...(would === undefined ? {} : { would }),
+    ...(passesAt === undefined ? {} : { passesAt }),
   }));
+
+/** Those that a person is asked. */
+export const toPerson = <A extends { passesAt?: string | undefined }>(asks: readonly A[]): A[] =>
+  asks.filter(({ passesAt }) => passesAt === undefined);
 
 /** While nothing is done but wait for answers: when the first of the asks times out, or is to be reminded of. */
 export const waitsUntil = (state: StreamState): string | undefined =>
   waitsForAnswers(state)
     ? openAsks(state)
-        .flatMap((ask) => [ask.expiresAt ?? [], reminderOf(ask) ?? []].flat())
+        .flatMap((ask) => [ask.passesAt ?? [], ask.expiresAt ?? [], reminderOf(ask) ?? []].flat())
         .sort()[0]
     : undefined;
 
@@ -36,7 +41,8 @@ export const waitsUntil = (state: StreamState): string | undefined =>
 const reminderHours = [1, 4, 24];
 
 /** When somebody is to be reminded of an ask next; undefined: it times out before that. */
-export const reminderOf = ({ openedAt, reminded, expiresAt }: Ask): string | undefined => {
+export const reminderOf = ({ openedAt, reminded, expiresAt, passesAt }: Ask): string | undefined => {
+  if (passesAt !== undefined) return undefined;
   const hours = reminderHours[reminded] ?? 24 * (reminded - reminderHours.length + 2);
   const at = new Date(Date.parse(openedAt) + hours * 3_600_000).toISOString();
   return expiresAt !== null && expiresAt <= at ? undefined : at;
@@ -52,6 +58,22 @@ export const remind = (state: StreamState, now: Date): DomainEvent[] => {
     ? []
     : [{ type: "ask.reminded", data: { sessionID: rootOf(state), askIDs: due.map(({ askID }) => askID) } }];
 };
+
+/** A person is asked from now on. `seconds`: how long; 0: for ever. */
+export const passed = (
+  { askID }: Pick<Ask, "askID">,
+  by: EventData["ask.passed"]["by"],
+  { now, seconds }: { now: Date; seconds: number },
+): DomainEvent => {
+  const expiresAt = seconds === 0 ? null : new Date(now.getTime() + seconds * 1000).toISOString();
+  return { type: "ask.passed", data: { askID, by, expiresAt } };
+};
+
+/** What the Mission had its time for, and said nothing of. */
+export const passTimeouts = (state: StreamState, how: { now: Date; seconds: number }): DomainEvent[] =>
+  openAsks(state)
+    .filter(({ passesAt }) => passesAt !== undefined && Date.parse(passesAt) <= how.now.getTime())
+    .map((ask) => passed(ask, "timeout", how));
 
 const answered = (ask: Ask, how: Omit<EventData["ask.answered"], "askID">): DomainEvent => ({
   type: "ask.answered",

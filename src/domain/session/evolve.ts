@@ -21,6 +21,7 @@ type Talk = Recorded & {
     | "conversation.compacted"
     | "ask.opened"
     | "ask.answered"
+    | "ask.passed"
     | "ask.reminded"
     | "permission.decided";
 };
@@ -103,6 +104,15 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
       const { askID } = event.data;
       const asks = state.asks.filter((ask) => ask.kind !== "approval" || ask.askID !== askID);
       return { ...state, asks: asks.map((ask) => (ask.askID === askID ? { ...ask, answer: event.data } : ask)) };
+    }
+    case "ask.passed": {
+      const { askID, expiresAt } = event.data;
+      const asks = state.asks.map((ask) => {
+        if (ask.askID !== askID) return ask;
+        const { passesAt: _, ...own } = ask;
+        return { ...own, expiresAt, openedAt: event.at };
+      });
+      return { ...state, asks };
     }
     case "ask.reminded": {
       const { askIDs } = event.data;

@@ -1,4 +1,5 @@
 import type { Now } from "../../protocol/field.ts";
+import { toPerson } from "./ask.ts";
 import { delegatedBy, openAsks, type StreamState, waitsForAnswers } from "../state/stream.ts";
 
 /** What a Task or a Mission does or waits for, in one sentence, as far as its agents are concerned. */
@@ -23,11 +24,16 @@ const wanted = { permission: "permission", question: "answer", approval: "approv
 
 /** What it waits for outside of any step: an answer, a quota, space. */
 export const waitOf = (state: StreamState): Doing | undefined => {
-  const [ask] = openAsks(state);
+  const asks = openAsks(state);
+  const ask = toPerson(asks)[0] ?? asks[0];
   if (ask !== undefined && waitsForAnswers(state))
     return {
       kind: "ask",
-      text: short(`Waiting for your ${wanted[ask.kind]}: ${ask.prompt}`),
+      text: short(
+        ask.passesAt === undefined
+          ? `Waiting for your ${wanted[ask.kind]}: ${ask.prompt}`
+          : `Waiting for the Mission's answer: ${ask.prompt}`,
+      ),
     };
   if (state.deferred !== null)
     return { kind: "quota", text: short(`Waiting until ${clock(state.deferred.until)}: ${state.deferred.reason}`) };

@@ -1,10 +1,10 @@
 import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Approvable, MissionLanding, MissionMerge } from "../../protocol/field.ts";
+import type { Approvable, MissionLanding, MissionMerge, OwnLimits } from "../../protocol/field.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
-import type { ErrorInfo, LifecycleStatus } from "../../protocol/task/status.ts";
+import type { ErrorInfo, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
 import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "./stream.ts";
 
@@ -13,11 +13,13 @@ import type { StreamState } from "./stream.ts";
  * next. Its Tasks are separate streams: this holds what the Mission dispatched and what it knows of their ends.
  */
 
-export type Dispatched = Omit<EventData["task.dispatched"], "sessionID"> & {
+export type Dispatched = Omit<EventData["task.dispatched"], "sessionID" | "lookAt"> & {
   /** The attempts that ended, oldest first. */
   ends: EventData["task.ended"][];
   /** The newest attempt that began, as far as the Mission knows. */
   attempt: number;
+  /** When its agent wants to hear of it; null: at its end alone. */
+  lookAt: string | null;
   /** For a Task that produces a squad: what the catalog showed afterwards. */
   reconciled: SquadRef | { refused: string } | null;
 };
@@ -53,6 +55,13 @@ export type MissionState = StreamState & {
   unmerged: boolean;
   mergeProblem: string | null;
   productPillar: "code" | "work";
+  /** Of its own agent, and of Tasks for which that names none. */
+  priority: Priority;
+  metadata: NonNullable<EventData["mission.woken"]["metadata"]>;
+  /** In the place of the service's. */
+  limits: OwnLimits;
+  /** Without its query; null: none. */
+  callbackURL: string | null;
   /** The only squads it may use; empty: any. */
   squads: string[];
   allowSquadProduction: boolean | null;
@@ -87,6 +96,8 @@ export type MissionState = StreamState & {
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
   tasks: Dispatched[];
+  /** What its Tasks ask it, and it has not answered. */
+  questions: { taskID: string; askID: string }[];
   finished: EventData["mission.finished"] | null;
   reminded: boolean;
   paused: EventData["mission.paused"] | null;

@@ -1,6 +1,6 @@
 import type { CheckSpec } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import type { Approvable, Effort } from "../../protocol/field.ts";
+import type { Approvable, Effort, OwnLimits } from "../../protocol/field.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Artifact, ErrorInfo, Goal, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
 import type { AttachmentRef, BlobRef, LongText } from "../../protocol/text.ts";
@@ -37,6 +37,8 @@ export type TaskState = StreamState & {
   ownChecks: CheckSpec[];
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
+  /** In the place of the service's. */
+  limits: OwnLimits;
   squad: SquadRef;
   /** The Mission that dispatched it, and for which phase; null: it belongs to no Mission. */
   mission: NonNullable<EventData["task.created"]["mission"]> | null;

@@ -35,6 +35,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     ownChecks: [],
     attachments: data.attachments,
     metadata: data.metadata,
+    limits: data.limits ?? {},
     squad: data.squad,
     mission: data.mission ?? null,
     phase: data.phase ?? null,

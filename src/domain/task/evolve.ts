@@ -21,13 +21,13 @@ import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { outputGiven, outputRefused } from "../session/output.ts";
 import { evolveSession } from "../session/evolve.ts";
-import { remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
+import { isOpenSlice, remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
 import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 34;
+export const taskRevision = 36;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -119,6 +119,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "tool.started":
     case "conversation.compacted":
     case "ask.opened":
+    case "ask.passed":
     case "ask.reminded":
     case "permission.decided":
       return evolveSession(state, event);
@@ -263,6 +264,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       return { ...state, denied: event.data };
     case "checks.found":
       return { ...state, ownChecks: event.data.checks };
+    case "checks.replaced":
+      return { ...state, ...withChecks(state, event.data.checks) };
     case "check.started":
       return { ...state, running: [...state.running, { checkID: event.data.checkID, on: event.data.on }] };
     case "check.finished": {
@@ -399,6 +402,25 @@ const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskS
 /** A command that ended by itself, and not well. */
 const isRed = ({ tool, exitCode }: EventData["tool.finished"]): boolean =>
   (tool === "shell" || tool === "process") && exitCode !== null && exitCode !== 0;
+
+/** The Task is to pass these from now on: what failed under others counts no more as a round. */
+const withChecks = (state: TaskState, checks: TaskState["checks"]): Partial<TaskState> => ({
+  checks,
+  unchecked: checks.length === 0,
+  round: 0,
+  slices: state.slices.map((slice) =>
+    slice.whole && isOpenSlice(slice)
+      ? {
+          ...slice,
+          contract: {
+            ...slice.contract,
+            revision: slice.contract.revision + 1,
+            acceptance: checks.map(({ name }) => `\`${name}\` passes`),
+          },
+        }
+      : slice,
+  ),
+});
 
 const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
   remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };

@@ -97,6 +97,8 @@ export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   /** On which its Tasks land, where it has one of its own: the files are those of its head. */
   branch?: string;
   /** Of each Task's own ledger. */
+  /** Of its own ledger, and of each Task's. */
+  ledger: Head;
   ledgers: Record<string, Head>;
 };
 
@@ -106,8 +108,10 @@ export const missionFlowOf = (parts: {
   status: MissionStatus;
   messages: readonly Message[];
   events: readonly Frame[];
+  ledger: readonly Entry[];
 }): FlowFile[] => [
   { name: "events.jsonl", lines: parts.events },
+  { name: "ledger.jsonl", lines: parts.ledger },
   { name: "messages.jsonl", lines: parts.messages },
   { name: "mission.json", json: parts.mission },
   { name: "plan.json", json: parts.status.plan },

@@ -14,6 +14,8 @@ export const messageTypes = [
   "tool.started",
   "tool.finished",
   "task.ended",
+  "task.asked",
+  "task.overdue",
   "squad.reconciled",
   "squad.refused",
   "mission.woken",
@@ -48,6 +50,8 @@ export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded
         messages.push(user(event, event.data.messageID, event.data.sessionID, event.data.source, event.data));
         break;
       case "task.ended":
+      case "task.asked":
+      case "task.overdue":
       case "squad.reconciled":
       case "squad.refused":
       case "mission.woken":

@@ -5,7 +5,7 @@ import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
 import { checksOf, verifiedOf } from "../evidence/check.ts";
 import { isPlanDue } from "../session/approval.ts";
-import { pendingOf, waitsUntil } from "../session/ask.ts";
+import { pendingOf, toPerson, waitsUntil } from "../session/ask.ts";
 import { openAsks } from "../state/stream.ts";
 import { isActive, isCurrent, type TaskState } from "../state/task.ts";
 
@@ -131,7 +131,7 @@ export const summarise = (state: TaskState): TaskSummary => {
     checks,
     summary: state.summary === null ? null : headOf(state.summary).slice(0, shownSummary),
     checkCounts: counts,
-    pendingCount: openAsks(state).length,
+    pendingCount: toPerson(openAsks(state)).length,
   };
 };
 

@@ -122,6 +122,10 @@ export const describeEvent = (event: Recorded): string => {
       return `Rules of ${event.data.file}: ${[...event.data.deny.map((rule) => `deny ${rule}`), ...event.data.ask.map((rule) => `ask ${rule}`)].join(", ")}`;
     case "ask.opened":
       return `${askedFor[event.data.kind]}: ${event.data.prompt}`;
+    case "ask.passed":
+      return event.data.by === "mission"
+        ? "The Mission has a person asked"
+        : "The Mission did not answer: a person is asked";
     case "ask.reminded":
       return `Reminded of what waits for an answer: ${event.data.askIDs.join(", ")}`;
     case "approval.moved":
@@ -142,6 +146,8 @@ export const describeEvent = (event: Recorded): string => {
         .join(", ")}`;
     case "checks.found":
       return `The project's own checks: ${event.data.checks.map(({ name }) => name).join(", ")}`;
+    case "checks.replaced":
+      return `The Mission's checks from now on: ${event.data.checks.map(({ name }) => name).join(", ") || "none"}`;
     case "task.abandoned":
       return `Given up: ${event.data.why}`;
     case "output.given":
@@ -188,6 +194,10 @@ export const describeEvent = (event: Recorded): string => {
     case "plan.ordered":
     case "plan.written":
     case "task.dispatched":
+    case "task.asked":
+    case "task.answered":
+    case "task.watched":
+    case "task.overdue":
     case "task.reopened":
     case "task.reserved":
     case "task.ended":

@@ -31,14 +31,17 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     entry,
     directory,
     query,
+    prefixed,
     incoming,
     outgoing,
   }: Call<Routes["mission.list" | "mission.all"]>): Promise<HttpAnswer> => {
-    const { limit = listSize, cursorUpdated, cursorSessionID, search, archived } = query;
+    const { limit = listSize, cursorUpdated, cursorSessionID, search, priority, archived } = query;
     const cursor = cursorOf("sessionID", cursorUpdated, cursorSessionID);
     // One more than asked for, to find out whether there is a next page.
     const asked = {
       ...(search === undefined ? {} : { search }),
+      ...(priority === undefined ? {} : { priority }),
+      ...(Object.keys(prefixed).length === 0 ? {} : { metadata: prefixed }),
       ...(archived === undefined ? {} : { archived }),
       ...(cursor === undefined ? {} : { cursor }),
       limit: limit + 1,

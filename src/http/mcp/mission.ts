@@ -32,7 +32,11 @@ export const createMissionTools = ({
 }: ToolDeps): Tool[] => {
   const wake = describeFields(routes["mission.wake"].body, {
     missionID: "Id of a Mission, existing or new. Absent: a new Mission",
-    text: "The whole goal of a new Mission, with constraints and how to tell that it is reached; or further instructions",
+    squads: "Only these; [] = any",
+    approve: "What a person approves before it happens",
+    priority: "Default normal",
+    budget: "Caps over it and its Tasks; null = none",
+    text: "The whole goal of a new Mission, with constraints and how to tell it is reached; or further instructions",
   }).extend({ directory, idempotencyKey });
 
   return [
@@ -40,21 +44,22 @@ export const createMissionTools = ({
       name: "mission_wake",
       title: "Start or steer a Mission",
       description:
-        "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad that knows how, reads what became of it, and goes on until the goal is reached; it sleeps in between and needs nobody.\n" +
-        "For one piece of work use task_create: it is quicker and cheaper. With the missionID of an existing Mission the text reaches its agent, also as the answer to its question, and wakes one that was stopped.\n" +
+        "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad that knows how, reads what became of it, and goes on until the goal is reached.\n" +
+        "For one piece of work use task_create, which is quicker. With the missionID of an existing Mission the text reaches its agent, also as an answer, and wakes one that was stopped.\n" +
         "Answers a missionID; follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      // The forms of a check stand in task_create already.
-      shown: wake.extend({
+      // The forms of a check stand in task_create already; who calls by MCP waits with mission_status.
+      shown: wake.omit({ callbackURL: true, limits: true }).extend({
+        metadata: z.record(z.string(), z.unknown()).optional(),
         repository: shownRepository,
         landing: missionLanding.optional().describe("branch: all phases on one, merged once"),
         merge: missionMerge.optional().describe("Of that branch: by hand, or once it is done"),
-        checks: z.array(z.unknown()).optional().describe("Of the project's head before it is done, as in task_create"),
+        checks: z.array(z.unknown()).optional().describe("Of the whole, as in task_create"),
         models: z
           .record(z.string(), z.string())
           .optional()
-          .describe("Of its `agent`, its `tasks` and their `review`: provider/model each"),
+          .describe("Of `agent`, `tasks`, `review`: provider/model each"),
       }),
       output: z.object({
         missionID: z.string(),

@@ -76,7 +76,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: create,
       // Who calls by MCP waits with task_status.
-      shown: create.omit({ callbackURL: true }).extend({
+      shown: create.omit({ callbackURL: true, limits: true }).extend({
         repository: shownRepository,
         metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own"),
         outputSchema: z.record(z.string(), z.unknown()).optional().describe("JSON Schema of the output that you want"),

@@ -85,7 +85,7 @@ export const idempotencyKey = z
   .regex(keyForm, { error: "Expected 1 to 255 visible ASCII characters" })
   .optional()
   .describe(
-    "Any text of your own, e.g. a UUID. A call repeated with the same key and arguments gets the first answer and does nothing twice",
+    "Any text of your own, e.g. a UUID. Repeated with the same arguments, the first answer comes again and nothing is done twice",
   );
 export const waitSeconds = z
   .number()

@@ -28,6 +28,8 @@ import { handoverOf } from "./handover.ts";
  * Mission's claim and at the version it was decided at; a call that runs again finds its Task.
  */
 
+export const lookInMinutes = z.number().int().min(1).max(43_200);
+
 const input = z.strictObject({
   phase: z.string().describe("Id of a phase of the plan"),
   request: z
@@ -55,6 +57,7 @@ const input = z.strictObject({
     .describe("Files for this Task, which gets no others: the user's by name, artifacts of earlier Tasks by id"),
   priority: z.enum(["critical", "high", "normal", "low"]).optional(),
   budget: taskBudget.optional().describe("Default: its share of what is left"),
+  lookInMinutes: lookInMinutes.optional().describe("You are woken then, if it has not ended"),
 });
 
 type Input = z.infer<typeof input>;
@@ -97,9 +100,10 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
       request: given.request,
       title: given.title ?? phase.title,
       ...(given.checks === undefined ? {} : { checks: given.checks }),
-      ...(given.priority === undefined ? {} : { priority: given.priority }),
+      priority: given.priority ?? run.state().priority,
     },
     budget: given.budget as MissionBudget | undefined,
+    lookInMinutes: given.lookInMinutes,
     handover: handoverOf(run.state(), phase, run.chat.note),
     contract: { title: phase.title, objective: phase.objective, acceptance: phase.acceptance },
     production: undefined,
@@ -166,6 +170,7 @@ export type TaskPlan = {
   body: Omit<TaskCreate, "productPillar" | "attachments">;
   attachments: readonly AttachmentRef[];
   budget: MissionBudget | undefined;
+  lookInMinutes?: number | undefined;
   handover: string | undefined;
   /** What its review judges it by, besides the brief. */
   contract: MissionDispatch["phase"];
@@ -213,7 +218,7 @@ const planUnapproved =
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (
   run: MissionRun,
-  { callID, phase, brief, body, attachments, handover, contract, production }: TaskPlan,
+  { callID, phase, brief, body, attachments, handover, contract, production, lookInMinutes: minutes }: TaskPlan,
   state: MissionState,
   { general, ...squad }: Chosen,
   budget: MissionBudget | null,
@@ -248,6 +253,7 @@ const create = async (
               brief,
               production: production === undefined ? null : { identity: production.identity, squad: production.squad },
               reserved: budget,
+              ...(minutes === undefined ? {} : { lookAt: after(run, minutes) }),
               ...(general === undefined ? {} : { general }),
               ...(attachments.length === 0 ? {} : { attachments: attachments.map(({ filename }) => filename) }),
             },
@@ -270,6 +276,7 @@ const create = async (
         productPillar,
         promptProfile: squad.id,
         source: "mission",
+        ...(Object.keys(state.limits).length === 0 ? {} : { limits: state.limits }),
         ...(budget === null ? {} : { budget }),
         // A later phase starts from the project's branch, so the result has to land there; of a repository on the Mission's.
         ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
@@ -293,6 +300,9 @@ const create = async (
 /** Of a branch of the Mission's own its merge alone is approved. */
 const landingOf = ({ landing, repository }: MissionState): "landing" | undefined =>
   landing === "branch" && repository === null ? undefined : "landing";
+/** The time so many minutes on. */
+export const after = ({ now }: Pick<MissionRun, "now">, minutes: number): string =>
+  new Date(now().getTime() + minutes * 60_000).toISOString();
 
 const dispatched = (task: { taskID: string; phase: string; squad: SquadRef; reserved: MissionBudget | null }): string =>
   JSON.stringify({

@@ -106,7 +106,11 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
         ? `Expected the squad ${profile} in the catalog, found none.`
         : { id: profile, version: maker.squad.version, digest: maker.digest };
     },
-    body: { title: `Make the squad ${given.squad}`, request: requestOf(given, owned, run.state().productPillar) },
+    body: {
+      title: `Make the squad ${given.squad}`,
+      request: requestOf(given, owned, run.state().productPillar),
+      priority: run.state().priority,
+    },
     attachments: [],
     budget: undefined,
     handover: undefined,

@@ -9,7 +9,8 @@ import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool } from "./choose-squad.ts";
 import { verifyTool } from "./verify.ts";
-import { cancelTool, evidenceTool, messageTool, statusTool } from "./watch-task.ts";
+import { evidenceTool } from "./task-evidence.ts";
+import { answerTool, cancelTool, messageTool, statusTool } from "./watch-task.ts";
 
 /** The tools of a Mission's agent: plan, dispatch and observe; of files it reads the committed ones. No shell. */
 export const createMissionTools = (run: MissionRun): Tool[] =>
@@ -22,6 +23,7 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
     statusTool(run),
     evidenceTool(run),
     messageTool(run),
+    answerTool(run),
     cancelTool(run),
     verifyTool(run),
     produceTool(run),

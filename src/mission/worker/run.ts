@@ -16,6 +16,7 @@ import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
+import { hearOverdue } from "./overdue.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
 import { askPlan } from "../approve.ts";
@@ -72,6 +73,7 @@ const move = async (run: MissionRun): Promise<void> => {
     await run.space();
     await recordTaskEnds(run);
     await hearTime(run);
+    await hearOverdue(run);
     const state = run.state();
     const step = nextStep(state);
     const now = run.now();
@@ -119,6 +121,9 @@ const move = async (run: MissionRun): Promise<void> => {
         await run.record([said], { decidedAt: state.version });
         break;
       }
+      case "pass":
+        for (const { taskID, askID } of state.questions) await run.tasks.pass(taskID, askID);
+        break;
       case "remind":
         await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { decidedAt: state.version });
         break;
@@ -152,7 +157,7 @@ const move = async (run: MissionRun): Promise<void> => {
 };
 
 /** Steps that need no run on record: nothing of the Mission's own is done. */
-const begunless: ReadonlySet<string> = new Set(["sleep", "ask", "tell"]);
+const begunless: ReadonlySet<string> = new Set(["sleep", "ask", "tell", "pass"]);
 
 /** Steps that wait for something outside of the run. */
 const ending: ReadonlySet<string> = new Set(["sleep", "wait", "ask"]);
@@ -186,7 +191,7 @@ const hearTime = async (run: MissionRun): Promise<void> => {
  */
 const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   const { version } = run.state();
-  const due = { ...dueNow(run.now(), "normal"), at: until };
+  const due = { ...dueNow(run.now(), run.state().priority), at: until };
   if (!(await run.record([], { decidedAt: version, due }))) return false;
   await recordTaskEnds(run);
   return run.state().version === version;
@@ -252,7 +257,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     teammates: [],
     system,
     // A Mission lasts as long as its Tasks; it is bounded by its budget over all of them.
-    limits: { ...run.limits, steps: none, tokens: none, minutes: none },
+    limits: { ...run.limits, ...run.state().limits, steps: none, tokens: none, minutes: none },
     rules: compileRules(run.permissions, files.rules),
     store,
     log,
@@ -275,16 +280,17 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     background: createBackground(run.fence.epoch),
     web: undefined,
     space: run.space,
-    slot: (until = signal) => run.slots.take(dueNow(now(), "normal").rank, until),
+    slot: (until = signal) => run.slots.take(dueNow(now(), run.state().priority).rank, until),
     live: (type, id, text) => store.live.publish(frame(run, type, id, text), run.state().position),
     doing: (id, text, soFar) =>
       store.live.publish({ type: "now.delta", ...whose(run), data: { id, text, soFar } }, run.state().position),
     sleep,
     delegate: () => Promise.resolve({ outcome: "error", output: "A Mission dispatches Tasks, it has no squad." }),
+    asksFirst: () => Promise.resolve("person"),
     fallbackModel: () => run.models.fallbackModel(run.state().model, run.state().tried),
     async defer(event, until) {
       const { input } = run.state();
-      const due = { ...dueNow(until, "normal") };
+      const due = { ...dueNow(until, run.state().priority) };
       while (!(await run.record([event], { decidedAt: run.state().version, due })))
         if (run.state().input !== input) return;
     },

@@ -8,13 +8,16 @@ import { noUsage } from "../../domain/state/stream.ts";
 import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
+import { filesIn } from "../../task/workspace/read-diff.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
+import { askFacts } from "./task-ask.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
 
 /**
- * Records what became of a Mission's Tasks: one event for each ended attempt that its fold lacks, committed at the
- * version it was decided at. So each end is recorded exactly once, even if a nudge is lost, doubled or late.
+ * Records what became of a Mission's Tasks, and what they ask it: one event for each ended attempt, and each question, that
+ * its fold lacks, committed at the version it was decided at. So each is recorded exactly once, even if a nudge is lost,
+ * doubled or late.
  */
 
 /** Longest text of a Task's last reply or error that is recorded, in characters. */
@@ -26,7 +29,7 @@ export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
     if (state.aborted !== null) return;
     if (state.tasks.length === 0) return;
     const rows = new Map((await run.store.dispatched(run.stream)).map((row) => [row.taskID, row]));
-    const events: DomainEvent[] = [];
+    const events: DomainEvent[] = askFacts(state, rows);
     for (const task of state.tasks) events.push(...(await endsOf(run, task, rows.get(task.taskID))));
     if (events.length === 0) break;
     await run.record(withPlan(state, events), { decidedAt: state.version });
@@ -62,11 +65,13 @@ const withPlan = (state: MissionState, events: readonly DomainEvent[]): DomainEv
 const mostNamed = 50;
 
 /** What the service observed of the newest attempt of a Task, as far as its agent decides by it. */
-const evidenceOf = (status: TaskStatus): NonNullable<EventData["task.ended"]["evidence"]> => ({
+const evidenceOf = async (
+  run: MissionRun,
+  status: TaskStatus,
+): Promise<NonNullable<EventData["task.ended"]["evidence"]>> => ({
   diffStat: status.git.diffStat,
-  checks: status.checks
-    .slice(0, mostNamed)
-    .map(({ name, state, required }) => ({ name: name.slice(0, 200), state, required })),
+  ...(await filesOf(run, status)),
+  checks: await checksOf(run, status),
   contrast:
     status.goals
       .flatMap(({ evidence }) => evidence)
@@ -81,6 +86,49 @@ const evidenceOf = (status: TaskStatus): NonNullable<EventData["task.ended"]["ev
     .slice(-mostReviews),
 });
 
+/** The files of its change; none where its diff cannot be had any more. */
+const filesOf = async (run: MissionRun, { taskID, git }: TaskStatus): Promise<Pick<Evidence, "files">> => {
+  if (git.diffStat === null || git.diffStat.files === 0) return {};
+  const diff = await orNothing(() => run.tasks.diff(taskID));
+  const files = await filesIn(diff ?? "", run.signal);
+  if (files.length === 0) return {};
+  return {
+    files: files.slice(0, mostFiles).map(({ path, how, insertions, deletions }) => ({
+      path: path.slice(0, longestPath),
+      how,
+      insertions,
+      deletions,
+    })),
+  };
+};
+
+const checksOf = async (run: MissionRun, { taskID, checks }: TaskStatus): Promise<Evidence["checks"]> => {
+  const red = new Set(checks.filter(isRed).slice(0, mostTails));
+  return Promise.all(
+    checks.slice(0, mostNamed).map(async (check) => {
+      const { id, name, state, required } = check;
+      const log = red.has(check) ? await orNothing(() => run.tasks.checkLog(taskID, id)) : undefined;
+      const tail = log?.toString("utf8").trimEnd().slice(-longestTail) ?? "";
+      return { name: name.slice(0, 200), state, required, ...(tail === "" ? {} : { tail }) };
+    }),
+  );
+};
+
+const isRed = ({ state }: TaskStatus["checks"][number]): boolean => state === "failed" || state === "error";
+
+/** undefined: it is gone meanwhile. */
+const orNothing = async <T>(work: () => Promise<T>): Promise<T | undefined> =>
+  work().catch((error: unknown) => {
+    if (error instanceof ServiceError && !error.retryable) return undefined;
+    throw error;
+  });
+
+type Evidence = NonNullable<EventData["task.ended"]["evidence"]>;
+
+const mostFiles = 20;
+const longestPath = 200;
+const mostTails = 3;
+const longestTail = 1000;
 const longestNotes = 1000;
 const mostReviews = 10;
 
@@ -131,7 +179,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           branch: row.git.branch,
           usage: row.usage,
           minutes: await minutesOf(run, event),
-          ...(status === undefined ? {} : { evidence: evidenceOf(status) }),
+          ...(status === undefined ? {} : { evidence: await evidenceOf(run, status) }),
         },
       };
     }),

@@ -171,6 +171,10 @@ export const talkEvents = {
     expiresAt: z.iso.datetime().nullable().describe("null: it waits until it is answered"),
     of: approvable.exactOptional().describe("Of kind approval: what is asked about"),
     would: would.exactOptional(),
+    passesAt: z.iso
+      .datetime()
+      .exactOptional()
+      .describe("Of a Mission's Task: its Mission's agent is asked first, and until then at most"),
   }),
   /** Exactly one for each ask. `ended`: closed by a message, a cancel or the Task's end, or because it is void. */
   "ask.answered": z.object({
@@ -183,6 +187,12 @@ export const talkEvents = {
       .object({ user: z.string().nullable(), address: z.string() })
       .exactOptional()
       .describe("Whose credentials answered an approval (null: the service has no password), and from where"),
+  }),
+  /** The Mission's agent did not answer it: a person is asked from now on. */
+  "ask.passed": z.object({
+    askID: z.string(),
+    by: z.enum(["mission", "timeout"]).describe("timeout: the Mission said nothing in time"),
+    expiresAt: z.iso.datetime().nullable(),
   }),
   /** Somebody is reminded that these have waited for an answer for long. */
   "ask.reminded": z.object({ sessionID: z.string(), askIDs: z.array(z.string()) }),

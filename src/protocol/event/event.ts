@@ -9,6 +9,7 @@ import {
   approvable,
   budget,
   effort,
+  keptLimits,
   lifecycleStatus,
   modelRef,
   priority,
@@ -80,6 +81,7 @@ export const eventData = {
       .object({ branch: z.string(), commit: gitID, title: z.string() })
       .exactOptional()
       .describe("It merges this commit of its Mission's branch; the service does that itself"),
+    limits: keptLimits.exactOptional().describe("In the place of the service's"),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()

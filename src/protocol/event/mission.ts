@@ -2,9 +2,11 @@ import { z } from "zod";
 import { checkSpec } from "../check.ts";
 import {
   approvable,
+  keptLimits,
   missionLanding,
   missionMerge,
   modelRef,
+  priority,
   productPillar,
   pullRequest,
   repository,
@@ -54,6 +56,14 @@ export const missionEvents = {
     checks: z.array(checkSpec).exactOptional().describe("What the whole must pass; []: nothing any more"),
     approve: z.array(approvable).exactOptional(),
     merge: missionMerge.exactOptional(),
+    priority: priority.exactOptional(),
+    metadata: z.record(z.string(), z.json()).exactOptional().describe("The caller's own"),
+    callbackURL: z
+      .string()
+      .nullable()
+      .exactOptional()
+      .describe("Without its query, which may be a secret; null: nothing is told there any more"),
+    limits: keptLimits.exactOptional(),
     reason: z.string().exactOptional().describe("By time: what its agent wanted to look at again"),
   }),
   "mission.updated": z.object({
@@ -131,6 +141,7 @@ export const missionEvents = {
       .object({ identity: z.literal("squad-sdk"), squad: z.string().describe("The id that it is to make") })
       .nullable(),
     reserved: budgetShare.nullable(),
+    lookAt: time.exactOptional().describe("When its agent wants to hear of it, if it has not ended by then"),
     general: z.string().exactOptional().describe("No squad owns the phase: why a general one does it all the same"),
     attachments: z
       .array(z.string())
@@ -140,6 +151,38 @@ export const missionEvents = {
       .object({ branch: z.string(), commit: z.string(), into: z.string() })
       .exactOptional()
       .describe("It is no phase: it merges the Mission's branch into one of the project's"),
+  }),
+  /** Its agent wants to hear of a Task that runs, if it has not ended by then. */
+  "task.watched": z.object({ sessionID, callID: z.string(), taskID: z.string(), lookAt: time }),
+  /** That time has come. */
+  "task.overdue": z.object({
+    sessionID,
+    taskID: z.string(),
+    phase: z.string(),
+    title: z.string(),
+    doing: z.string().nullable().describe("What it does or waits for, as its record says"),
+    usage,
+  }),
+  /** A Task asks: its Mission's agent first, a person where that does not answer. */
+  "task.asked": z.object({
+    sessionID,
+    taskID: z.string(),
+    phase: z.string(),
+    title: z.string(),
+    askID: z.string(),
+    prompt: z.string(),
+    options: z.array(z.string()),
+    default: z.string().nullable(),
+    passesAt: z.iso.datetime().describe("When a person is asked at the latest"),
+  }),
+  /** What a Task asked is not the Mission's to answer any more. */
+  "task.answered": z.object({
+    sessionID,
+    taskID: z.string(),
+    askID: z.string(),
+    how: z
+      .enum(["closed", "passed"])
+      .describe("closed: it was answered, or came to nothing; passed: a person is asked"),
   }),
   /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
   "task.reopened": z.object({
@@ -174,7 +217,25 @@ export const missionEvents = {
     evidence: z
       .object({
         diffStat: diffStat.nullable(),
-        checks: z.array(z.object({ name: z.string(), state: z.string(), required: z.boolean() })),
+        files: z
+          .array(
+            z.object({
+              path: z.string(),
+              how: z.enum(["new", "deleted", "changed"]),
+              insertions: z.number().int(),
+              deletions: z.number().int(),
+            }),
+          )
+          .exactOptional()
+          .describe("The first of them"),
+        checks: z.array(
+          z.object({
+            name: z.string(),
+            state: z.string(),
+            required: z.boolean(),
+            tail: z.string().exactOptional().describe("Of a red one: the end of its output"),
+          }),
+        ),
         contrast: z.string().nullable(),
         reviews: z.array(z.object({ title: z.string(), verdict: z.string(), notes: z.string() })),
       })

@@ -155,6 +155,8 @@ export const workEvents = {
   }),
   /** The project's own commands, for a request that names no checks. What passes on the base must pass at the end. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
+  /** The Mission that gave the Task its checks gives it these in their place; one that is not as it was has another id. */
+  "checks.replaced": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
     on: z.enum(["base", "work"]),

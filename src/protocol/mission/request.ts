@@ -5,7 +5,10 @@ import {
   attachmentRequest,
   missionLanding,
   missionMerge,
+  metadataWithin,
   modelRef,
+  ownLimits,
+  priority,
   productPillar,
   repositoryRequest,
   text,
@@ -59,6 +62,16 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
           .describe(
             "Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before",
           ),
+        priority: priority.optional().describe("Default normal; on resume, absent: as before"),
+        metadata: metadataWithin(limits.metadataBytes).optional().describe("Replaces the whole; absent: as before"),
+        callbackURL: z
+          .string()
+          .min(1)
+          .max(2000)
+          .nullable()
+          .optional()
+          .describe("Is told its asks, stops and ends, signed; null = nothing any more; absent: as before"),
+        limits: ownLimits.optional().describe("In the place of the service's, for its Tasks too; absent: as before"),
         budget: missionBudget.nullable().optional().describe("Caps the whole tree of Tasks; null takes the cap away"),
       })
       .meta({ id: "MissionWake" }),

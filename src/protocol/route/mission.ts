@@ -2,7 +2,7 @@ import { z } from "zod";
 import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import type { MissionRequests } from "../mission/request.ts";
-import { nothing } from "../field.ts";
+import { nothing, priority } from "../field.ts";
 import { taskCreated } from "../task/accepted.ts";
 import * as mission from "../mission/status.ts";
 import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
@@ -15,8 +15,10 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     method: "GET",
     summary: "List Missions with the numbers of their Tasks, most recently updated first",
     directory: "filter",
+    queryPrefix: "metadata.",
     query: z.object({
       search: z.string().min(1).max(200).optional().describe("Title, Mission id or directory"),
+      priority: priority.optional(),
       archived: flag.optional().describe("true = archived ones too"),
       limit: count(1, 200).optional().describe("Default 50"),
       cursorUpdated: z.string().optional(),

@@ -3,9 +3,10 @@ import { checkRequest, commandText, localURL, viewport } from "../check.ts";
 import {
   attachmentRequest,
   budget,
-  bytes,
   effort,
+  metadataWithin,
   modelRef,
+  ownLimits,
   priority,
   productPillar,
   repositoryRequest,
@@ -18,12 +19,6 @@ import { defaultLimits, type Limits } from "../limit.ts";
 
 /** An answer must fit into one event. */
 const maxAnswer = 16 * 1024;
-
-const metadataOf = (limits: Limits) =>
-  z.record(z.string(), z.json()).refine((value) => bytes(JSON.stringify(value)) <= limits.metadataBytes, {
-    error: (issue) =>
-      `Expected a JSON object of at most ${limits.metadataBytes} bytes, got ${bytes(JSON.stringify(issue.input))}`,
-  });
 
 const title = (limits: Limits) => z.string().min(1).max(limits.titleChars);
 
@@ -47,7 +42,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         checks: checks
           .optional()
           .describe("Absent: the project's own commands, of which those that pass on the base must pass; []: none"),
-        metadata: metadataOf(limits).optional(),
+        metadata: metadataWithin(limits.metadataBytes).optional(),
         model: modelRef.optional(),
         effort: effort.optional().describe("Of reasoning; counts before the agent's and the operator's"),
         source: source(limits).optional(),
@@ -68,6 +63,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           .record(z.string(), z.json())
           .optional()
           .describe("JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it"),
+        limits: ownLimits.optional().describe("In the place of the service's"),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
         callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
       })

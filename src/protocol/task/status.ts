@@ -7,6 +7,7 @@ import {
   effort,
   lifecycleStatus,
   now,
+  ownLimits,
   phase,
   priority,
   productPillar,
@@ -198,6 +199,9 @@ export const pendingAsk = z
     expiresAt: time.nullable().describe("null = it waits until it is answered"),
     of: approvable.optional().describe("Only of kind approval: what is asked about"),
     would: would.optional().describe("Only of kind approval: what would happen"),
+    passesAt: time
+      .optional()
+      .describe("Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is"),
   })
   .meta({ id: "PendingAsk" });
 
@@ -304,7 +308,7 @@ export const taskSummary = z
       error: z.number().int(),
       pending: z.number().int(),
     }),
-    pendingCount: z.number().int(),
+    pendingCount: z.number().int().describe("Of what waits for an answer: what a person is asked"),
     summary: z.string().nullable().describe("The first 200 characters of the status record's"),
   })
   .meta({ id: "TaskSummary" });
@@ -354,6 +358,7 @@ export const taskDetail = taskStatus
     attachments: z.array(attachmentInfo),
     requestedChecks: z.array(checkSpec),
     outputSchema: z.record(z.string(), z.json()).nullable().describe("As requested"),
+    limits: ownLimits.describe("As requested, or its Mission's; {}: the service's"),
     worktreeKept: z
       .object({ reason: z.string(), since: time })
       .exactOptional()

@@ -7,6 +7,7 @@ import {
   foldRows,
   metadataRows,
   missionRow,
+  namesMetadata,
   fromSnapshot,
   searchText,
   snapshotRow,
@@ -112,7 +113,7 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
     for (const table of ofStreams) await trx.deleteFrom(table).where("stream", "in", erased).execute();
 
   const states = [...changes.states.values()];
-  const fresh = new Set(changes.events.filter((event) => event.type === "task.created").map((event) => event.stream));
+  const described = new Set(changes.events.filter(namesMetadata).map((event) => event.stream));
   const events = changes.events.map(eventRow);
   await put(trx, "events", events);
   const named = new Map(blobNames(events).map((row) => [`${row.sha256} ${row.stream}`, row]));
@@ -130,7 +131,10 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
     titled.map((state) => ({ stream: streamOf(state), text: searchText(state) })),
     "stream",
   );
-  await put(trx, "metadata", tasks.filter((state) => fresh.has(state.taskID)).flatMap(metadataRows));
+  const own = states.filter((state) => described.has(streamOf(state)));
+  const missions = own.filter(isMissionFold).map(streamOf);
+  if (missions.length > 0) await trx.deleteFrom("metadata").where("stream", "in", missions).execute();
+  await put(trx, "metadata", own.flatMap(metadataRows));
   await put(
     trx,
     "answers",
@@ -143,7 +147,7 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
     })),
   );
   const callbacks = [...changes.callbacks].map(([stream, url]) => ({ stream, url }));
-  await put(trx, "callbacks", callbacks);
+  await put(trx, "callbacks", callbacks, "stream");
   if (changes.events.length > 0) await trx.updateTable("log").set({ position: changes.position }).execute();
 };
 

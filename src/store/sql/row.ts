@@ -126,6 +126,7 @@ export const missionRow = (state: MissionState): Tables["missions"] => ({
   revision: missionRevision,
   summary: JSON.stringify(rowOf(state)),
   asks: openAsks(state).length,
+  priority: state.priority,
 });
 
 export const searchText = (state: Fold): string => {
@@ -134,12 +135,16 @@ export const searchText = (state: Fold): string => {
   return plain(`${state.title}\n${state.taskID}\n${request}`).toLowerCase();
 };
 
-export const metadataRows = (state: TaskState): Tables["metadata"][] =>
+export const metadataRows = (state: Fold): Tables["metadata"][] =>
   Object.entries(state.metadata).map(([key, value]) => ({
-    stream: state.taskID,
+    stream: streamOf(state),
     key: plain(key),
     value: plain(textOf(value)),
   }));
+
+/** Whether the event decides what metadata its stream has. */
+export const namesMetadata = (event: DomainEvent): boolean =>
+  event.type === "task.created" || (event.type === "mission.woken" && event.data.metadata !== undefined);
 
 /** Strings unchanged, everything else as JSON. */
 const textOf = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));

@@ -53,6 +53,7 @@ export type Tables = {
     summary: string;
     /** How many of its own asks are open; null: not known, because it was written before this was kept. */
     asks: number | null;
+    priority: string;
   };
   /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };
@@ -84,11 +85,11 @@ export type Tables = {
     created: number;
     updated: number;
   };
-  /** A Task's `callbackURL` in full; the log has it without its query. */
+  /** A Task's or a Mission's `callbackURL` in full; the log has it without its query. */
   callbacks: { stream: string; url: string };
   deliveries: {
     id: string;
-    /** A webhook's id, or `callback` for the Task's own. */
+    /** A webhook's id, or `callback` for the stream's own. */
     webhook: string;
     /** Gets one request at a time: a webhook's id, or the origin of a callback URL. */
     target: string;

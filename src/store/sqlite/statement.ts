@@ -9,6 +9,7 @@ import {
   fromSnapshot,
   metadataRows,
   missionRow,
+  namesMetadata,
   searchText,
   snapshotRow,
   taskRow,
@@ -75,13 +76,15 @@ export const prepareStatements = (database: Database.Database) => {
     "revision",
     "summary",
     "asks",
+    "priority",
   ]);
   const putText = put<Tables["texts"]>("texts", "stream", ["stream", "text"]);
   const putMetadata = put<Tables["metadata"]>("metadata", undefined, ["stream", "key", "value"]);
+  const dropMetadata = run("delete from metadata where stream = ?");
   const putSnapshot = put<Tables["snapshots"]>("snapshots", "stream", ["stream", "version", "revision", "state"]);
   const putAnswer = put<Tables["answers"]>("answers", undefined, ["id", "body_hash", "status", "body", "at"]);
   const putPosition = run("update log set position = ?");
-  const putCallback = put<Tables["callbacks"]>("callbacks", undefined, ["stream", "url"]);
+  const putCallback = put<Tables["callbacks"]>("callbacks", "stream", ["stream", "url"]);
   const putBlobName = run("insert into blob_names (sha256, stream) values (?, ?) on conflict do nothing");
   const erasures = ofStreams.map((table) => run(`delete from ${table} where stream = ?`));
 
@@ -186,9 +189,10 @@ export const prepareStatements = (database: Database.Database) => {
         if (changes.snapshots.has(stream)) putSnapshot(snapshotRow(state));
         if (changes.titles.has(stream)) putText({ stream, text: searchText(state) });
       }
-      for (const event of changes.events) {
-        const state = event.type === "task.created" ? changes.states.get(event.stream) : undefined;
-        if (state === undefined || isMissionFold(state)) continue;
+      for (const stream of new Set(changes.events.filter(namesMetadata).map((event) => event.stream))) {
+        const state = changes.states.get(stream);
+        if (state === undefined) continue;
+        if (isMissionFold(state)) dropMetadata(stream);
         for (const row of metadataRows(state)) putMetadata(row);
       }
       for (const [id, { bodyHash, stored }] of changes.answers)

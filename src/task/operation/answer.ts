@@ -1,6 +1,6 @@
 import type { DomainEvent } from "../../domain/event.ts";
-import { answer, answerWords } from "../../domain/session/ask.ts";
-import { rootOf } from "../../domain/state/stream.ts";
+import { answer, answerWords, passed } from "../../domain/session/ask.ts";
+import { openAsks, rootOf } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
@@ -36,6 +36,23 @@ export const createAnswer =
             due: dueNow(now(), state.priority),
           };
       }
+    });
+  };
+
+/** The Mission has no answer to what its Task asked. */
+export const createPass =
+  ({ store, limits, now }: Pick<TasksDeps, "store" | "limits" | "now">, { change }: Change): Tasks["pass"] =>
+  async (taskID, askID) => {
+    if ((await store.state(taskID)) === undefined) return;
+    await change(taskID, undefined, (state) => {
+      const ask = openAsks(state).find((open) => open.askID === askID && open.passesAt !== undefined);
+      const { askSeconds: seconds } = { ...limits, ...state.limits };
+      return {
+        status: 200,
+        body: {},
+        events: ask === undefined ? [] : [passed(ask, "mission", { now: now(), seconds })],
+        ...(ask === undefined ? {} : { due: dueNow(now(), state.priority) }),
+      };
     });
   };
 

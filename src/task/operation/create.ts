@@ -4,7 +4,7 @@ import { titleOf } from "../../domain/task/title.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
-import type { Approvable } from "../../protocol/field.ts";
+import type { Approvable, OwnLimits } from "../../protocol/field.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
@@ -122,6 +122,8 @@ export const createTask =
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
         ...(outputSchema === undefined ? {} : { outputSchema: await keepText(store.blobs, outputSchema) }),
         ...(body.contrast === false || origin?.merge !== undefined ? { contrast: false as const } : {}),
+        ...(body.limits === undefined ? {} : { limits: body.limits as OwnLimits }),
+        ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };

@@ -1,3 +1,4 @@
+import { isReviewer } from "../../domain/agent.ts";
 import { serviceSource } from "../../protocol/event/source.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { asksClosedBy } from "../../domain/session/ask.ts";
@@ -7,13 +8,15 @@ import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { MessageAccepted } from "../../protocol/task/accepted.ts";
-import type { TaskMessage } from "../../protocol/task/request.ts";
+import type { TaskCreate, TaskMessage } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import { keepAttachments } from "./attachment.ts";
+import { checkSpecs, invalidField } from "./check-spec.ts";
 import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
 import type { Reserve } from "../reserve.ts";
+import { withBaselines } from "./visual-baseline.ts";
 import { hearers, readersOf } from "./reader.ts";
 
 /**
@@ -21,16 +24,18 @@ import { hearers, readersOf } from "./reader.ts";
  */
 export const createMessage =
   (
-    { store, now }: Pick<TasksDeps, "store" | "now">,
+    deps: Pick<TasksDeps, "store" | "squads" | "limits" | "now">,
     { own, change }: Change,
     reserve: Reserve,
     restarted: (taskID: string) => void,
   ): Tasks["message"] =>
   async (directory, taskID, body, once, mission) => {
+    const { store, now } = deps;
     refuseBusy(await own(directory, taskID), body);
     const messageID = newID("msg");
     const text = await keepText(store.blobs, body.text);
     const attachments = await keepAttachments(store.blobs, body.attachments ?? []);
+    const replaced = mission?.checks === undefined ? [] : [await replacedChecks(deps, taskID, mission.checks)];
     const byUser = serviceSource(body.source) === undefined ? {} : { byUser: true as const };
     const accepted = await change<MessageAccepted>(taskID, once, async (state) => {
       refuseBusy(state, body);
@@ -62,6 +67,7 @@ export const createMessage =
         also: reserved?.also ?? [],
         events: [
           ...(reserved?.events ?? []),
+          ...replaced,
           {
             type: "message.received",
             data: { messageID, sessionID, source: body.source, text, attachments, disposition, ...byUser },
@@ -86,6 +92,35 @@ export const createMessage =
     if (accepted.body.disposition === "restarted") restarted(taskID);
     return accepted;
   };
+
+/**
+ * The checks from now on. One that is not as it was has another id, so that no result of the one before counts for it, also
+ * of one that runs just now.
+ */
+const replacedChecks = async (
+  { store, squads, limits }: Pick<TasksDeps, "store" | "squads" | "limits">,
+  taskID: string,
+  given: NonNullable<TaskCreate["checks"]>,
+): Promise<DomainEvent> => {
+  const state = await store.state(taskID);
+  if (state === undefined) throw new ServiceError("task_not_found", `Expected the id of a Task, got ${taskID}.`);
+  const judged = given.findIndex((check) => typeof check === "object" && check.kind === "review");
+  if (judged >= 0 && !(await squads.load(state.squad)).agents.some(isReviewer))
+    throw invalidField(`checks[${judged}].kind`, `Expected a squad with a reviewer, got ${state.squad.id}`);
+  const specs = await withBaselines(checkSpecs(given), given, {
+    attachments: state.attachments.map(({ filename, sha256 }) => ({ filename, load: () => store.blobs.get(sha256) })),
+    directory: state.directory,
+    blobs: store.blobs,
+    limits,
+  });
+  const taken = new Set([...state.checks.map(({ id }) => id), ...Object.keys(state.results)]);
+  const fresh = (id: string, at = 2): string => (taken.has(`${id}-${at}`) ? fresh(id, at + 1) : `${id}-${at}`);
+  const checks = specs.map((spec) => {
+    const same = state.checks.some((known) => JSON.stringify(known) === JSON.stringify(spec));
+    return same || !taken.has(spec.id) ? spec : { ...spec, id: fresh(spec.id) };
+  });
+  return { type: "checks.replaced", data: { checks } };
+};
 
 const refuseBusy = (state: TaskState, body: TaskMessage): void => {
   if (isActive(state) && body.onBusy === "reject")

@@ -102,6 +102,7 @@ export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps
         requestedChecks: task.checks,
         outputSchema: ((await loadJSON(store.blobs, task.output?.schema ?? null)) ??
           null) as TaskDetail["outputSchema"],
+        limits: task.limits,
         ...(kept === undefined ? {} : { worktreeKept: { reason: kept.reason, since: kept.since } }),
       };
     },

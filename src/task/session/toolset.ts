@@ -1,3 +1,4 @@
+import { waitsForAnswers } from "../../domain/state/stream.ts";
 import type { SessionContext } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
 import { commandKeys, isNamed } from "../../domain/evidence/named-command.ts";
@@ -52,7 +53,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     ...about,
     facts,
     teammates: agents.filter(({ name }) => about.agent.delegates.includes(name)),
-    limits: run.limits,
+    limits: { ...run.limits, ...run.state().limits },
     rules,
     store: run.store,
     log: run.log,
@@ -82,6 +83,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
         run.state().position,
       ),
     sleep: (ms, signal = run.signal) => sleep(ms, signal),
+    asksFirst: () => asksFirst(run),
     fallbackModel: () => run.models.fallbackModel(about.model(), run.state().tried),
     async defer(event, until) {
       const due = { at: until, rank: dueNow(until, run.state().priority).rank };
@@ -95,6 +97,17 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
   });
 
   return { equip, turn, rules };
+};
+
+/**
+ * Who is asked a question of the Task's agents first: its Mission, which knows the goal, unless that is gone, was aborted,
+ * or waits for a person itself. What it does not answer in time comes to a person anyway.
+ */
+const asksFirst = async ({ store, state }: Pick<Run, "store" | "state">): Promise<"mission" | "person"> => {
+  const { mission } = state();
+  if (mission === null) return "person";
+  const lead = await store.mission(mission.sessionID);
+  return lead === undefined || lead.aborted !== null || waitsForAnswers(lead) ? "person" : "mission";
 };
 
 const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({

@@ -1,5 +1,5 @@
 import { openAsks } from "../../domain/state/stream.ts";
-import { isOver, remind, timeouts } from "../../domain/session/ask.ts";
+import { isOver, passTimeouts, remind, timeouts } from "../../domain/session/ask.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { Run } from "../run.ts";
 
@@ -11,6 +11,12 @@ export const wait = async (run: Run, until: string): Promise<boolean> => {
   const state = run.state();
   const now = run.now();
   const decidedAt = state.version;
+  const { askSeconds: seconds } = { ...run.limits, ...state.limits };
+  const passes = passTimeouts(state, { now, seconds });
+  if (passes.length > 0) {
+    await run.record(passes, { decidedAt });
+    return false;
+  }
   if (openAsks(state).some((ask) => isOver(ask, now))) {
     await run.record(timeouts(state, now), { decidedAt });
     return false;

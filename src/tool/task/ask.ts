@@ -2,6 +2,9 @@ import { z } from "zod";
 import { ok, failed } from "../result.ts";
 import type { Tool } from "../tool.ts";
 
+/** The `source` of what a Mission's agent says. */
+const missionSource = "mission";
+
 const input = z.strictObject({
   question: z.string().min(1).max(2000).describe("With what the user needs to know to answer it"),
   options: z
@@ -16,7 +19,7 @@ const input = z.strictObject({
 export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
-    "Puts one question to the user and waits some minutes; the user is often away. " +
+    "Puts one question to the user, or to the Mission that leads your Task, and waits for the answer; the user is often away. " +
     "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
     "First do all that needs no answer; background commands end meanwhile. Never ask for a permission.",
   input,
@@ -26,7 +29,7 @@ export const ask: Tool<z.infer<typeof input>> = {
     if ("refused" in answer) return failed(answer.refused);
     switch (answer.by) {
       case "caller":
-        return ok(`The user answered: ${answer.answer}`);
+        return ok(`${answer.source === missionSource ? "Your Mission" : "The user"} answered: ${answer.answer}`);
       case "timeout":
         return ok(
           answer.answer === undefined
@@ -36,7 +39,7 @@ export const ask: Tool<z.infer<typeof input>> = {
       case "ended":
         return ok(
           answer.source === "message"
-            ? "The user wrote a message instead of an answer. It follows: go by it, and decide yourself what it leaves open."
+            ? "A message came instead of an answer. It follows: go by it, and decide yourself what it leaves open."
             : "The question was closed without an answer: the user wants an end.",
         );
     }

@@ -222,7 +222,10 @@ test("minutes are those of the attempt that begins, beside those of earlier ones
 
 test("failures of a Task in a row are the same when their code is", () => {
   const end = (outcome: "failed" | "completed", code?: string) => {
-    const { data } = taskEnded({ ...dispatched("a").data, ends: [], attempt: 1, reconciled: null }, outcome) as {
+    const { data } = taskEnded(
+      { ...dispatched("a").data, ends: [], attempt: 1, lookAt: null, reconciled: null },
+      outcome,
+    ) as {
       data: Parameters<typeof sameFailures>[0]["ends"][number];
     };
     return { ...data, ...(code === undefined ? {} : { code }) };

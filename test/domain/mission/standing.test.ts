@@ -54,6 +54,8 @@ const factsOf = (events: readonly DomainEvent[]) => {
       problem = event.data.outcome === "completed" ? null : event.data.outcome;
     else if (["message.received", "task.ended", "mission.reminded"].includes(event.type))
       [said, wakeAt, problem] = [null, null, null];
+    if (["message.received", "task.ended", "task.asked", "mission.reminded"].includes(event.type))
+      [said, wakeAt] = [null, null];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
   if (said === "done" && problem !== null) said = "blocked";

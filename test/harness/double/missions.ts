@@ -46,6 +46,7 @@ export const openStage = async (
   env: Record<string, string> = {},
   config: Record<string, unknown> = {},
   models?: object[],
+  clock?: () => Date,
 ): Promise<Stage> => {
   const root = temporary("sortie-missions-");
   const scripts = new Map<string, Script>();
@@ -62,7 +63,7 @@ export const openStage = async (
   const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
   const providers = { mock: models === undefined ? mock : { ...mock, models } };
   writeFileSync(file, JSON.stringify({ model: "mock/large", providers, ...config }));
-  const start = () => startService(data, { SERVICE_CONFIG: file, ...env });
+  const start = () => startService(data, { SERVICE_CONFIG: file, ...env }, clock);
   let folders = 0;
   const stage: Stage = {
     provider,

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { MissionManifest } from "../../../src/domain/view/archive.ts";
 import { entriesOf } from "../../harness/entries.ts";
+import { type Files, manifestOf, pack, verified } from "../../harness/zip-reader.ts";
 import { at, send } from "../../harness/double/hostile-text.ts";
 import { dispatch, finish, openStage, plan, restOf, type Stage, turns, wake } from "../../harness/double/missions.ts";
 
@@ -63,6 +64,90 @@ const archiveOf = async ({ service: { url } }: Stage, directory: string, mission
   return { bytes, files, manifest };
 };
 
+/** As who tampers would: the manifest has the hashes of the files as they are now. */
+const renamed = (files: Files, change: (manifest: MissionManifest) => void = () => undefined): Files => {
+  const name = "execution-flow/manifest.json";
+  const manifest = JSON.parse(String(files.get(name))) as MissionManifest;
+  for (const file of manifest.files) {
+    const bytes = files.get(file.name) as Buffer;
+    Object.assign(file, { bytes: bytes.length, sha256: sha256(bytes) });
+  }
+  change(manifest);
+  return new Map([...files, [name, Buffer.from(JSON.stringify(manifest))]]);
+};
+
+/** `sortie task verify` of it, and that a byte changed in any part of it is found. */
+const proves = async (root: string, bytes: Buffer, files: Files, { made, gone }: { made: string; gone: string }) => {
+  const path = join(root, "mission.zip");
+  writeFileSync(path, bytes);
+  const taskID = made.split("/").at(-1) ?? "";
+  const { code, findings } = await verified(path);
+  expect(findings.map(({ name, state }) => [name, state])).toEqual([
+    ["files", "ok"],
+    ["chain", "ok"],
+    ["chain", "ok"],
+    ["events", "ok"],
+    ["events", "ok"],
+    ["logs", "ok"],
+    ["tasks", "ok"],
+    ["tree", "ok"],
+  ]);
+  expect(code).toBe(0);
+  const text = (name: string) => findings.filter((one) => one.name === name).map((one) => one.text);
+  expect(text("chain").map((line) => line.split(": ")[0])).toEqual(["Mission", taskID]);
+  expect(text("tasks")).toEqual(["1 ends of Tasks are as these have them; 1 of deleted Tasks"]);
+  const { ledger, ledgers } = manifestOf(files) as unknown as MissionManifest;
+  for (const head of [ledger.head, ledgers[taskID]?.head])
+    expect((await verified(path, head)).findings.find(({ name }) => name === "head")?.state).toBe("ok");
+  expect((await verified(path, sha256(Buffer.from("another")))).code).toBe(1);
+
+  const edited = (name: string, from: string | RegExp, to: string): Files => {
+    const before = String(files.get(name));
+    const after = before.replace(from, to);
+    expect(after, name).not.toBe(before);
+    return new Map([...files, [name, Buffer.from(after)]]);
+  };
+  const faults = async (changed: Files) => {
+    const found = (await verified(await pack(join(root, "tampered.zip"), changed))).findings;
+    return [...new Set(found.flatMap(({ name, state }) => (state === "bad" ? [name] : [])))];
+  };
+  // One byte, in any file of it.
+  for (const name of [...files.keys()].filter((one) => !one.endsWith("manifest.json"))) {
+    const changed = Buffer.from(files.get(name) as Buffer);
+    changed[changed.length >> 1] = (changed[changed.length >> 1] ?? 0) ^ 1;
+    expect(await faults(new Map([...files, [name, changed]])), name).toContain("files");
+  }
+  // And where the manifest was made to fit.
+  const own = "execution-flow";
+  const landed = /"landedCommit":"[0-9a-f]/;
+  expect(await faults(renamed(edited(`${own}/events.jsonl`, landed, '"landedCommit":"x')))).toEqual([
+    "events",
+    "tasks",
+  ]);
+  expect(await faults(renamed(edited(`${own}/ledger.jsonl`, '"outcome":"blocked"', '"outcome":"done"')))).toEqual([
+    "chain",
+    "events",
+  ]);
+  expect(await faults(renamed(edited(`${made}/events.jsonl`, '"state":"passed"', '"state":"failed"')))).toEqual([
+    "events",
+  ]);
+  expect(await faults(renamed(edited(`${made}/ledger.jsonl`, '"exitCode":0', '"exitCode":1')))).toEqual([
+    "chain",
+    "events",
+  ]);
+  expect(
+    await faults(renamed(files, ({ ledgers: all }) => Object.assign(all[taskID] ?? {}, { head: sha256(bytes) }))),
+  ).toEqual(["chain"]);
+  // A Task taken out of it, with everything that names it but the Mission's word.
+  const without = new Map([...files].filter(([name]) => !name.startsWith(made)));
+  const manifest = manifestOf(files) as unknown as MissionManifest;
+  manifest.files = manifest.files.filter(({ name }) => !name.startsWith(made));
+  delete manifest.ledgers[taskID];
+  without.set(`${own}/manifest.json`, Buffer.from(JSON.stringify(manifest)));
+  expect(await faults(without)).toEqual(["tasks"]);
+  expect(manifest.omitted.map(({ path: left }) => left)).toContain(gone);
+};
+
 describe("a Mission's archive", () => {
   test("has the logs and artifacts of its Tasks, as their ledgers have the hashes", { timeout: 60_000 }, async () => {
     await using stage = await openStage();
@@ -74,6 +159,7 @@ describe("a Mission's archive", () => {
       .map(
         (line) => JSON.parse(line) as { kind: string; eventID: number; tool?: string; log?: string; output?: string },
       );
+    await proves(stage.root, bytes, files, { made, gone });
     const check = ledger.find(({ kind }) => kind === "check");
     const shell = ledger.find(({ tool }) => tool === "shell");
     const logOf = (eventID = 0) => files.get(`${made}/logs/${eventID}.txt`) as Buffer;

@@ -107,6 +107,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       (find(taskID), write("cancel", [directory, taskID, body, once], { taskID, accepted: true })) as never,
     answer: async (directory, taskID, askID, body, once) =>
       (find(taskID), write("answer", [directory, taskID, askID, body, once], { taskID, askID })) as never,
+    pass: async () => {},
     interrupt: async (directory, taskID, sessionID, body, once) =>
       (find(taskID), write("interrupt", [directory, taskID, sessionID, body, once], { taskID, sessionID })) as never,
     update: async (directory, taskID, patch) => (

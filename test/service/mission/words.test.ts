@@ -71,14 +71,14 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   expect(finished?.outcome).toBe("done");
   const [, , first = "", evidence = ""] = heard;
   outcome = evidence;
-  expect(first).toContain("Files changed: 1 (+1 -0).\nChecks: test -f a1.txt passed.");
+  expect(first).toContain('Files changed: 1 (+1 -0): new "a1.txt" +1.\nChecks: all 1 passed.');
   expect(first).toMatch(/It used \d+ model calls, \d+ tokens\./);
   expect(first).toMatch(/Review of "[^"]+": accepted/);
   expect(first).toContain("The report on a1.txt.");
   expect(first).toContain("Ready: b. Not done: 2.");
   expect(outcome).toContain('"lastWords": "The report on a1.txt."');
   const failed = heard.find((text) => text.includes("ended failed")) ?? "";
-  expect(failed).toContain("Checks: test -f never failed.");
+  expect(failed).toContain("Checks: 0 of 1 passed.\ntest -f never: failed");
   expect(heard.at(-1)).toContain("Every phase of the plan is done.");
 
   // The third starts from the second alone, and hears of the first all the same.

@@ -251,7 +251,7 @@ describe.each(stores)("on %s", (name, env) => {
       expect(sent.data).toMatchObject({ disposition: "steered" });
       await settled(client, taskID);
       const { data } = await client.task.messages({ path: { taskID } });
-      expect(data?.messages.at(-1)?.text).toMatch(/^After: The user wrote a message instead .* no colours at all$/s);
+      expect(data?.messages.at(-1)?.text).toMatch(/^After: A message came instead .* no colours at all$/s);
       const late = await client.task.answer({ path: { taskID, askID: ask.id }, body: { answer: "blue" } });
       expect(late.response?.status).toBe(409);
       // Control: one for later leaves it open.

@@ -32,6 +32,7 @@ const Wake = ({ project }: { project: string }) => {
   const [produce, setProduce] = useState(false);
   const [approves, setApproves] = useState(false);
   const [landing, setLanding] = useState<"commit" | "manual" | "auto">("commit");
+  const [priority, setPriority] = useState<MissionSummary["priority"]>("normal");
   const wake = useMutation({
     mutationFn: () =>
       ask(
@@ -43,6 +44,7 @@ const Wake = ({ project }: { project: string }) => {
             ...(produce ? { allowSquadProduction: true } : {}),
             ...(landing === "commit" || isAddress(project) ? {} : { landing: "branch" as const, merge: landing }),
             ...(approves ? { approve: ["plan" as const] } : {}),
+            ...(priority === "normal" ? {} : { priority }),
           },
         }),
       ),
@@ -114,6 +116,19 @@ const Wake = ({ project }: { project: string }) => {
             ))}
           </select>
         )}
+        <label className="flex items-center gap-2 text-sm text-soft">
+          Priority
+          <select
+            className="field w-auto text-sm"
+            value={priority}
+            onChange={({ target }) => setPriority(target.value as MissionSummary["priority"])}
+          >
+            <option value="critical">Critical</option>
+            <option value="high">High</option>
+            <option value="normal">Normal</option>
+            <option value="low">Low</option>
+          </select>
+        </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Start Mission
         </button>
@@ -144,6 +159,7 @@ const Row = ({ mission }: { mission: MissionSummary }) => {
         {stats.completed > 0 && <span className="text-done">{stats.completed} completed</span>}
         {stats.failed > 0 && <span className="text-fail">{stats.failed} failed</span>}
         {stats.cancelled > 0 && <span>{stats.cancelled} cancelled</span>}
+        {mission.priority !== "normal" && <span className="capitalize">{mission.priority}</span>}
         {mission.archived && <span>Archived</span>}
         <span className="ml-auto text-faint">
           <Ago at={mission.updated} />

@@ -134,6 +134,11 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
               {mission.pullRequest.state}
             </Fact>
           )}
+          {mission.priority !== "normal" && (
+            <Fact label="Priority">
+              <span className="capitalize">{mission.priority}</span>
+            </Fact>
+          )}
           {mission.squads.length > 0 && <Fact label="Squads">{mission.squads.join(", ")}</Fact>}
           {mission.squadProduction === "authorised" && <Fact label="New squads">allowed</Fact>}
         </dl>

@@ -33,7 +33,7 @@ export const matches = (table: "tasks" | "missions", search: string): RawBuilder
 };
 
 /** An entry of `metadata`, by its index and then in full. */
-const entry = (key: string, value: string): RawBuilder<SqlBool> => {
+export const entry = (key: string, value: string): RawBuilder<SqlBool> => {
   const part = (column: string, text: string) => sql`${sql.raw(indexedPart(column))} = ${indexedText(text)}`;
   return sql<SqlBool>`${part("key", key)} and ${part("value", value)} and key = ${key} and value = ${value}`;
 };

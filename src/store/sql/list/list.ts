@@ -6,9 +6,9 @@ import { missionRevision } from "../../../domain/mission/evolve.ts";
 import { type MissionRow, rowOf } from "../../../domain/mission/status.ts";
 import { summarise } from "../../../domain/view/summary.ts";
 import type { TaskSummary } from "../../../protocol/task/status.ts";
-import { before, createKeys, matches } from "./list-key.ts";
+import { before, createKeys, entry, matches } from "./list-key.ts";
 import type { Reader } from "../reader.ts";
-import { hash, nameOf } from "../row.ts";
+import { hash, nameOf, plain } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 import type { Store } from "../../store.ts";
 
@@ -105,6 +105,11 @@ export const createLists = (
             if (query.archived !== true) all.push(row("archived", "=", 0));
             if (cursor !== undefined) all.push(before(cursor.updated, cursor.sessionID));
             if (search !== undefined && search !== "") all.push(matches("missions", search));
+            if (query.priority !== undefined) all.push(row("priority", "=", query.priority));
+            for (const [key, value] of Object.entries(query.metadata ?? {})) {
+              const one = entry(plain(key), plain(value));
+              all.push(sql<SqlBool>`missions.stream in (select stream from metadata where ${one})`);
+            }
             return row.and(all);
           })
           .orderBy("updated", "desc")

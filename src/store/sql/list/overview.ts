@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import { summarise } from "../../../domain/view/summary.ts";
-import { pendingOf } from "../../../domain/session/ask.ts";
+import { pendingOf, toPerson } from "../../../domain/session/ask.ts";
 import { taskRevision } from "../../../domain/task/evolve.ts";
 import type { Overview } from "../../../protocol/overview.ts";
 import type { TaskSummary } from "../../../protocol/task/status.ts";
@@ -114,7 +114,7 @@ export const createOverview = (
       const fold = revision === taskRevision ? undefined : await state(stream);
       const { taskID, title, directory, pending } =
         fold === undefined ? (JSON.parse(summary) as TaskSummary) : summarise(fold);
-      asks.push(...pending.map((ask) => ({ ...ask, taskID, missionID: null, title, directory })));
+      asks.push(...toPerson(pending).map((ask) => ({ ...ask, taskID, missionID: null, title, directory })));
     }
     const all = [...sums.values()];
     const sum = (field: keyof Counts) => all.reduce((total, counts) => total + counts[field], 0);

@@ -347,6 +347,15 @@ export const migrations: readonly Migration[] = [
       });
     },
   },
+  {
+    name: "0008-mission-priority",
+    async up(db) {
+      await db.schema
+        .alterTable("missions")
+        .addColumn("priority", "text", (column) => column.notNull().defaultTo("normal"))
+        .execute();
+    },
+  },
 ];
 
 /** Calls `change` for each project that is a repository by address and has another hash: as many steps as projects. */

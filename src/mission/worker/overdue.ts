@@ -1,0 +1,22 @@
+import { isRunning } from "../../domain/state/mission.ts";
+import { noUsage } from "../../domain/state/stream.ts";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { MissionRun } from "../run.ts";
+
+/** Tells the agent of Tasks that have not ended by the time it set, once for each time. */
+export const hearOverdue = async (run: MissionRun): Promise<void> => {
+  const { tasks, aborted, version } = run.state();
+  if (aborted !== null) return;
+  const now = run.now().getTime();
+  const due = tasks.filter((task) => isRunning(task) && task.lookAt !== null && Date.parse(task.lookAt) <= now);
+  if (due.length === 0) return;
+  const rows = new Map((await run.store.dispatched(run.stream)).map((row) => [row.taskID, row]));
+  await run.record(
+    due.map(({ taskID, phase, title }): DomainEvent => {
+      const row = rows.get(taskID);
+      const data = { sessionID: run.stream, taskID, phase, title, doing: row?.now?.text ?? null };
+      return { type: "task.overdue", data: { ...data, usage: row?.usage ?? noUsage } };
+    }),
+    { decidedAt: version },
+  );
+};

@@ -1,0 +1,285 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { post, send } from "../../harness/double/hostile-text.ts";
+import {
+  dispatch,
+  eventsOf,
+  finish,
+  missionOf,
+  openStage,
+  plan,
+  restOf,
+  type Say,
+  type Stage,
+  taskOf,
+  turns,
+  wake,
+} from "../../harness/double/missions.ts";
+import { readText, until } from "../../harness/project.ts";
+import { startReceiver } from "../../harness/receiver.ts";
+
+/** What a Task asks goes to its Mission first, and to a person where that does not answer. */
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage({}, { webhooks: { allow: ["127.0.0.1"] } });
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+const question = { question: "Red or blue?", options: ["red", "blue"], default: "red" };
+const writes = (text: string) => ({ calls: [{ tool: "write", input: { path: "colour.txt", content: text } }] });
+/** It asks, writes what it was told, and ends. */
+const asks: Say = turns(
+  { calls: [{ tool: "ask", input: question }] },
+  (_turn, _request, newest) => writes(`${newest.trim()}\n`),
+  { text: "Wrote it." },
+);
+const idIn = (text: string): string => /task_[0-9a-z]{26}/.exec(text)?.[0] ?? "";
+const begun = (name: string) => ({ calls: [plan("a"), dispatch("a", `Write the colour. [${name}]`)] });
+
+const questioned = (directory: string, missionID: string) =>
+  until(
+    () => missionOf(stage.service.url, directory, missionID),
+    ({ tasks: [task] }) => (task?.pending.length ?? 0) > 0,
+  );
+const colourOf = async (directory: string, missionID: string) => {
+  const mission = await restOf(stage.service.url, directory, missionID);
+  expect(mission.tasks[0], JSON.stringify(mission.tasks[0]?.error)).toMatchObject({ lifecycleStatus: "completed" });
+  return readText(directory, "colour.txt");
+};
+const own = async (directory: string, missionID: string) =>
+  (await eventsOf(stage.service.url, directory, missionID)).flatMap(({ type, taskID, data }) =>
+    taskID === undefined && (type === "task.asked" || type === "task.answered") ? [[type, data["how"]]] : [],
+  );
+
+test("its agent is woken with the question, and answers; no person is asked", async () => {
+  await using receiver = await startReceiver();
+  const told: string[] = [];
+  stage.play("first", {
+    mission: turns(
+      begun("first"),
+      { text: "It runs." },
+      (_turn, _request, newest) => {
+        told.push(newest);
+        return { calls: [{ tool: "task_answer", input: { task: idIn(newest), answer: "Blue, as the goal says." } }] };
+      },
+      { text: "Answered." },
+      { calls: [finish()] },
+    ),
+    task: asks,
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  await post(url, "/webhook", directory, { url: receiver.url, events: ["task.asked", "task.completed"] });
+  const { missionID } = await wake(url, directory, { text: "[first]" });
+  expect(await colourOf(directory, missionID)).toBe("Your Mission answered: Blue, as the goal says.\n");
+  expect(told[0]).toContain("Red or blue?");
+  expect(told[0]).toContain('It proposes: "red", "blue".');
+  expect(told[0]).toContain('Without an answer it goes on with: "red".');
+  expect(await own(directory, missionID)).toEqual([
+    ["task.asked", undefined],
+    ["task.answered", "closed"],
+  ]);
+  await receiver.got(1);
+  expect(receiver.received.map(({ body }) => (JSON.parse(body) as { type: string }).type)).toEqual(["task.completed"]);
+});
+
+test("passed on it is a person's, with all the time of a person; so is what its agent says nothing of", async () => {
+  for (const [name, says] of [
+    ["passed", { calls: [{ tool: "task_answer", input: { task: "", pass: true } }] }],
+    ["silent", { text: "Hm." }],
+  ] as const) {
+    stage.play(name, {
+      mission: turns(
+        begun(name),
+        { text: "It runs." },
+        (_turn, _request, newest) =>
+          "calls" in says ? { calls: [{ tool: "task_answer", input: { task: idIn(newest), pass: true } }] } : says,
+        { text: "Waiting." },
+        { calls: [finish()] },
+      ),
+      task: asks,
+    });
+    const { url } = stage.service;
+    const directory = stage.project();
+    const { missionID } = await wake(url, directory, { text: `[${name}]`, limits: { askSeconds: 0 } });
+    const mission = await until(
+      () => missionOf(url, directory, missionID),
+      ({ tasks: [task] }) => (task?.pendingCount ?? 0) > 0,
+    );
+    expect(mission).toMatchObject({ state: "asking", stateReason: "One of its Tasks asks", limits: { askSeconds: 0 } });
+    const [task] = mission.tasks;
+    const [ask] = task?.pending ?? [];
+    expect(ask).toMatchObject({ prompt: "Red or blue?", expiresAt: null });
+    expect(ask).not.toHaveProperty("passesAt");
+    const { body } = await send(url, "/overview");
+    expect(body["pending"]).toMatchObject([{ id: ask?.id, taskID: task?.taskID }]);
+    await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green" });
+    expect(await colourOf(directory, missionID)).toBe("The user answered: green\n");
+    expect((await own(directory, missionID)).map(([, how]) => how)).toEqual([undefined, "passed"]);
+  }
+});
+
+test("while it is the Mission's a person may answer all the same, and needs not", async () => {
+  let free = () => {};
+  const held = new Promise<void>((resolve) => {
+    free = resolve;
+  });
+  const told: string[] = [];
+  stage.play("busy", {
+    mission: turns(
+      begun("busy"),
+      { text: "It runs." },
+      async (_turn, _request, newest) => {
+        await held;
+        return { calls: [{ tool: "task_answer", input: { task: idIn(newest), answer: "Late." } }] };
+      },
+      (_turn, _request, newest) => {
+        told.push(newest);
+        return { text: "Then not." };
+      },
+      { calls: [finish()] },
+    ),
+    task: asks,
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const { missionID } = await wake(url, directory, { text: "[busy]" });
+  const mission = await questioned(directory, missionID);
+  const [task] = mission.tasks;
+  const [ask] = task?.pending ?? [];
+  expect(task).toMatchObject({ phase: "waiting", pendingCount: 0, now: { kind: "ask" } });
+  expect(task?.now?.text).toBe("Waiting for the Mission's answer: Red or blue?");
+  expect(ask).toMatchObject({ expiresAt: null, passesAt: expect.any(String) });
+  expect((await send(url, "/overview")).body["pending"]).toEqual([]);
+  expect((await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green" })).status).toBe(
+    200,
+  );
+  await until(
+    () => taskOf(url, task?.taskID ?? ""),
+    ({ lifecycleStatus }) => lifecycleStatus === "completed",
+  );
+  free();
+  await restOf(url, directory, missionID);
+  expect(told[0]).toMatch(/The Task has ended, and asks nothing|The Task asks nothing now/);
+  expect(readText(directory, "colour.txt")).toBe("The user answered: green\n");
+});
+
+test("a Mission that says nothing for too long holds nothing up", async () => {
+  let free = () => {};
+  const held = new Promise<void>((resolve) => {
+    free = resolve;
+  });
+  stage.play("stuck", {
+    mission: turns(
+      begun("stuck"),
+      { text: "It runs." },
+      async () => {
+        await held;
+        return { text: "Too late." };
+      },
+      { calls: [finish()] },
+    ),
+    task: asks,
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const { missionID } = await wake(url, directory, { text: "[stuck]", limits: { askSeconds: 1 } });
+  const mission = await until(
+    () => missionOf(url, directory, missionID),
+    ({ tasks: [task] }) => task?.lifecycleStatus === "completed",
+  );
+  // First the Mission had its second, then a person had one.
+  expect(mission.agentStatus).toBe("running");
+  expect(readText(directory, "colour.txt")).toContain("Nobody answered in time, so your default stands: red");
+  const events = await eventsOf(url, directory, missionID);
+  expect(events.filter(({ type }) => type === "ask.passed").map(({ data }) => data["by"])).toEqual(["timeout"]);
+  free();
+  await restOf(url, directory, missionID);
+});
+
+test("a Mission that is stopped or gone is not asked: a person is", async () => {
+  for (const how of ["abort", "delete"]) {
+    let free = () => {};
+    const held = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    stage.play(how, {
+      mission: turns(begun(how), { text: "It runs." }),
+      task: turns(
+        async () => {
+          await held;
+          return { calls: [{ tool: "ask", input: question }] };
+        },
+        (_turn, _request, newest) => writes(`${newest.trim()}\n`),
+        { text: "Wrote it." },
+      ),
+    });
+    const { url } = stage.service;
+    const directory = stage.project();
+    const { missionID } = await wake(url, directory, { text: `[${how}]` });
+    const mission = await until(
+      () => missionOf(url, directory, missionID),
+      ({ tasks, agentStatus }) => tasks.length > 0 && agentStatus === "inactive",
+    );
+    const taskID = mission.tasks[0]?.taskID ?? "";
+    const at = `?directory=${encodeURIComponent(directory)}`;
+    if (how === "abort") await post(url, `/mission/${missionID}/abort`, directory, {});
+    else await send(url, `/mission/${missionID}${at}`, { method: "DELETE" });
+    free();
+    const asked = await until(
+      () => taskOf(url, taskID),
+      ({ pending }) => pending.length > 0,
+    );
+    expect(asked.pending[0]).not.toHaveProperty("passesAt");
+    await post(url, `/task/${taskID}/pending/${asked.pending[0]?.id}`, directory, { answer: "blue" });
+    await until(
+      () => taskOf(url, taskID),
+      ({ lifecycleStatus }) => lifecycleStatus === "completed",
+    );
+  }
+});
+
+test("it corrects the checks that it wrote: what asked for what cannot be stands no more in the way", async () => {
+  const notices: string[] = [];
+  const impossible = "grep -q purple colour.txt";
+  const checks = [impossible, "test -f a.txt"];
+  stage.play("checks", {
+    mission: turns(
+      { calls: [plan("a"), dispatch("a", "Write the colour. [checks]", { checks })] },
+      { text: "It runs." },
+      (_turn, _request, newest) => ({
+        calls: [
+          {
+            tool: "task_message",
+            input: {
+              task: idIn(newest),
+              text: "The check was mine, and wrong. Blue it is.",
+              checks: ["grep -q blue colour.txt", "test -f a.txt"],
+            },
+          },
+        ],
+      }),
+      { text: "Corrected." },
+      { calls: [finish()] },
+    ),
+    task: turns(
+      { calls: [{ tool: "ask", input: { question: "The check wants purple, the request blue. Which?" } }] },
+      (_turn, _request, newest) => {
+        notices.push(newest);
+        return writes("blue\n");
+      },
+      { text: "Wrote it." },
+    ),
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const { missionID } = await wake(url, directory, { text: "[checks]" });
+  expect(await colourOf(directory, missionID)).toBe("blue\n");
+  expect(notices[0]).toContain("The check was mine, and wrong. Blue it is.");
+  const [task] = (await missionOf(url, directory, missionID)).tasks;
+  const { checks: ran } = await taskOf(url, task?.taskID ?? "");
+  expect(ran).toMatchObject([
+    { id: "check-1-2", name: "grep -q blue colour.txt", state: "passed" },
+    { id: "check-2", name: "test -f a.txt", state: "passed" },
+  ]);
+});
