@@ -96,7 +96,6 @@ export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   sessionID: string;
   /** On which its Tasks land, where it has one of its own: the files are those of its head. */
   branch?: string;
-  /** Of each Task's own ledger. */
   /** Of its own ledger, and of each Task's. */
   ledger: Head;
   ledgers: Record<string, Head>;
