@@ -18,6 +18,25 @@ const problems = (
   return parsed.ok ? [] : parsed.issues.map((issue) => `${placeOf(issue)} ${issue.code}: ${issue.message}`);
 };
 
+test("an agent names MCP servers that are configured; where they are not known, any", () => {
+  const qa = agentOf("qa").replace("[read, shell]", "[read, mcp__docs]");
+  const parse = (servers: readonly string[] | "any" | undefined) => {
+    const parsed = parsePackage(filesOf(textsOf({ "agents/qa.md": qa })), {
+      ...around,
+      ...(servers === undefined ? {} : { servers }),
+    });
+    return parsed.ok ? parsed.squad.agents[0]?.tools : parsed.issues.map(({ code, message }) => [code, message]);
+  };
+  expect([parse(["docs"]), parse("any")]).toEqual([
+    ["read", "mcp__docs"],
+    ["read", "mcp__docs"],
+  ]);
+  const wrong = (known: string) => [
+    ["unknown_tool", `tools: Expected an MCP server of the configuration (${known}), got "docs"`],
+  ];
+  expect([parse(["mail"]), parse(undefined)]).toEqual([wrong("mail"), wrong("it has none")]);
+});
+
 test("control: a package in order is a squad", () => {
   const parsed = parsePackage(filesOf(textsOf()), around);
   expect(parsed).toEqual({

@@ -2,9 +2,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { packageRoot } from "../../../src/package-root.ts";
-import { createTask, logOf, makeLab, settledTask } from "../../harness/double/hostile-text.ts";
+import { createTask, logOf, makeLab, post, settledTask, statusOf } from "../../harness/double/hostile-text.ts";
 import type { MockTurn } from "../../harness/double/mock-provider.ts";
-import { makeProject } from "../../harness/project.ts";
+import { makeProject, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
@@ -25,6 +25,7 @@ const servers = {
   floods: hostile("floods"),
   changes: hostile("changes"),
   asks: hostile("asks"),
+  asked: hostile("good"),
   invalid: hostile("invalid"),
   given: hostile("shows", { env: { GIVEN: "env:MCP_CANARY", PLAIN: "seen" } }),
   other: hostile("shows"),
@@ -37,7 +38,7 @@ let directory: string;
 beforeAll(async () => {
   lab = await makeLab({ commandSeconds: 10 });
   const config = JSON.parse(readFileSync(lab.config, "utf8")) as object;
-  const permissions = { deny: ["mcp__asks__do", "read(secret.txt)"] };
+  const permissions = { deny: ["mcp__asks__do", "read(secret.txt)"], ask: ["mcp__asked"] };
   writeFileSync(
     lab.config,
     JSON.stringify({ ...config, mcpServers: servers, permissions, sandbox: { paths: [packageRoot] } }),
@@ -48,6 +49,7 @@ beforeAll(async () => {
     ...squad("few", ["good", "changes", "asks"]),
     ...squad("bad", ["good", "huge", "silent", "dies", "floods"]),
     ...squad("env", ["given", "other"]),
+    ...squad("asked", ["asked"]),
   });
 });
 afterAll(async () => {
@@ -168,6 +170,23 @@ test("rules hold: a denied tool, a denied path in whatever tool, and its control
   expect(results.map(({ outcome }) => outcome)).toEqual(["error", "error", "ok"]);
   expect(outputs[0]).toContain("Denied: mcp__asks__do");
   expect(outputs[1]).toContain("read(secret.txt)");
+});
+
+test("ask holds: a person sees what the tool is called with, and it is called once", patient, async () => {
+  const turns = [call("mcp__asked__do", { text: "please" }), done];
+  const body = { ...lab.request(turns), checks: [], promptProfile: "asked" };
+  const taskID = await createTask(service.url, directory, body);
+  const { pending } = await until(
+    () => statusOf(service.url, taskID),
+    (status) => status.pending.length > 0,
+    60_000,
+  );
+  expect(pending[0]?.prompt).toBe('May the agent use mcp__asked__do {"text":"please"}?');
+  await post(service.url, `/task/${taskID}/pending/${pending[0]?.id}`, directory, { decision: "allow" });
+  expect(await settledTask(service.url, taskID, 60_000)).toMatchObject({ lifecycleStatus: "completed" });
+  const log = await logOf(service.url, taskID);
+  const outcomes = log.flatMap(({ type, data }) => (type === "tool.finished" ? [data.outcome] : []));
+  expect(outcomes).toEqual(["ok"]);
 });
 
 test(
