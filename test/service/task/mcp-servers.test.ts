@@ -38,7 +38,7 @@ const startAddress = async (): Promise<string> => {
       const base = `http://127.0.0.1:${request.socket.localPort}`;
       const json = (value: object, status = 200) =>
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-      const issuer = path.includes("stray") ? `${base.replace("127.0.0.1", "localhost")}` : base;
+      const issuer = path.includes("stray") ? base.replace("127.0.0.1", "localhost") : base;
       if (path.startsWith("/.well-known/oauth-protected-resource"))
         return json({ resource: `${base}${path.slice(path.lastIndexOf("/"))}`, authorization_servers: [issuer] });
       if (path.startsWith("/.well-known/"))
