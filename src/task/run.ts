@@ -40,7 +40,7 @@ export type RunDeps = {
   processes: Processes;
   squads: Squads;
   /** Installs the package that a Task with a production staged. */
-  manager: Pick<Manager, "install" | "installIn" | "validate">;
+  manager: Pick<Manager, "install" | "validate">;
   models: {
     /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
     load(ref: ModelRef): Promise<Model>;

@@ -19,7 +19,9 @@ import { branchesOf } from "./object/branch.ts";
 import { changeBeside, mergeOnto, rebaseOnto } from "./object/rebase.ts";
 import { commitOf } from "./object/commit.ts";
 import { revertOnto } from "./object/revert.ts";
-import { changeHash } from "./object/tree-change.ts";
+import { commitOfTree, filesBelow, treeWith } from "./object/graft.ts";
+import { isOwn } from "./object/take-over.ts";
+import { changeHash, changesOf } from "./object/tree-change.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
 import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
@@ -143,6 +145,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   });
   const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open });
 
+  const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
+    const { taskID, objects } = placeOf(workspace);
+    return { git: objects, index: join(home, `${taskID}.graft`) };
+  };
+
   /** Puts the change onto `taken`, with both sides in the files where they are in each other's way. */
   const mark = async (
     { taskID, record, worktree, git, objects }: ReturnType<typeof placeOf>,
@@ -217,23 +224,47 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return mark(place, { taken, commit, message, dirty });
     },
     branches: (commonDir) => branchesOf(objectsOf("branches", { commonDir })),
-    async merge(workspace, commit, message) {
+    async merge(workspace, commit, message, marks) {
       const place = placeOf(workspace);
-      const { git, objects } = place;
+      const { taskID, record, git, objects } = place;
       const { baseCommit } = workspace.prepared;
       if (baseCommit === null) throw new Error("Expected a base to merge into, got none.");
       const change = await changeBeside(objects, baseCommit, commit);
       const merged = await mergeOnto(objects, change, baseCommit);
       if (merged.conflicts.length === 0) {
-        const made = await commitOf(objects, merged.tree, baseCommit, "merge");
-        await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
-        return { ok: true };
+        const made = await commitOfTree(objects, merged.tree, baseCommit, message);
+        if (made === undefined) return { ok: true, commit: made };
+        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made.commit);
+        await git.run(["reset", "-q", "--hard", made.commit], { timeoutMs: 10 * 60_000 });
+        return { ok: true, commit: made };
       }
-      if (message === undefined) return { ok: false, paths: merged.conflicts, marked: undefined };
+      if (!marks) return { ok: false, paths: merged.conflicts, marked: undefined };
       const taken = plainSnapshot(baseCommit);
       const marked = await mark(place, { taken, commit: change, message, dirty: [] });
       if (!marked.ok) throw new Error(`Expected a merge with markers, got ${marked.paths.join(", ")} in its way.`);
       return { ok: false, paths: marked.paths, marked };
+    },
+    async withMergedSettings(workspace, commit, merged, message) {
+      const { objects } = placeOf(workspace);
+      const change = await changeBeside(objects, commit.parent, merged);
+      const theirs = (await changesOf(objects, change.parent, merged)).filter(({ path }) => isOwn(path));
+      if (theirs.length === 0) return commit;
+      const ours = new Set((await changesOf(objects, change.parent, commit.parent)).map(({ path }) => path));
+      const grafts = theirs.filter(({ path }) => !ours.has(path));
+      const tree = await treeWith(graftPlaceOf(workspace), commit.tree, grafts);
+      return (await commitOfTree(objects, tree, commit.parent, message)) ?? commit;
+    },
+    async commitBelow(workspace, folder, files, message) {
+      const { taskID, record, objects } = placeOf(workspace);
+      const { baseCommit } = workspace.prepared;
+      if (baseCommit === null) throw new Error("Expected a base to commit on, got none.");
+      const at = record.prefix === "" ? folder : `${record.prefix}/${folder}`;
+      const grafts = await filesBelow(objects, baseCommit, at, files);
+      const tree = await treeWith(graftPlaceOf(workspace), await idOf(objects, `${baseCommit}^{tree}`), grafts);
+      const made = await commitOfTree(objects, tree, baseCommit, message);
+      if (made !== undefined)
+        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made.commit);
+      return made;
     },
     async sealMerge(workspace, commit, merged, message) {
       const parents = [commit.parent, merged];

@@ -199,7 +199,8 @@ export type LandingPlan = {
 
 /** `marked`: the conflict as the files have it now; undefined: they are as they were. */
 export type Merged =
-  | { ok: true }
+  /** undefined: the base has all of it. */
+  | { ok: true; commit: Commit | undefined }
   | { ok: false; paths: string[]; marked: Extract<MarkedRebase, { ok: true }> | undefined };
 
 export type Landed = { ok: true; kept: string[] } | { ok: false; reason: string; edited?: string[] };
@@ -341,11 +342,22 @@ export interface Workspaces {
   /** Branches of the project, in a repository whose Git directory is `commonDir`. */
   branches(commonDir: string): Branches;
   /**
-   * Merges what a commit has beside the base of a Task: its files become that tree. Nothing is committed, and the call can be
-   * repeated. A conflict changes nothing, unless there is a `message`: then the files hold both sides, as with
-   * `rebaseWithMarkers`.
+   * Merges what a commit has beside the base of a Task, as one commit on that base, which its files are moved to; the call can
+   * be repeated. A conflict changes nothing; with `marks` the files then hold both sides, as with `rebaseWithMarkers`.
    */
-  merge(workspace: Workspace, commit: string, message: string | undefined): Promise<Merged>;
+  merge(workspace: Workspace, commit: string, message: string, marks: boolean): Promise<Merged>;
+  /** What a Task made of a conflict in such a merge, with what the other side has below `.sortie`: agents commit nothing there. */
+  withMergedSettings(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
+  /**
+   * One commit on the Task's base in which a folder of the service's own, relative to the project, holds exactly these files.
+   * The files of the Task stay at the base. undefined: the base has them so.
+   */
+  commitBelow(
+    workspace: Workspace,
+    folder: string,
+    files: readonly { path: string; bytes: Buffer }[],
+    message: string,
+  ): Promise<Commit | undefined>;
   /** A commit of the same files that also has the merged one as its parent; nothing is moved. */
   sealMerge(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
   /** Names the change that a commit makes to its base, path by path: SHA-256. */

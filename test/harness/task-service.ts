@@ -85,7 +85,6 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       manager: {
         validate: () => Promise.reject(new Error("not part of this test")),
         install: () => Promise.reject(new Error("not part of this test")),
-        installIn: () => Promise.reject(new Error("not part of this test")),
       },
       externals: {},
       mcpServers: {},

@@ -25,8 +25,6 @@ export interface Manager {
    * `expected`: the digest of the package to replace; undefined: none. Refuses with `squad_invalid` or `squad_changed`.
    */
   install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
-  /** The same in a folder that is the service's to write, such as a Task's files; `root`: its real path. */
-  installIn(root: string, source: Source, expected?: string): Promise<Installed>;
   /** Refuses with `squad_not_found`, or with `squad_changed` where `expected` is another digest. */
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
   /** Repairs what writes of a killed service left in the data folder. */
@@ -95,33 +93,25 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
     return { ok: true, found: { squad, scope, digest: digestOf(files), files } };
   };
 
-  const put = async (
-    source: Source,
-    scope: InstallScope,
-    root: string,
-    expected: string | undefined,
-  ): Promise<Installed> => {
-    const checked = await check(source, scope);
-    if (!checked.ok) throw invalid(checked.issues);
-    const { squad, digest, files = [] } = checked.found;
-    await tidy(root, scope);
-    const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
-    return alone(root, scope, squad.id, async (writer) => {
-      const standing = standingOf(await catalog.read(scope, squad.id, root));
-      // Also the answer to a caller who repeats a request because the first answer was lost.
-      if (standing === digest) return { squad: ref, replaced: digest };
-      if (standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
-      await writer.put(squad.id, files);
-      return { squad: ref, replaced: standing };
-    });
-  };
-
   return {
     validate: check,
 
-    install: async (source, scope, directory, expected) => put(source, scope, await rootOf(scope, directory), expected),
-
-    installIn: (root, source, expected) => put(source, "project", root, expected),
+    async install(source, scope, directory, expected) {
+      const root = await rootOf(scope, directory);
+      const checked = await check(source, scope);
+      if (!checked.ok) throw invalid(checked.issues);
+      const { squad, digest, files = [] } = checked.found;
+      await tidy(root, scope);
+      const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
+      return alone(root, scope, squad.id, async (writer) => {
+        const standing = standingOf(await catalog.read(scope, squad.id, root));
+        // Also the answer to a caller who repeats a request because the first answer was lost.
+        if (standing === digest) return { squad: ref, replaced: digest };
+        if (standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
+        await writer.put(squad.id, files);
+        return { squad: ref, replaced: standing };
+      });
+    },
 
     async uninstall(id, scope, directory, expected) {
       if (!isName(id)) throw notFound(id);

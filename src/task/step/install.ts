@@ -2,10 +2,10 @@ import { mayInstall } from "../../domain/session/approval.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { Manager } from "../../squad/install/manager.ts";
 import { decode, type PackageFile } from "../../squad/package/package.ts";
-import type { DomainEvent } from "../../domain/event.ts";
 import { packageProblems } from "../session/squad-author.ts";
 import type { Run } from "../run.ts";
-import { commitTree } from "../workspace/commit.ts";
+import { messageFor, unchanged } from "../workspace/commit.ts";
+import { folderOf } from "../../squad/catalog/scope.ts";
 import { remoteOf } from "../../domain/state/task.ts";
 import { push } from "./landing/push.ts";
 import { land } from "./landing/land.ts";
@@ -16,10 +16,7 @@ import { settle } from "./settle.ts";
  * After `squad.installing` the installation is only carried to its end: repeating it after a crash finds what is
  * already installed.
  */
-export const install = async (
-  run: Run,
-  manager: Pick<Manager, "install" | "installIn" | "validate">,
-): Promise<void> => {
+export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
   const { staged, production, installed, directory, onto, repository, version } = run.state();
   if (staged === null || production === null) throw new Error("Expected a staged squad to install, got none.");
   if (!mayInstall(run.state())) throw new Error("Expected the staged squad to be approved before it is installed.");
@@ -46,7 +43,7 @@ export const install = async (
   )
     return;
   try {
-    if (onto !== null || repository !== null) return await landPackage(run, manager, files);
+    if (onto !== null || repository !== null) return await landPackage(run, files);
     const done = await manager.install({ files }, "project", directory, installed?.squad.digest);
     await run.record([{ type: "squad.installed", data: { squad: done.squad, replaced: done.replaced } }]);
   } catch (error) {
@@ -57,27 +54,21 @@ export const install = async (
 };
 
 /**
- * On the branch of a Mission, in a directory or on a remote, the package is a commit of its own, and lands there like any change: step by step, each with a
- * fact, until it has. A run that died before writes it again.
+ * On the branch of a Mission, in a directory or on a remote, the package is a commit of its own and lands like any change: step
+ * by step, each with a fact, until it has. The commit is the service's: agents commit nothing below `.sortie`.
  */
-const landPackage = async (
-  run: Run,
-  manager: Pick<Manager, "installIn">,
-  files: readonly PackageFile[],
-): Promise<void> => {
+const landPackage = async (run: Run, files: readonly PackageFile[]): Promise<void> => {
   const { staged, installed, tree, landed, workspace: prepared } = run.state();
   if (staged === null) throw new Error("Expected a staged squad to land, got none.");
   const { squad } = staged;
-  const done: DomainEvent = { type: "squad.installed", data: { squad, replaced: installed?.squad.digest ?? null } };
-  if (landed !== null || tree?.tree === prepared?.baseTree) {
-    await run.record([done]);
+  if (landed !== null || (tree !== null && tree.tree === prepared?.baseTree)) {
+    const replaced = installed?.squad.digest ?? null;
+    await run.record([{ type: "squad.installed", data: { squad, replaced } }]);
     return;
   }
   if (tree !== null) return (remoteOf(run.state()) === null ? land : push)(run, false);
   const workspace = await run.workspace();
-  // What an earlier run, or an earlier package, left there.
-  if (workspace.prepared.baseCommit !== null) await workspace.reset(workspace.prepared.baseCommit);
-  await manager.installIn(workspace.root, { files }, installed?.squad.digest);
-  if ((await commitTree(run)) !== undefined || run.state().denied !== null)
-    throw new ServiceError("squad_invalid", "its files may not be committed in the project.");
+  const folder = `${folderOf.project}/${squad.id}`;
+  const commit = await run.workspaces.commitBelow(workspace, folder, files, await messageFor(run));
+  await run.record([{ type: "tree.committed", data: commit ?? unchanged(workspace.prepared) }]);
 };

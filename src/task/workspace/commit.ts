@@ -1,6 +1,8 @@
 import { commitMessage } from "../../domain/task/commit-text.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
+import type { EventData } from "../../protocol/event/event.ts";
 import { isTooLarge } from "../../workspace/tree/commit.ts";
+import type { Prepared } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { deniedIn } from "./denied.ts";
 import { descriptionOf } from "./describe.ts";
@@ -18,22 +20,26 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   using _slot = await run.slot();
   // Who cancels waits for the end: what git cannot get at is not waited for.
   const idleMs = run.state().cancel === null ? undefined : 2000;
-  const commit = await workspace.commit(await messageFor(run), idleMs);
+  const message = await messageFor(run);
+  const made = await workspace.commit(message, idleMs);
+  const { mergeOf, landings } = run.state();
+  const commit =
+    made === undefined || mergeOf === null || landings.length > 0
+      ? made
+      : await run.workspaces.withMergedSettings(workspace, made, mergeOf.commit, message);
   const failure = commit?.omitted.some(isTooLarge) === true ? await run.bound.failure(true) : undefined;
   if (failure !== undefined) return failure;
-  const unchanged = {
-    commit: baseCommit,
-    tree: baseTree,
-    parent: baseCommit,
-    files: 0,
-    insertions: 0,
-    deletions: 0,
-    omitted: [],
-  };
   const denied = commit === undefined ? [] : await deniedIn(run, workspace, commit);
-  await run.record([{ type: "tree.committed", data: commit ?? unchanged }, ...denied]);
+  await run.record([{ type: "tree.committed", data: commit ?? unchanged(workspace.prepared) }, ...denied]);
   await keepCheckpoint(run);
   return undefined;
+};
+
+/** What is recorded where nothing is changed: the base itself. */
+export const unchanged = ({ baseCommit, baseTree }: Prepared): EventData["tree.committed"] => {
+  if (baseCommit === null || baseTree === null) throw new Error("Expected a base, got none.");
+  const nothing = { files: 0, insertions: 0, deletions: 0, omitted: [] };
+  return { commit: baseCommit, tree: baseTree, parent: baseCommit, ...nothing };
 };
 
 /** The commit message: what is known of the change, and trailers that identify Task, Mission, phase and squad. */

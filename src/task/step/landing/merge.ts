@@ -1,7 +1,7 @@
 import { branchName } from "../../../domain/task/landing.ts";
 import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conflict.ts";
 import type { Run } from "../../run.ts";
-import { commitTree, messageFor } from "../../workspace/commit.ts";
+import { messageFor, unchanged } from "../../workspace/commit.ts";
 import { messageFromService } from "../message.ts";
 import { namedPaths } from "./branch-command.ts";
 import { fail } from "./land.ts";
@@ -15,11 +15,10 @@ export const merge = async (run: Run, retries: boolean): Promise<void> => {
   const { mergeOf, onto } = run.state();
   if (mergeOf === null || onto === null) throw new Error("Expected a Task that merges a branch.");
   const workspace = await run.workspace();
-  const merged = await run.workspaces.merge(workspace, mergeOf.commit, retries ? await messageFor(run) : undefined);
+  const merged = await run.workspaces.merge(workspace, mergeOf.commit, await messageFor(run), retries);
   const into = branchName(onto);
   if (merged.ok) {
-    const failure = await commitTree(run);
-    if (failure !== undefined) await fail(run, failure);
+    await run.record([{ type: "tree.committed", data: merged.commit ?? unchanged(workspace.prepared) }]);
     return;
   }
   if (merged.marked === undefined) {

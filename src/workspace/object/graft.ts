@@ -1,0 +1,73 @@
+import { removeTree } from "../file/remove-tree.ts";
+import { encodePath } from "../file/path.ts";
+import type { Git } from "../git/git.ts";
+import { splitNul } from "../git/output.ts";
+import { type Commit, commitOf } from "./commit.ts";
+import type { Side } from "./tree-change.ts";
+
+/**
+ * Commits of the service's own, made in the object store alone: what they change below `.sortie` no agent had a hand in.
+ */
+
+/** `to` null: the path is removed. */
+export type Graft = { path: string; to: Side };
+
+/** `index`: a file of ours that git may use, which is removed. */
+export type GraftPlace = { git: Git; index: string };
+
+/** The tree with other entries at some paths. */
+export const treeWith = async ({ git, index }: GraftPlace, tree: string, grafts: readonly Graft[]): Promise<string> => {
+  if (grafts.length === 0) return tree;
+  const env = { GIT_INDEX_FILE: index };
+  const nothing = "0".repeat(tree.length);
+  const input = Buffer.concat(
+    grafts.flatMap(({ path, to }) => [
+      Buffer.from(`${to?.mode ?? "0"} ${to?.object ?? nothing}\t`),
+      encodePath(path),
+      Buffer.of(0),
+    ]),
+  );
+  try {
+    await git.run(["read-tree", tree], { env });
+    await git.run(["update-index", "-z", "--index-info"], { env, input });
+    return (await git.run(["write-tree"], { env })).stdout.toString("latin1").trim();
+  } finally {
+    await removeTree(index);
+    await removeTree(`${index}.lock`);
+  }
+};
+
+/** Replaces what is in a folder by these files. */
+export const filesBelow = async (
+  git: Git,
+  tree: string,
+  folder: string,
+  files: readonly { path: string; bytes: Buffer }[],
+): Promise<Graft[]> => {
+  const { stdout } = await git.run(["ls-tree", "-r", "-z", "--name-only", "--full-tree", tree, "--", folder]);
+  const grafts = new Map<string, Graft>(splitNul(stdout).map((path) => [path, { path, to: null }]));
+  for (const { path, bytes } of files) {
+    const { stdout: id } = await git.run(["hash-object", "-w", "--stdin"], { input: bytes });
+    const at = `${folder}/${path}`;
+    grafts.set(at, { path: at, to: { mode: "100644", object: id.toString("latin1").trim() } });
+  }
+  return [...grafts.values()];
+};
+
+/** One commit of this tree on its parent, with what it changes; undefined: it changes nothing. */
+export const commitOfTree = async (
+  git: Git,
+  tree: string,
+  parent: string,
+  message: string,
+): Promise<Commit | undefined> => {
+  const { stdout } = await git.run(["diff-tree", "-r", "--numstat", "--no-renames", parent, tree]);
+  const rows = stdout
+    .toString("latin1")
+    .split("\n")
+    .filter((line) => line !== "");
+  if (rows.length === 0) return undefined;
+  const sum = (column: number) => rows.reduce((all, line) => all + (Number(line.split("\t")[column]) || 0), 0);
+  const commit = await commitOf(git, tree, parent, message);
+  return { commit, tree, parent, files: rows.length, insertions: sum(0), deletions: sum(1), omitted: [] };
+};
