@@ -277,7 +277,7 @@ describe("3 to 5: production", () => {
     });
     expect(work).toMatchObject({ squad: { id: "shop-crew", scope: "project" }, lifecycleStatus: "completed" });
     const reconciled = (await facts(directory, missionID)).find(({ type }) => type === "squad.reconciled");
-    expect(work?.squad.digest).toBe((reconciled?.data["squad"] as { digest: string }).digest);
+    expect(reconciled?.data["squad"]).toMatchObject({ digest: work?.squad.digest });
     expect(git(directory, "log", "--format=%s", `main..${branch}`).split("\n")).toEqual([
       expect.any(String),
       "Add the squad shop-crew",
