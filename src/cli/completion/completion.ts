@@ -27,7 +27,8 @@ const ids: Readonly<Record<string, Source>> = { task: "tasks", mission: "mission
 export const tableOf = (program: Command): Table => {
   const all = walk(program, "");
   const valued = new Map<string, { flags: string[]; source: Source | null }>();
-  for (const option of all.flatMap(({ command }) => command.options)) {
+  const differing: Table["values"][number][] = [];
+  for (const { at, option } of all.flatMap(({ at, command }) => command.options.map((option) => ({ at, option })))) {
     if (!option.required && !option.optional) continue;
     const flags = flagsOf(option);
     const inBrackets = /<([^<>]{1,80})>/.exec(option.flags)?.[1] ?? "";
@@ -37,11 +38,13 @@ export const tableOf = (program: Command): Table => {
         : squadsOf.has(option.long ?? "")
           ? "squads"
           : (named[inBrackets] ?? null);
-    valued.set(flags.join(), { flags, source });
+    const known = valued.get(flags.join());
+    if (known === undefined) valued.set(flags.join(), { flags, source });
+    else if (String(known.source) !== String(source)) differing.push({ at, flags, source });
   }
   return {
     commands: all.map(({ at }) => at).filter((at) => at !== ""),
-    values: [...valued.values()],
+    values: [...differing, ...valued.values()],
     options: all.map(({ at, command }) => ({
       at,
       words: [

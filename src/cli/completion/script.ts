@@ -15,6 +15,10 @@ const isWords = (source: Source | null): source is readonly Word[] => Array.isAr
 /** `case` patterns that skip an option and its value. */
 const valuedFlags = ({ values }: Table): string => values.flatMap(({ flags }) => flags).join("|");
 
+/** `case` patterns of the command and the word before the cursor. */
+const afterFlags = ({ at, flags }: Table["values"][number]): string =>
+  flags.map((flag) => `${at === undefined ? "*" : shellQuote(at)},${flag}`).join("|");
+
 const commandCases = ({ commands }: Table): string =>
   commands.map((path) => shellQuote(path.includes(" ") ? path : ` ${path}`)).join("|");
 
@@ -41,8 +45,8 @@ _sortie() {
     word=\${COMP_WORDS[i]}
 ${step(table)}
   done
-  case $prev in
-${table.values.map(({ flags, source }) => `    ${flags.join("|")}) ${give(source)} ;;`).join("\n")}
+  case "$at,$prev" in
+${table.values.map((value) => `    ${afterFlags(value)}) ${give(value.source)} ;;`).join("\n")}
     *)
       if [[ $cur == -* ]]; then
         case $at in
@@ -84,8 +88,8 @@ _sortie() {
     word=\${words[i]}
 ${step(table)}
   done
-  case $prev in
-${table.values.map(({ flags, source }) => `    ${flags.join("|")}) ${give(source)} ;;`).join("\n")}
+  case "$at,$prev" in
+${table.values.map((value) => `    ${afterFlags(value)}) ${give(value.source)} ;;`).join("\n")}
     *)
       if [[ $cur == -* ]]; then
         case $at in
@@ -119,6 +123,8 @@ export const fish = (table: Table): string => {
     if (source === "folders") return "__fish_complete_directories (commandline -ct)";
     return `sortie completion-ids ${source} (commandline -cp) 2>/dev/null`;
   };
+  const fishFlags = ({ at, flags }: Table["values"][number]): string =>
+    flags.map((flag) => text(`${at ?? "*"},${flag}`)).join(" ");
   const valued = table.values.flatMap(({ flags }) => flags).join(" ");
   return `# sortie completion fish; load it with: sortie completion fish | source
 function __sortie_complete
@@ -145,8 +151,8 @@ function __sortie_complete
                 set n (math $n + 1)
         end
     end
-    switch $typed[-1]
-${table.values.map(({ flags, source }) => `        case ${flags.join(" ")}\n            ${give(source)}\n            return`).join("\n")}
+    switch "$at,$typed[-1]"
+${table.values.map((value) => `        case ${fishFlags(value)}\n            ${give(value.source)}\n            return`).join("\n")}
     end
     if string match -q -- '-*' (commandline -ct)
         switch $at

@@ -7,8 +7,8 @@ export type Word = readonly [name: string, meaning: string];
 export type Table = {
   /** Paths of commands as typed, such as `task show`, without the program's own name. */
   commands: readonly string[];
-  /** Options that take a value, with what completes it; null: anything. */
-  values: readonly { flags: readonly string[]; source: Source | null }[];
+  /** Options that take a value, with what completes it; null: anything. `at`: a command in which they differ. */
+  values: readonly { at?: string; flags: readonly string[]; source: Source | null }[];
   /** Options by command; "" is the program. */
   options: readonly { at: string; words: readonly Word[] }[];
   /** Arguments by command and index, from 0. */

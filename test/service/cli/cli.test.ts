@@ -572,13 +572,25 @@ describe("completion", () => {
         "sortie task sh",
         "sortie task show --j",
         "sortie run text --landing ",
+        "sortie mission wake --landing ",
         "sortie run text --title ",
         `sortie task show ${at} ${id}`,
         `sortie task answer ${at} ${id} `,
         `sortie run text ${at} --squad adv`,
         "sortie task show --url http://127.0.0.1:1023 ",
       ]),
-    ).toEqual([["task"], ["show"], ["--json"], ["commit", "branch", "pull-request"], [], [id], [], ["advanced"], []]);
+    ).toEqual([
+      ["task"],
+      ["show"],
+      ["--json"],
+      ["commit", "branch", "pull-request"],
+      ["commit", "branch"],
+      [],
+      [id],
+      [],
+      ["advanced"],
+      [],
+    ]);
   });
 
   test("zsh and fish have every command; another shell is refused", async () => {

@@ -773,6 +773,7 @@ describe("what its agent is told, and what is told of it", () => {
       "task_status",
       "task_evidence",
       "task_message",
+      "task_answer",
       "task_cancel",
       "verify",
       "produce_squad",
