@@ -31,8 +31,9 @@ export default defineConfig(({ mode }) => {
       // Much of the time a test waits for what it started (339 s with three, 315 s with four); where processes are dear,
       // more than there are cores take a third more processor time and wait for each other.
       maxWorkers: spawnMs() < 4 ? 4 : 2,
+      // The third is what bin/sortie.js sets, and why is said there.
       // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts).
-      execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25"],
+      execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25", "--no-wasm-generic-wrapper"],
       maxConcurrency: 3,
       // Nothing runs again, in CI neither: a test that is now red and now green is a fault.
       retry: 0,

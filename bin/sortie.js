@@ -12,9 +12,16 @@ if (major < 22 || (major === 22 && minor < 18)) {
 
 const start = async () => {
   // Without `import`, for which Node would load all that these have (scripts/build.mjs).
-  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }] = ["fs", "module", "os", "path"].map((name) =>
-    process.getBuiltinModule(`node:${name}`),
-  );
+  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }, { setFlagsFromString }] = [
+    "fs",
+    "module",
+    "os",
+    "path",
+    "v8",
+  ].map((name) => process.getBuiltinModule(`node:${name}`));
+  // V8 may end the process when it frees a wrapper that it has replaced by a quicker one ("Check failed:
+  // jit_page.has_value()"), as it does within `fetch`, whose parser is WebAssembly: none is replaced.
+  setFlagsFromString("--no-wasm-generic-wrapper");
   // Node's default lies in the common temporary folder, where another user could have put something.
   enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sortie"));
   const main = new URL("../dist/cli/main.js", import.meta.url);

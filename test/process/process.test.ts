@@ -9,6 +9,7 @@ import type { SandboxPlace } from "../../src/process/sandbox/place.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
 import type { Command, Processes } from "../../src/process/process.ts";
 import { processGroupSandbox } from "../../src/process/sandbox/sandbox.ts";
+import { fairMs } from "../harness/pace.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { night } from "../harness/night.ts";
 
@@ -251,7 +252,7 @@ describe.each(tiers)("tier $tier", (chosen) => {
         Object.entries(leaving).map(async ([name, run], at) => {
           const ran = await processes.run("task_a", command(inFile(run, `exit-${at}`)));
           expect(ran.ended, name).toBe("exit");
-          expect(ran.durationMs, name).toBeLessThan(3000);
+          expect(ran.durationMs, name).toBeLessThan(fairMs(3000));
           expect(pidsIn(`exit-${at}`), name).toHaveLength(1);
           expect(pidsIn(`exit-${at}`).filter(lives), name).toEqual([]);
         }),

@@ -49,12 +49,11 @@ export const createMissionTools = ({
         "Answers a missionID; follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      // The forms of a check stand in task_create already; who calls by MCP waits with mission_status.
-      shown: wake.omit({ callbackURL: true, limits: true }).extend({
-        metadata: z.record(z.string(), z.unknown()).optional(),
+      // The forms of a check stand in task_create already; metadata is for programs, and who calls by MCP waits with mission_status.
+      shown: wake.omit({ callbackURL: true, limits: true, metadata: true }).extend({
         repository: shownRepository,
-        landing: missionLanding.optional().describe("branch: all phases on one, merged once"),
-        merge: missionMerge.optional().describe("Of that branch: by hand, or once it is done"),
+        landing: missionLanding.optional().describe("branch: all on one, merged once"),
+        merge: missionMerge.optional().describe("Of that branch"),
         checks: z.array(z.unknown()).optional().describe("Of the whole, as in task_create"),
         models: z
           .record(z.string(), z.string())
