@@ -25,7 +25,7 @@ export const pending = async (given: string | undefined, { target, screen, emit 
         ...asks.map(({ taskID, missionID, directory, id, expiresAt, prompt, options }) => [
           taskID ?? missionID ?? "",
           id,
-          expiresAt === null ? "answered" : expiresAt.slice(11, 19),
+          expiresAt === null ? "answered" : expiresAt.slice(5, 16).replace("T", " "),
           line(directory, 60),
           `${line(prompt, 300)} (${options.length === 0 ? "in your words" : line(options.join(", "), 200)})`,
         ]),

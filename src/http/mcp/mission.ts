@@ -44,15 +44,16 @@ export const createMissionTools = ({
       name: "mission_wake",
       title: "Start or steer a Mission",
       description:
-        "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad that knows how, reads what became of it, and goes on until the goal is reached.\n" +
+        "Begins a Mission, a goal that takes several Tasks, or gives one more direction. An agent of its own plans it in phases, dispatches each as a Task to a squad, reads what became of it, and goes on until the goal is reached.\n" +
         "For one piece of work use task_create, which is quicker. With the missionID of an existing Mission the text reaches its agent, also as an answer, and wakes one that was stopped.\n" +
-        "Answers a missionID; follow it with mission_status.",
+        "Follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      // The forms of a check stand in task_create already; metadata is for programs, and who calls by MCP waits with mission_status.
-      shown: wake.omit({ callbackURL: true, limits: true, metadata: true }).extend({
+      // The forms of a check stand in task_create already; `models` says what `model` says; who calls by MCP waits with mission_status.
+      shown: wake.omit({ callbackURL: true, limits: true, model: true }).extend({
+        metadata: z.record(z.string(), z.unknown()).optional(),
         repository: shownRepository,
-        landing: missionLanding.optional().describe("branch: all on one, merged once"),
+        landing: missionLanding.optional().describe("branch: all phases on one, merged once"),
         merge: missionMerge.optional().describe("Of that branch"),
         checks: z.array(z.unknown()).optional().describe("Of the whole, as in task_create"),
         models: z

@@ -13,7 +13,7 @@ import { checkAsTold } from "./check-input.ts";
 
 const input = z.strictObject({
   checks: z
-    .array(checkAsTold)
+    .array(z.unknown().pipe(checkAsTold))
     .min(1)
     .max(20)
     .optional()

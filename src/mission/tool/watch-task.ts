@@ -65,7 +65,7 @@ const messageInput = z.strictObject({
   text: z.string().min(1).max(50_000),
   budget: taskBudget.optional().describe("Its whole budget from now on, where its own is used up"),
   checks: z
-    .array(checkAsTold)
+    .array(z.unknown().pipe(checkAsTold))
     .max(20)
     .optional()
     .describe("Where yours asked for what cannot be: all of its checks from now on, as in `dispatch`"),
@@ -110,7 +110,7 @@ const answerInput = z.strictObject({
 export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> => ({
   name: "task_answer",
   description:
-    "Answers what a Task asks, so that it goes on; or passes it on to the user. You answer for the goal, the plan and what the project shows. Where a check of yours is what stands in its way, send `task_message` with other checks instead: it closes the question, too.",
+    "Answers what a Task asks, by the goal, the plan and the project; or has the user asked. Where a check of yours stands in its way, use `task_message` with other checks.",
   input: answerInput,
   effect: "log",
   run: ({ task: taskID, answer, pass }, { callID }) =>

@@ -78,7 +78,7 @@ test("every log has exactly one word, which its facts bear out; a standstill is 
   for (let logs = 0; logs < 200; logs += 1) {
     const merging = random.below(4) === 0;
     const log = missionLog(merging ? "branch" : "commit");
-    const budget = random.below(4) === 0 ? { maxTokens: 60 } : undefined;
+    const budget = random.below(3) === 0 ? { maxTokens: 40 } : undefined;
     log.add(...woken(budget, random.below(2) === 0 ? ["plan"] : [], merging ? "auto" : undefined));
     if (merging) landAndFinish(log);
     for (let grown = 0; grown < 40; grown += 1) {

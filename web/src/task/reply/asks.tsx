@@ -108,9 +108,11 @@ export const Ask = ({
         <Hand size={16} aria-hidden="true" />
         {headings[pending.kind]}
         <span className="tabular ml-auto text-end font-normal">
-          {expiresAt === null
-            ? "Waits until you answer"
-            : `${fallbackOf(pending)} in ${ticking(Math.max(0, Date.parse(expiresAt) - now))}`}
+          {pending.passesAt !== undefined
+            ? "Its Mission is asked first; you may answer, too"
+            : expiresAt === null
+              ? "Waits until you answer"
+              : `${fallbackOf(pending)} in ${ticking(Math.max(0, Date.parse(expiresAt) - now))}`}
         </span>
       </h2>
       <div className="mt-1 max-h-40 overflow-y-auto" tabIndex={0}>
