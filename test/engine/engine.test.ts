@@ -624,16 +624,17 @@ describe.each(backends)("engine: $name", { timeout: 60_000 }, (backend) => {
     await until(() => dead.engine.running() === 2);
     await sleep(50);
     const due = await make(dead, now());
-    const later = await make(dead, in_(300));
+    const after = in_(300);
+    const later = await make(dead, after);
     await dead.engine[Symbol.asyncDispose]();
     await dead.store[Symbol.asyncDispose]();
 
     const world = await open({ reconcileMs: 60_000 }, folder);
-    const ran: StreamID[] = [];
-    world.engine.start(runOf(world, (stream) => void ran.push(stream)));
-    await until(() => ran.length === 4);
-    expect(ran.toSorted()).toEqual([...held, due, later].toSorted());
-    expect(ran.at(-1)).toBe(later);
+    const ran = new Map<StreamID, number>();
+    world.engine.start(runOf(world, (stream) => void ran.set(stream, now().at.getTime())));
+    await until(() => ran.size === 4);
+    expect([...ran.keys()].toSorted()).toEqual([...held, due, later].toSorted());
+    expect(ran.get(later)).toBeGreaterThanOrEqual(after.at.getTime());
     await until(async () => (await world.store.waiting()) === 0);
   });
 
