@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { callOf, expand, withArguments } from "../../src/protocol/task/saved-request.ts";
+import { callOf, expand, withArguments } from "../../src/protocol/task/saved-call.ts";
 import { savedRequests } from "../../src/task/saved-request.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
 import { temporary, writeFiles } from "../harness/project.ts";

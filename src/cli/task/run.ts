@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Effort } from "../../protocol/field.ts";
-import { callOf, expand } from "../../protocol/task/saved-request.ts";
+import { callOf, expand } from "../../protocol/task/saved-call.ts";
 import { connect, expectData, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { clean } from "../terminal/format.ts";

@@ -1,7 +1,7 @@
 import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import type { Log } from "../../log.ts";
-import { withArguments } from "../../protocol/task/saved-request.ts";
+import { withArguments } from "../../protocol/task/saved-call.ts";
 import { issuesOf, quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
 import { failureOf } from "../response/response.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Requests that a project keeps as files, and how arguments are put into them. */
+/** Requests that a project keeps as files. */
 
 export const savedRequest = z
   .object({
@@ -12,33 +12,3 @@ export const savedRequest = z
   .meta({ id: "SavedRequest" });
 
 export type SavedRequest = z.infer<typeof savedRequest>;
-
-/** `/name` with arguments; undefined: the text is a request of its own. */
-export const callOf = (text: string): { name: string; given: string } | undefined => {
-  const [, name, given = ""] = /^\/([A-Za-z0-9][\w.:-]{0,127})(?:\s+([\s\S]*))?$/.exec(text.trim()) ?? [];
-  return name === undefined ? undefined : { name, given: given.trim() };
-};
-
-/**
- * The request's text: `$ARGUMENTS` stands for all that was given, `$1` to `$9` for its words, where quotes hold words together.
- * What a text has no place for stands below it.
- */
-export const withArguments = (text: string, given: string): string => {
-  const words = [...given.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
-    ([, double, single, plain]) => double ?? single ?? plain ?? "",
-  );
-  let placed = false;
-  const filled = text.replaceAll(/\$(ARGUMENTS\b|[1-9](?!\d))/g, (_, which: string) => {
-    placed = true;
-    return which === "ARGUMENTS" ? given : (words[Number(which) - 1] ?? "");
-  });
-  return placed || given === "" ? filled : `${filled}\n\n${given}`;
-};
-
-/** The request behind `/name …` among those of a project; a text that calls none stays. `unknown`: there is none of that name. */
-export const expand = (text: string, saved: readonly SavedRequest[]): { request: string } | { unknown: string } => {
-  const call = callOf(text);
-  if (call === undefined) return { request: text };
-  const found = saved.find(({ name }) => name === call.name);
-  return found === undefined ? { unknown: call.name } : { request: withArguments(found.text, call.given) };
-};

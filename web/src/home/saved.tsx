@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { callOf, expand, type SavedRequest } from "../../../src/protocol/task/saved-request.ts";
+import { callOf, expand } from "../../../src/protocol/task/saved-call.ts";
+import type { SavedRequest } from "../../../src/protocol/task/saved-request.ts";
 import { savedRequestsOf } from "../api.ts";
 
 /** The requests that a project keeps: offered while one is being called, and put in its place when it is sent. */
