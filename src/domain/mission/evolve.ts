@@ -157,7 +157,6 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...(isMerge(state, event.data.taskID) ? state : heard(state, event)),
         ...afterEnd(state, event.data),
-        ...heard(state, event),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
         // What was reserved for the Task may be free again.
         paused: null,

@@ -505,7 +505,7 @@ describe("task", () => {
 describe("mission", () => {
   test("a whole id, its unique beginning, or @last", async () => {
     const none = await sortie(["mission", "show", "@last"]);
-    expect([none.code, none.err]).toEqual([2, expect.stringContaining("There is no Mission yet")]);
+    expect([none.code, none.err]).toEqual([2, expect.stringContaining("There are no Missions")]);
     for (const id of ["pay", "pay-later"])
       expect(await sortie(["mission", "wake", "hello", "--id", id])).toMatchObject({ code: 0 });
     const shown = async (given: string) => {
