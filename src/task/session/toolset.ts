@@ -104,8 +104,9 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
  * or waits for a person itself. What it does not answer in time comes to a person anyway.
  */
 const asksFirst = async ({ store, state }: Pick<Run, "store" | "state">): Promise<"mission" | "person"> => {
-  const { mission } = state();
-  if (mission === null) return "person";
+  const { mission, mergeOf } = state();
+  // A Mission that is merged is done.
+  if (mission === null || mergeOf !== null) return "person";
   const lead = await store.mission(mission.sessionID);
   return lead === undefined || lead.aborted !== null || waitsForAnswers(lead) ? "person" : "mission";
 };
