@@ -347,7 +347,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       pullRequest: {
         labels: file.repositories?.pullRequest?.labels ?? [],
         draft: file.repositories?.pullRequest?.draft ?? false,
-        page: file.repositories?.pullRequest?.page?.replace(/\/+$/, ""),
+        page: file.repositories?.pullRequest?.page?.replace(/(?<!\/)\/+$/, ""),
       },
       fetchSeconds: file.repositories?.fetchSeconds ?? 120,
       mirrorBytes: file.repositories?.mirrorBytes ?? 10 * 1024 ** 3,

@@ -202,7 +202,7 @@ describe.skipIf(postgresURL === undefined)("two nodes", () => {
       password: undefined,
     };
     expect(await nodes({ target, screen, emit: undefined })).toBe(0);
-    expect(said.join("\n")).toMatch(/^NODE +STATE .*\na \* +up .*\nb +up /);
+    expect(said.join("\n")).toMatch(/^NODE +ROLE +STATE .*\na \* +all +up .*\nb +all +up /);
     const figures = await send(a, "GET", "/metrics");
     expect(figures.text).toContain('sortie_nodes{state="up"} 2');
     expect(figures.text).toContain('sortie_nodes{state="lost"} 0');

@@ -22,6 +22,8 @@ const atRunTime: Record<string, string> = {
   "model/builtin/role/squad-author.ts: name": "a field of our own; below, with one of them",
   "squad/package/hidden.ts: allowed, unseen": "constants of its file; below, as it is",
   "protocol/check.ts: text": "a caller's: compiled to see that it is one, never run here",
+  "task/saved-request.ts: key": "one of our own words; below, with one of them",
+  "tool/output/schema.ts: pattern": "a caller's: run with a bound in time alone (test/service/task/output.test.ts)",
 };
 
 /** The file, and the names whose values only a run knows. */
@@ -160,6 +162,7 @@ describe("T19 regular expressions", () => {
         { file: "check/project/detect.ts", source: "test", regex: /^test[ \t]*:/m },
         { file: "model/builtin/role/squad-author.ts", source: "field", regex: /^- squad: (.+)$/m },
         { file: "squad/package/hidden.ts", source: "hidden", regex: hidden },
+        { file: "task/saved-request.ts", source: "line", regex: /^description:[ \t]*(.*)$/m },
       ]),
     ).toEqual([]);
   }, 120_000);

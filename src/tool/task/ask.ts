@@ -6,7 +6,7 @@ import type { Tool } from "../tool.ts";
 const missionSource = "mission";
 
 const input = z.strictObject({
-  question: z.string().min(1).max(2000).describe("With what the user needs to know to answer it"),
+  question: z.string().min(1).max(2000).describe("With what one must know to answer it"),
   options: z
     .array(z.string().min(1).max(200))
     .min(2)
@@ -19,7 +19,7 @@ const input = z.strictObject({
 export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
-    "Puts one question to the user, or to the Mission that leads your Task, and waits for the answer; the user is often away. " +
+    "Puts one question to whoever gave you the Task, and waits for the answer; they are often away. " +
     "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
     "First do all that needs no answer; background commands end meanwhile. Never ask for a permission.",
   input,

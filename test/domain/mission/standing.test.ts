@@ -52,10 +52,8 @@ const factsOf = (events: readonly DomainEvent[]) => {
     if (event.type === "mission.unmerged") problem = event.data.reason;
     if (event.type === "task.ended" && merges.has(event.data.taskID))
       problem = event.data.outcome === "completed" ? null : event.data.outcome;
-    else if (["message.received", "task.ended", "mission.reminded"].includes(event.type))
+    else if (["message.received", "task.ended", "task.asked", "mission.reminded"].includes(event.type))
       [said, wakeAt, problem] = [null, null, null];
-    if (["message.received", "task.ended", "task.asked", "mission.reminded"].includes(event.type))
-      [said, wakeAt] = [null, null];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
   if (said === "done" && problem !== null) said = "blocked";

@@ -217,6 +217,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "probeSeconds",
   ],
   "checks, which run as a Task's do": ["verify"],
+  "an answer of one field to one Task, which is looked up by its id": ["task_answer"],
   "requests, turns and tokens that are counted one by one": [
     "requestsPerSecond",
     "requestsBurst",
