@@ -11,7 +11,7 @@ const input = z.strictObject({
   command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),
   cwd: z.string().optional().describe("Folder; default: the root"),
   timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Up to the service's maximum"),
-  background: z.boolean().optional().describe("Go on while you work, e.g. a server"),
+  background: z.boolean().optional().describe("Go on while you work"),
   proves: z
     .string()
     .optional()
