@@ -126,7 +126,7 @@ inBrowser("what a Task asks", () => {
     expect(await plan.locator("strong").allTextContents()).toEqual(["who"]);
     await plan.getByText("NOTICE is there").waitFor();
     expect(await violations(page)).toEqual([]);
-    await planned.card.getByLabel("What is to be different").fill("Say whose.");
+    await planned.card.getByLabel("What to change").fill("Say whose.");
     expect(await planned.card.getByRole("button", { name: "Approve" }).isDisabled()).toBe(true);
     await planned.card.getByRole("button", { name: "Deny" }).click();
     await page.getByRole("log").getByText("The plan was not approved: Say whose.").waitFor();
