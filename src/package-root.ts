@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { getCompileCacheDir } from "node:module";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -19,4 +20,11 @@ export const { version } = JSON.parse(readFileSync(join(packageRoot, "package.js
 export const entryPoint = (name: string): string => {
   const extension = extname(self);
   return join(packageRoot, extension === ".ts" ? "src" : "dist", `${name}${extension}`);
+};
+
+/** The whole environment of a thread: nothing of the service's own, but where the code is kept that it has compiled. */
+export const threadEnv = (): Record<string, string> => {
+  const folder = getCompileCacheDir();
+  // What Node says is a folder of this version within the one that it takes.
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 };
