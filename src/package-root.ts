@@ -22,8 +22,8 @@ export const entryPoint = (name: string): string => {
   return join(packageRoot, extension === ".ts" ? "src" : "dist", `${name}${extension}`);
 };
 
-/** The whole environment of a thread: nothing of the service's own, but where the code is kept that it has compiled. */
-export const threadEnv = (): Record<string, string> => {
+/** What a thread or process of ours needs in its environment to find the code that was compiled before; nothing else. */
+export const compileCacheEnv = (): Record<string, string> => {
   const folder = getCompileCacheDir();
   // What Node says is a folder of this version within the one that it takes.
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
