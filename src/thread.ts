@@ -139,7 +139,11 @@ const forget = (thread: Thread): void => {
 };
 
 const start = (): Thread => {
-  const worker = new Worker(entryPoint("service/thread"), { env: compileCacheEnv(), resourceLimits: heap, name: "sortie" });
+  const worker = new Worker(entryPoint("service/thread"), {
+    env: compileCacheEnv(),
+    resourceLimits: heap,
+    name: "sortie",
+  });
   const thread: Thread = { worker, hear: undefined };
   worker.on("message", (answer: Answer) => thread.hear?.(answer));
   worker.on("error", (error: Error) => thread.hear?.(undefined, error));
