@@ -215,7 +215,7 @@ test("killed around a summary, the model is asked exactly what it would have bee
   const plain = (marker: string) =>
     (requests[marker] ?? []).map((messages) =>
       JSON.stringify(messages)
-        .replaceAll(marker, "m")
+        .replaceAll(new RegExp(`\\b${marker}\\b`, "g"), "m")
         .replaceAll(/call_[0-9a-z]+/g, "call"),
     );
   const whole = await (async () => {
