@@ -105,7 +105,6 @@ describe("1 and 2: the catalog's word", () => {
             expect(newest).toContain('The phase "web/landing" is owned by landing-crew: dispatch to that, got base.');
             return { calls: [dispatch("p", "Do it. [owned]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -182,7 +181,6 @@ describe("1 and 2: the catalog's word", () => {
           expect(newest).toContain("creating squads is not allowed here");
           return { calls: [dispatch("p", "Do it. [plain]")] };
         },
-        { text: "Runs." },
         { calls: [finish("done")] },
       ),
       task: task(),
@@ -205,12 +203,10 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("have one made with produce_squad first");
             return { calls: [produce("p", "shop-crew", { brief: "[make]" })] };
           },
-          { text: "It is being made." },
           (_turn, _request, newest) => {
             expect(newest).toContain("found in the catalog as it was staged");
             return { calls: [dispatch("p", "Do it. [make]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: (turn, request, newest) => {
@@ -259,7 +255,6 @@ describe("3 to 5: production", () => {
         mission: turns(
           { calls: [plan({ id: "p", phase: "web/shop" })] },
           { calls: [produce("p", "shop-crew", { brief: "[branch]" })] },
-          { text: "It is being made." },
           { calls: [{ tool: "recommend", input: { phase: "p" } }, dispatch("p", "Do it. [branch]", { checks: [] })] },
           { text: "Runs." },
           { calls: [finish("done")] },
@@ -378,7 +373,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("The user chose the squads base, got advanced");
             return { calls: [dispatch("p", "Do it. [set]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -404,7 +398,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("The user chose the squads base, got landing-crew");
             return { calls: [dispatch("p", "Do it. [outside]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -426,7 +419,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("ended failed");
             return { calls: [dispatch("p", "Do it. [lost]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done", "Without one.")] },
         ),
         task: task(turns({ text: "I will not." })),
