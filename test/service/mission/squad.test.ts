@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { tools } from "../../../src/tool/registry.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
 import { at, post, send } from "../../harness/double/hostile-text.ts";
 import {
@@ -311,6 +312,11 @@ describe("3 to 5: production", () => {
       { agents: [{ ...author().input.agents[0], tools: ["author_squad"] }, ...author().input.agents.slice(1)] },
       /tools/,
     ],
+    [
+      "the tools of a server",
+      { agents: [{ ...author().input.agents[0], tools: ["mcp__x"] }, ...author().input.agents.slice(1)] },
+      /tools/,
+    ],
     ["a file more", { files: [{ path: "tools/run.sh", text: "x" }] }, /files/],
     [
       "a runtime",
@@ -339,6 +345,36 @@ describe("3 to 5: production", () => {
       expect(existsSync(join(directory, ".sortie"))).toBe(false);
     },
   );
+
+  test("the writer gives an agent every tool that a package may name; by default what a builder has", async () => {
+    const { mission, directory } = await run(
+      "alltools",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "all/tools" }), produce("p", "all-crew", { brief: "[alltools]" })] },
+          { text: "…" },
+          tell,
+        ),
+        task: turns(
+          {
+            calls: [
+              author({
+                agents: [{ ...author().input.agents[0], tools: Object.keys(tools) }, ...author().input.agents.slice(1)],
+              }),
+            ],
+          },
+          { text: "Made." },
+        ),
+      },
+      { allowSquadProduction: true },
+    );
+    expect(said(mission)).toContain("found in the catalog as it was staged");
+    const listed = (agent: string) =>
+      /^tools: \[(.*)\]$/m.exec(readText(directory, `.sortie/squads/all-crew/agents/${agent}.md`))?.[1]?.split(", ");
+    expect(listed("agent-0")).toEqual(Object.keys(tools));
+    expect(listed("agent-1")).toEqual(expect.arrayContaining(["apply_patch", "shell", "process", "skill"]));
+    expect(listed("orchestrator")).toEqual(expect.arrayContaining(["process", "web_fetch", "delegate", "slice"]));
+  });
 
   test("a roster of 2 or 10 is refused before anything is begun", async () => {
     const { mission } = await run(
