@@ -46,6 +46,7 @@ const entries = [
   "store/sqlite/reader-thread",
   "workspace/usage/measure",
   "process/runner/main",
+  "process/network/bridge",
   "service/thread",
   "check/kind/pixel",
 ];

@@ -1,6 +1,6 @@
 import { isMarkedAsUntransferable, parentPort, Worker } from "node:worker_threads";
 import { messageOf } from "./error.ts";
-import { entryPoint } from "./package-root.ts";
+import { entryPoint, compileCacheEnv } from "./package-root.ts";
 
 /**
  * Runs what could hold up the service in a thread: bounded in time and memory, and ended when its caller gives up. Few
@@ -139,7 +139,11 @@ const forget = (thread: Thread): void => {
 };
 
 const start = (): Thread => {
-  const worker = new Worker(entryPoint("service/thread"), { env: {}, resourceLimits: heap, name: "sortie" });
+  const worker = new Worker(entryPoint("service/thread"), {
+    env: compileCacheEnv(),
+    resourceLimits: heap,
+    name: "sortie",
+  });
   const thread: Thread = { worker, hear: undefined };
   worker.on("message", (answer: Answer) => thread.hear?.(answer));
   worker.on("error", (error: Error) => thread.hear?.(undefined, error));

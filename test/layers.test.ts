@@ -52,7 +52,7 @@ const orders: Record<string, string> = {
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
     "webhook-queue node store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
-  process: "plain-text seccomp sandbox process runner command service",
+  process: "plain-text seccomp network sandbox process runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
@@ -70,8 +70,8 @@ const orders: Record<string, string> = {
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
-  config: "file edit config caller",
-  service: "machine trust secret thread forge config-check health model-key place nodes engine service",
+  config: "environment file edit config caller",
+  service: "machine trust secret vault thread forge config-check health model-key place nodes engine service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",

@@ -65,6 +65,8 @@ export type AgentSession = {
   workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;
+  /** See `ToolContext.secretsFor`. */
+  secretsFor: (command: string) => Readonly<Record<string, string>> | undefined;
   /** What it is to be told once, beside the result of a call of this tool. */
   news?: (tool: string) => string | undefined;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */

@@ -129,7 +129,9 @@ export const createProgram = (finish: (code: number) => void): Command => {
   setting(
     program
       .command("trust")
-      .description("show the MCP servers that a project's .mcp.json asks for, and grant them for the file as it is")
+      .description(
+        "show what a project's .mcp.json and .sortie/environment.jsonc ask for, and grant it for the files as they are",
+      )
       .option("-C, --directory <folder>", "the project", ".")
       .option("--digest <sha256>", "grant the file with this digest, without a question")
       .option("--revoke", "take the grant back"),

@@ -2,15 +2,17 @@ import { createInterface } from "node:readline/promises";
 import { resolve } from "node:path";
 import { type Flags, loadConfig } from "../config/config.ts";
 import { ServiceError } from "../error.ts";
-import { requestOf, setGrant } from "../service/trust.ts";
+import type { EnvironmentSettings } from "../protocol/task/environment.ts";
+import { type ProjectRequest, requestsOf, setGrant } from "../service/trust.ts";
 import { askedWords, projectFile } from "../tool/mcp/project-file.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { clean } from "./terminal/format.ts";
 import type { Screen } from "./terminal/screen.ts";
 
 /**
- * `sortie trust`: shows which MCP servers a project asks for, and grants them for exactly the file as it is. It writes into
- * the service's data folder, so it is the operator's: no caller of the service can do it. Tasks that begin afterwards have them.
+ * `sortie trust`: shows what a project asks for, MCP servers in one file and an environment in another, and grants it for exactly
+ * the files as they are. It writes into the service's data folder, so it is the operator's: no caller of the service can do
+ * it. Tasks that begin afterwards have it.
  */
 
 export type TrustOptions = Flags & { directory: string; digest?: string; revoke?: true };
@@ -21,47 +23,97 @@ export const trust = async (
   emit: ((value: object) => void) | undefined,
 ): Promise<number> => {
   const config = loadConfig(flags);
-  const found = await requestOf(config, resolve(directory)).catch((error: unknown) => {
+  const found = await requestsOf(config, resolve(directory)).catch((error: unknown) => {
     if (error instanceof ServiceError) throw new Exit(exit.usage, error.message);
     throw error;
   });
-  if (found === undefined) {
+  if (found.length === 0) {
     if (emit !== undefined) emit({ file: null, granted: false });
-    else screen.say(`${clean(directory)} has no ${projectFile}: it asks for nothing.`);
+    else screen.say(`${clean(directory)} has no ${projectFile} and no environment: it asks for nothing.`);
     return exit.completed;
   }
-  const { project, asked } = found;
+  if (digest !== undefined && !found.some((one) => one.digest === digest))
+    throw new Exit(
+      exit.usage,
+      `Expected --digest ${found.map((one) => `${one.digest} (${one.file})`).join(" or ")}, as the files are now, got ${clean(digest)}. Nothing was granted.`,
+    );
+  let all: number = exit.completed;
+  for (const request of found) {
+    const ended = await decide(request, { dataDir: config.dataDir, digest, revoke }, screen, emit);
+    if (ended !== exit.completed && (digest === undefined || digest === request.digest)) all = ended;
+  }
+  return all;
+};
+
+type How = { dataDir: string; digest: string | undefined; revoke: true | undefined };
+
+/** Shows one file, and grants it where that was asked for. */
+const decide = async (
+  request: ProjectRequest,
+  { dataDir, digest, revoke }: How,
+  screen: Screen,
+  emit: ((value: object) => void) | undefined,
+): Promise<number> => {
+  const { project, file } = request;
   const show = (granted: boolean): number => {
-    if (emit !== undefined) emit({ file: projectFile, digest: found.digest, granted, ...asked });
-    else screen.say(granted ? "Granted. Tasks that begin from now on have these servers." : "Not granted.");
+    if (emit !== undefined) emit({ file, digest: request.digest, granted, ...request.asked });
+    else screen.say(granted ? "Granted. Tasks that begin from now on have it." : "Not granted.");
     return granted || revoke === true ? exit.completed : exit.failed;
   };
   if (revoke === true) {
-    setGrant(config.dataDir, project, null);
+    setGrant(dataDir, project, null, file);
     return show(false);
   }
   if (emit === undefined) {
-    screen.say(`${projectFile} of ${clean(found.directory)} (SHA-256 ${found.digest}) asks for MCP servers:`);
-    for (const [name, server] of Object.entries(asked.servers)) screen.say(`  ${name}: ${clean(askedWords(server))}`);
-    for (const [name, why] of Object.entries(asked.problems))
-      screen.say(`  ${clean(name) || projectFile}: not possible, ${clean(why)}`);
+    screen.say(`${file} of ${clean(request.directory)} (SHA-256 ${request.digest}) asks for:`);
+    for (const line of wordsOf(request)) screen.say(`  ${clean(line)}`);
   }
-  if (found.granted) return show(true);
-  if (Object.keys(asked.servers).length === 0) return show(false);
-  if (digest !== undefined && digest !== found.digest)
-    throw new Exit(
-      exit.usage,
-      `Expected --digest ${found.digest}, which ${projectFile} has now, got ${clean(digest)}. Nothing was granted.`,
-    );
+  if (request.granted) return show(true);
+  if (!isGrantable(request)) return show(false);
+  if (digest !== undefined && digest !== request.digest) return show(false);
   if (digest === undefined) {
     if (!process.stdin.isTTY || emit !== undefined) {
-      screen.say(`Nothing was granted. To grant it: sortie trust --digest ${found.digest}`);
+      screen.say(`Nothing was granted. To grant it: sortie trust --digest ${request.digest}`);
       return emit === undefined ? exit.failed : show(false);
     }
     const terminal = createInterface({ input: process.stdin, output: process.stdout });
     const answer = await terminal.question("Grant it? [y/N] ").finally(() => terminal.close());
     if (!/^y(es)?$/i.test(answer.trim())) return show(false);
   }
-  setGrant(config.dataDir, project, found.digest);
+  setGrant(dataDir, project, request.digest, file);
   return show(true);
+};
+
+const isGrantable = (request: ProjectRequest): boolean =>
+  request.file === projectFile ? Object.keys(request.asked.servers).length > 0 : !("problem" in request.asked);
+
+const wordsOf = (request: ProjectRequest): string[] => {
+  if (request.file === projectFile)
+    return [
+      ...Object.entries(request.asked.servers).map(([name, server]) => `${name}: ${askedWords(server)}`),
+      ...Object.entries(request.asked.problems).map(([name, why]) => `${name || projectFile}: not possible, ${why}`),
+    ];
+  return "problem" in request.asked ? [`nothing: ${request.asked.problem}`] : environmentWords(request.asked);
+};
+
+const environmentWords = ({
+  setup,
+  network,
+  setupNetwork,
+  variables = {},
+  secrets = [],
+  limits = {},
+}: EnvironmentSettings): string[] => {
+  const hosts = (setting: string | readonly string[]): string =>
+    typeof setting === "string" ? setting : setting.join(", ");
+  return [
+    ...(setup === undefined
+      ? []
+      : [`setup: runs ${JSON.stringify(setup)} in the sandbox, in each new worktree and checkout`]),
+    ...(network === undefined ? [] : [`network of all commands: ${hosts(network)}`]),
+    ...(setupNetwork === undefined ? [] : [`network of the setup: ${hosts(setupNetwork)}`]),
+    ...Object.entries(variables).map(([name, value]) => `variable: ${name}=${value}`),
+    ...(secrets.length === 0 ? [] : [`secrets, for the setup and the project's own checks: ${secrets.join(", ")}`]),
+    ...Object.entries(limits).map(([name, value]) => `limit: ${name} ${value}`),
+  ];
 };

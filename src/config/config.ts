@@ -4,6 +4,7 @@ import { isAbsolute, join, resolve } from "node:path";
 import { StartError } from "../error.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
+import { checkEnvironments, type OperatorEnvironment, type SecretSource } from "./environment.ts";
 import {
   type AgentSettings,
   type McpSettings,
@@ -103,6 +104,10 @@ export type Config = {
   retentionHours: number;
   /** Names of ignored folders that a Task's commands need. */
   dependencies: string[];
+  /** What the commands of single projects get, by the project's path or address. */
+  environments: Record<string, OperatorEnvironment>;
+  /** Where the values of secrets come from, by name. */
+  secretStore: Record<string, SecretSource>;
   /** A command to run once in every new worktree, before the first command. */
   setup: { run: string; network: boolean } | undefined;
   /** Whether agents may fetch pages of the public web, and whether also over http. */
@@ -213,6 +218,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
 
   if (file.workspace?.setupNetwork !== undefined && file.workspace.setup === undefined)
     throw bad(`${configPath}: workspace.setupNetwork: expected workspace.setup with it, got none.`);
+
+  checkEnvironments(configPath, file);
 
   const host = flags.host ?? env["SERVICE_HOST"] ?? "127.0.0.1";
   const password = env["SERVICE_SERVER_PASSWORD"];
@@ -333,6 +340,8 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     },
     retentionHours: file.workspace?.retentionHours ?? 24,
     dependencies: file.workspace?.dependencies ?? ["node_modules", ".venv", "venv", "vendor", "target"],
+    environments: file.environments ?? {},
+    secretStore: file.secretStore ?? {},
     setup:
       file.workspace?.setup === undefined
         ? undefined

@@ -6,6 +6,7 @@ import { StartError } from "../error.ts";
 import { meant } from "../nearest.ts";
 import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
+import { environmentsSettings, secretStoreSettings } from "./environment.ts";
 
 /** The schema and the reader of `config.jsonc`. */
 
@@ -44,7 +45,7 @@ const agentConfig = z.strictObject({
   mode: z.string().min(1).max(64).optional(),
 });
 
-const mcpValue = z.string().max(4096).describe("env:NAME or the value itself");
+const mcpValue = z.string().max(4096).describe("env:NAME, secret:NAME of secretStore, or the value itself");
 
 const mcpServer = z.union([
   z.strictObject({
@@ -136,6 +137,10 @@ export const configFile = z.strictObject({
     .optional(),
   landing: z.union([landingMode, z.strictObject({ as: landingMode.optional(), author: author.optional() })]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
+  /** What the commands of single projects get, by the project's path or address. */
+  environments: environmentsSettings.optional(),
+  /** Values that environments and MCP servers may be given, by name. */
+  secretStore: secretStoreSettings.optional(),
   /** Names of environment variables. */
   secrets: z.array(z.string().min(1)).optional(),
   /** External agents by name; each becomes the squad `acp-<name>`. */

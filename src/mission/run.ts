@@ -8,6 +8,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
+import type { Processes } from "../process/process.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Repositories } from "../repository/repository.ts";
@@ -16,7 +17,7 @@ import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
 import type { Fence, Store } from "../store/store.ts";
-import type { Setup } from "../task/run.ts";
+import type { Environment, Setup } from "../task/run.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Head, Workspaces } from "../workspace/workspace.ts";
 
@@ -44,6 +45,11 @@ export type MissionDeps = {
   sandbox: EventData["run.started"]["sandbox"];
   /** The operator's preparation of new files, before the first check. */
   setup: Setup | undefined;
+  /** What the project's commands get besides; undefined: nothing. Rejects with `EnvironmentLost`. */
+  environment: (
+    of: Pick<MissionState, "directory" | "project" | "repository">,
+  ) => Promise<{ environment: Environment; setup: Setup | undefined } | undefined>;
+  processes: Pick<Processes, "setEnvironment">;
   /** The machine's browser, for checks that look at pages. */
   browser: () => Browser;
   /** The general squad, for phases that no squad owns. */

@@ -6,6 +6,7 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Verification } from "../protocol/mission/status.ts";
 import { setUpCheckout } from "../task/workspace/setup.ts";
 import { guardCommands } from "../task/workspace/tamper.ts";
+import { EnvironmentLost } from "../workspace/error.ts";
 import { NoFiles } from "../tool/tool.ts";
 import type { CheckEnvironment, Checkout, Head } from "../workspace/workspace.ts";
 import type { MissionRun } from "./run.ts";
@@ -31,7 +32,17 @@ export const verify = async (
   const { commit } = opened;
   if (of === "acceptance" && known?.commit === commit && isGreen(known.results)) return known;
   const results: Verification[] = [];
-  const failed = await setUpCheckout({ ...run, signal }, opened.checkout, (place) => guard(run, opened, place, []));
+  const given = await environmentFor(run).catch((error: unknown) => {
+    if (error instanceof EnvironmentLost) return error.message;
+    throw error;
+  });
+  if (typeof given === "string") return given;
+  run.processes.setEnvironment(run.stream, given?.environment);
+  using _given = { [Symbol.dispose]: () => run.processes.setEnvironment(run.stream, undefined) };
+  const setup = given === undefined ? run.setup : given.setup;
+  const failed = await setUpCheckout({ ...run, setup, signal }, opened.checkout, (place) =>
+    guard(run, opened, place, []),
+  );
   for (const spec of checks.filter(isRun)) {
     using _slot = await run.slots.take(dueNow(run.now(), run.state().priority).rank, signal);
     const result =
@@ -40,6 +51,11 @@ export const verify = async (
   }
   await run.record([{ type: "mission.verified", data: { sessionID: run.stream, callID, of, commit, results } }]);
   return { commit, results };
+};
+
+const environmentFor = (run: MissionRun) => {
+  const { directory, project } = run.state();
+  return run.environment({ directory, project, repository: run.state().repository });
 };
 
 type Opened = { commit: string; checkout: Checkout; files: Head["files"] };

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import type { Network } from "./network/allow-list.ts";
 import type { SandboxPlace } from "./sandbox/place.ts";
 
 /**
@@ -30,6 +31,12 @@ export interface Processes {
     talk: InteractiveCommand,
     place?: SandboxPlace,
   ): Promise<InteractiveProcess>;
+
+  /** Whether commands can be kept to this on this machine. */
+  canLimit(network: Network): boolean;
+
+  /** What the commands of a Task and its forks get from now on; undefined: what all get. */
+  setEnvironment(taskID: string, environment: TaskEnvironment | undefined): void;
 
   /** Starts to open a Task's sandbox ahead of its first command, to save that command the wait. Never throws. */
   prepareSandbox(taskID: string, place: SandboxPlace): void;
@@ -82,6 +89,13 @@ export interface Processes {
   /** Ends everything that runs, because the service stops. Waits at most five seconds for commands. */
   stop(): Promise<void>;
 }
+
+export type TaskEnvironment = {
+  /** Added to the allow-listed environment. */
+  variables: Readonly<Record<string, string>>;
+  /** What commands may reach; undefined: as the service has it. Interactive programs have their own. */
+  network: Network | undefined;
+};
 
 export type Tracker = {
   /**
@@ -141,8 +155,8 @@ export type Command = {
   onStderr?: (chunk: Buffer) => void;
   /** Ends it when none of its processes has used the processor or moved a byte for so many milliseconds. */
   idleMs?: number;
-  /** Overrides the network setting of the sandbox. */
-  network?: boolean;
+  /** Instead of what the Task's commands may reach. */
+  network?: Network;
   /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */
   apart?: string;
   /** It is begun and goes on while commands are held: the service's own, over files that no run of a Task works on. */

@@ -12,13 +12,21 @@ import { createOwnPrograms } from "./command/own.ts";
 import { stalledMs } from "./command/progress.ts";
 import { type LiveCommand, runCommand } from "./command/run.ts";
 import { createSuspects, type Suspects } from "./command/suspects.ts";
-import type { Command, Processes, CommandResult, InteractiveCommand, InteractiveProcess } from "./process.ts";
+import type {
+  Command,
+  CommandResult,
+  InteractiveCommand,
+  InteractiveProcess,
+  Processes,
+  TaskEnvironment,
+} from "./process.ts";
+import { createProxies } from "./network/proxy.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
-import { findProgram, processGroupSandbox, loopbackUp, type Sandbox } from "./sandbox/sandbox.ts";
+import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
 
 /**
  * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
@@ -98,12 +106,17 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const notHeld = /\/(?:box|own[^/]*)$/;
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
+  const environments = new Map<string, TaskEnvironment>();
+  const environmentOf = (taskID: string): TaskEnvironment | undefined =>
+    environments.get(taskID) ?? [...environments].find(([owner]) => isOf(owner, taskID))?.[1];
+  const proxies = createProxies({ log });
   const boxes = createSandboxPool({
     sandbox,
     spawner,
     folder: join(folder, "..", "sandbox"),
     env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
+    proxy: (list) => proxies.socketFor(list),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
     closed: (pid) => record.remove(pid),
@@ -124,7 +137,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place: SandboxPlace | undefined,
     failed: (error: unknown) => void,
   ) => {
-    const env = { ...baseEnv, ...command.env, SERVICE_RUN_ID: mark };
+    const { variables, network: usual } = environmentOf(taskID) ?? { variables: {}, network: undefined };
+    const network = command.network ?? usual;
+    const through = typeof network === "object" ? proxyEnv : {};
+    const env = { ...baseEnv, ...through, ...variables, ...command.env, SERVICE_RUN_ID: mark };
     const start = {
       file: bash,
       args: ["-c", command.run],
@@ -139,7 +155,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      return { ...start, cwd, box: boxes.use(taskID, place, command.network, command.apart, command.unheld) };
+      return { ...start, cwd, box: boxes.use(taskID, place, network, command.apart, command.unheld) };
     } catch (error) {
       failed(error);
       return messageOf(error);
@@ -183,7 +199,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       // Its standard input is a socket, for which bash would read ~/.bashrc.
       args: ["--norc", "-c", command],
       cwd: root,
-      env: { ...baseEnv, HOME: ownHome, ...env, SERVICE_RUN_ID: mark },
+      env: { ...baseEnv, HOME: ownHome, ...environmentOf(taskID)?.variables, ...env, SERVICE_RUN_ID: mark },
     };
     const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
@@ -242,11 +258,19 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       if (sandbox.wrap === undefined) return;
       suspects.add(taskID);
       try {
-        boxes.use(taskID, place);
+        boxes.use(taskID, place, environmentOf(taskID)?.network);
       } catch (error) {
         // The command that needs the sandbox reports the error.
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
+    },
+    canLimit(network) {
+      if (typeof network === "object") return sandbox.tier === 1;
+      return network || sandbox.tier === 1 || !sandbox.network;
+    },
+    setEnvironment(taskID, environment) {
+      if (environment === undefined) environments.delete(taskID);
+      else environments.set(taskID, environment);
     },
     program: (name) => sandbox.programs[name],
     finds: (name) => findProgram(name, baseEnv["PATH"] ?? "") !== undefined,
@@ -291,6 +315,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       for (const until = performance.now() + 5000; programs.count() > 0 && performance.now() < until; ) await wait(5);
       programs.end(() => true, true);
       await boxes.shutAll();
+      proxies.close();
       spawner.close();
       record.close();
     },

@@ -1,4 +1,4 @@
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { rgPath } from "@vscode/ripgrep";
 import type { Config } from "../config/config.ts";
@@ -30,6 +30,48 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
 export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | undefined): Catalog =>
   createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
 
+/**
+ * What environments need and this machine does not have, by the setting that names it, as far as can be told without running
+ * anything.
+ */
+export const environmentProblems = (
+  { environments, secretStore, env }: Pick<Config, "environments" | "secretStore" | "env">,
+  tier: number,
+): { setting: string; problem: string }[] => [
+  ...Object.entries(secretStore).flatMap(([name, source]) => {
+    const problem = sourceProblem(source, env);
+    return problem === undefined ? [] : [{ setting: `secretStore.${name}`, problem }];
+  }),
+  ...Object.entries(environments).flatMap(([project, { network, setupNetwork }]) => {
+    const setting = `environments.${project}`;
+    const missing =
+      project.startsWith("/") && !existsSync(project) ? [{ setting, problem: "there is no such folder" }] : [];
+    const listed = [network, setupNetwork].some((wanted) => typeof wanted === "object");
+    return listed && tier !== 1
+      ? [
+          ...missing,
+          { setting, problem: `a list of hosts needs bubblewrap (tier 1), and this machine has tier ${tier}` },
+        ]
+      : missing;
+  }),
+];
+
+const sourceProblem = (source: Config["secretStore"][string], env: Config["env"]): string | undefined => {
+  if (typeof source === "object") {
+    const [command = ""] = source.command;
+    const found = command.includes("/") ? isProgram(command) : findProgram(command, env["PATH"] ?? "") !== undefined;
+    return found ? undefined : `${command} is not installed`;
+  }
+  if (source.startsWith("env:"))
+    return (env[source.slice(4)] ?? "") === "" ? `${source.slice(4)} is not set` : undefined;
+  try {
+    accessSync(source.slice("file:".length), constants.R_OK);
+    return undefined;
+  } catch {
+    return `${source.slice("file:".length)} cannot be read`;
+  }
+};
+
 /** Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. */
 export const mcpServersOn = ({ mcpServers, env }: Pick<Config, "mcpServers" | "env">) =>
   Object.entries(mcpServers).map(([name, server]) => {
@@ -57,6 +99,8 @@ export const askMcpServer = async (
   const signal = new AbortController().signal;
   try {
     const startInteractive = () => Promise.reject(new Error("an address has no program"));
+    if (Object.values(server.headers).some((value) => value.startsWith("secret:")))
+      return "not asked: it is sent a secret, which is read when a Task needs it";
     const connection = await connectTo(name, server, { startInteractive }, askedMs, signal);
     const { tools } = await connection.list(signal);
     await connection.close();

@@ -35,6 +35,7 @@ import { redactStore } from "../store/redacted-store.ts";
 import { createExpirySweep } from "../task/operation/ended/expire.ts";
 import { createRequestSweep } from "../task/operation/ended/see-request.ts";
 import { createRetention } from "../task/workspace/retention.ts";
+import { environmentNow } from "../task/worker/environment.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { findSuspects } from "../task/worker/suspects.ts";
 import { createTasks } from "../task/service.ts";
@@ -54,6 +55,7 @@ import { createKeys } from "./model-key.ts";
 import { isGranted } from "./trust.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
+import { createVault, readableSecrets } from "./vault.ts";
 
 /** What a node that only works answers on: what operators and load balancers ask it. */
 const ofNode = /^\/(?:health|metrics|nodes|node\/.*)$/;
@@ -148,6 +150,15 @@ export const createService = async (
       ...(config.env["PATH"] === undefined ? {} : { path: config.env["PATH"] }),
       log,
     });
+    const vault = createVault({
+      config,
+      tracker: processes.track("service"),
+      addressOf: (directory) => repositories.at(directory)?.url,
+      learn: (kind, values) => secrets.learn(kind, values),
+    });
+    // One that cannot be had is told where it is needed.
+    for (const name of readableSecrets(config)) await vault.secrets([name]).catch(() => {});
+    const setup = config.setup && { run: config.setup.run, network: config.setup.network ? true : undefined };
     const workspaces = createWorkspaces({
       repositoryAt: (directory) => repositories.at(directory),
       dataDir,
@@ -295,6 +306,10 @@ export const createService = async (
       log,
       now,
     };
+    const granting = {
+      granted: (project: string, digest: string, file: string) => isGranted(dataDir, project, digest, file),
+      environments: vault,
+    };
     const runTask = createRunTask({
       ...run,
       suspects,
@@ -305,13 +320,13 @@ export const createService = async (
       besides,
       checkResults,
       mcpServers: config.mcpServers,
-      granted: (project, digest) => isGranted(dataDir, project, digest),
+      ...granting,
       variable(name) {
         const value = config.env[name];
         if (value !== undefined && value !== "") secrets.learn(`variable-${name}`, [value]);
         return value;
       },
-      setup: config.setup,
+      setup,
       browser,
       web: config.web.fetch ? { http: config.web.http } : undefined,
     });
@@ -319,7 +334,9 @@ export const createService = async (
       ...run,
       tasks,
       catalog,
-      setup: config.setup,
+      setup,
+      environment: (of) => environmentNow({ ...granting, setup, processes }, of),
+      processes,
       browser,
       squad: config.squad,
       production: config.production,
@@ -365,7 +382,7 @@ export const createService = async (
         startedIn: config.startedIn,
         landing: config.landing,
         squad: config.squad,
-        machine: { setup: config.setup, processes },
+        machine: { setup, processes },
         checkSeconds: limits.projectCheckSeconds,
       }),
       metrics: metrics.text,

@@ -3,6 +3,8 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { z } from "zod";
 import type { Config } from "../config/config.ts";
+import { environmentFile, type EnvironmentSettings } from "../protocol/task/environment.ts";
+import { readEnvironment } from "../task/worker/environment.ts";
 import { type Asked, mostFileBytes, projectFile, readAsked } from "../tool/mcp/project-file.ts";
 import { createFiles, FileRefused } from "../workspace/file/files.ts";
 import { inspectProject } from "../workspace/project.ts";
@@ -28,14 +30,13 @@ const grantsIn = (dataDir: string): Grants => {
   }
 };
 
-export const isGranted = (dataDir: string, project: string, digest: string): boolean =>
-  grantsIn(dataDir).some((grant) => grant.project === project && grant.file === projectFile && grant.digest === digest);
+export const isGranted = (dataDir: string, project: string, digest: string, file: string): boolean =>
+  grantsIn(dataDir).some((grant) => grant.project === project && grant.file === file && grant.digest === digest);
 
 /** One of a project replaces the one before: what the file said then is not trusted any more. `digest` null: none. */
-export const setGrant = (dataDir: string, project: string, digest: string | null): void => {
-  const others = grantsIn(dataDir).filter((grant) => grant.project !== project || grant.file !== projectFile);
-  const grants =
-    digest === null ? others : [...others, { project, file: projectFile, digest, at: new Date().toISOString() }];
+export const setGrant = (dataDir: string, project: string, digest: string | null, file: string): void => {
+  const others = grantsIn(dataDir).filter((grant) => grant.project !== project || grant.file !== file);
+  const grants = digest === null ? others : [...others, { project, file, digest, at: new Date().toISOString() }];
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const draft = `${pathIn(dataDir)}.draft`;
   rmSync(draft, { force: true });
@@ -43,29 +44,36 @@ export const setGrant = (dataDir: string, project: string, digest: string | null
   renameSync(draft, pathIn(dataDir));
 };
 
-export type ProjectRequest = { project: string; directory: string; digest: string; asked: Asked; granted: boolean };
+/** A file of a project by which it asks for something. */
+export type ProjectRequest = { project: string; directory: string; digest: string; granted: boolean } & (
+  | { file: typeof projectFile; asked: Asked }
+  | { file: typeof environmentFile; asked: EnvironmentSettings | { problem: string } }
+);
 
-/** What the project in a directory asks for; undefined: nothing. Rejects with a `ServiceError` where it is no project. */
-export const requestOf = async (
+/** What the project in a directory asks for. Rejects with a `ServiceError` where it is no project. */
+export const requestsOf = async (
   { dataDir, projectRoots, env }: Pick<Config, "dataDir" | "projectRoots" | "env">,
   given: string,
-): Promise<ProjectRequest | undefined> => {
+): Promise<ProjectRequest[]> => {
   const git = env["PATH"] === undefined ? {} : { path: env["PATH"] };
   const { directory, project } = await inspectProject(given, { dataDir, projectRoots, git });
-  try {
-    const { bytes } = await createFiles(directory).read(projectFile, mostFileBytes);
-    const digest = digestOf(bytes);
-    return {
-      project,
-      directory,
-      digest,
-      asked: readAsked(bytes.toString("utf8")),
-      granted: isGranted(dataDir, project, digest),
-    };
-  } catch (error) {
-    if (error instanceof FileRefused && error.kind === "missing") return undefined;
-    throw error;
-  }
+  const found = await Promise.all(
+    [projectFile, environmentFile].map(async (file): Promise<ProjectRequest[]> => {
+      try {
+        const { bytes } = await createFiles(directory).read(file, mostFileBytes);
+        const digest = digestOf(bytes);
+        const text = bytes.toString("utf8");
+        const about = { project, directory, digest, granted: isGranted(dataDir, project, digest, file) };
+        return file === projectFile
+          ? [{ ...about, file: projectFile, asked: readAsked(text) }]
+          : [{ ...about, file: environmentFile, asked: readEnvironment(text) }];
+      } catch (error) {
+        if (error instanceof FileRefused && error.kind === "missing") return [];
+        throw error;
+      }
+    }),
+  );
+  return found.flat();
 };
 
 const digestOf = (bytes: Uint8Array): string => hash("sha256", bytes, "hex");

@@ -10,11 +10,13 @@ import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
+import type { Network } from "../process/network/allow-list.ts";
 import type { Processes } from "../process/process.ts";
 import type { RunCheck } from "../protocol/check.ts";
 import type { TurnFailure } from "../protocol/event/conversation.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Limits } from "../protocol/limit.ts";
+import type { EnvironmentSettings } from "../protocol/task/environment.ts";
 import type { Manager } from "../squad/install/manager.ts";
 import type { Fetched, Repositories } from "../repository/repository.ts";
 import type { Squads } from "../squad/squad.ts";
@@ -51,8 +53,9 @@ export type RunDeps = {
   externals: Readonly<Record<string, ExternalAgent>>;
   /** The operator's MCP servers, by name. */
   mcpServers: McpServers;
-  /** Whether the operator has granted what a project's `.mcp.json` with this digest asks for. */
-  granted: (project: string, digest: string) => boolean;
+  /** Whether the operator has granted what a project's file with this digest asks for. */
+  granted: (project: string, digest: string, file: string) => boolean;
+  environments: Environments;
   /** A variable of the service's environment, which is from then on a secret. */
   variable: (name: string) => string | undefined;
   slots: Slots;
@@ -96,6 +99,8 @@ export type Run = RunDeps & {
   state: () => TaskState;
   /** The Orchestrator's conversation. */
   chat: Conversation;
+  /** What the project's commands get besides the files. */
+  environment: Environment;
   /** The conversations of all sessions. */
   chats: Conversations;
   /**
@@ -122,7 +127,9 @@ export type Run = RunDeps & {
   checkout: RunCheckout;
   /** The project's own checks, for a request that names none; the session runner says which. */
   own: () => readonly RunCheck[];
-  offerOwn: (checks: readonly RunCheck[]) => void;
+  offerOwn: (checks: readonly RunCheck[], commands: readonly string[]) => void;
+  /** The project's own commands, as they were found in the user's directory. */
+  commands: () => readonly string[];
   baseline: Baseline;
   /**
    * Waits for the project's landing turn, which one Task holds at a time. It is held until the agents work again or the
@@ -204,7 +211,26 @@ export type Conversations = {
 };
 
 /**
- * The operator's command for new worktrees. It comes from the service's configuration only; a project cannot set one.
- * `network`: whether the command may use the network.
+ * The command for new worktrees: of the service's configuration, or of the project's environment, which the operator has
+ * granted. `network`: what it may reach; undefined: what the Task's commands may. `env`: secrets that it is given.
  */
-export type Setup = { run: string; network: boolean };
+export type Setup = { run: string; network: Network | undefined; env?: Readonly<Record<string, string>> };
+
+/** What the operator knows of environments. */
+export type Environments = {
+  /** What the configuration says of the project in a directory, or of a repository by address. */
+  of(directory: string): OperatorEnvironment | undefined;
+  /** Values of secrets by name; from then on they are redacted. Rejects with `EnvironmentLost`. */
+  secrets(names: readonly string[]): Promise<Record<string, string>>;
+};
+
+/** `shell`: which commands of agents have the secrets, in words as `isWholly` reads them. */
+type OperatorEnvironment = EnvironmentSettings & { shell?: string[] | undefined };
+
+export type Environment = {
+  variables: Readonly<Record<string, string>>;
+  secrets: Readonly<Record<string, string>>;
+  /** undefined: as the service has it. */
+  network: Network | undefined;
+  shell: readonly string[];
+};

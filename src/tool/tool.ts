@@ -69,6 +69,8 @@ export type ToolContext = {
   background: BackgroundCommands;
   /** Whether the project's manifest or a check of the Task names one of the commands in this text. */
   isNamed(command: string): boolean;
+  /** The secrets that the operator gives this command, which is run alone; undefined: none. */
+  secretsFor(command: string): Readonly<Record<string, string>> | undefined;
   /** How web pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
   /** Sends parts of the output to live viewers. May be lost. */

@@ -27,6 +27,7 @@ export const callContext = {
   background: createBackground(1),
   sessionID: "ses_1",
   isNamed: () => false,
+  secretsFor: () => undefined,
   state: (): never => {
     throw new Error("This test has no Task.");
   },

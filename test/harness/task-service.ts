@@ -89,6 +89,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       externals: {},
       mcpServers: {},
       granted: () => false,
+      environments: { of: () => undefined, secrets: async () => ({}) },
       variable: () => undefined,
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },

@@ -188,6 +188,8 @@ export const playMonth = async (
       permissions: { deny: [], ask: [], allow: [] },
       sandbox: { tier: 3, name: "process-group", network: true },
       setup: undefined,
+      environment: async () => undefined,
+      processes: { setEnvironment: () => undefined },
       browser: () => ({ program: undefined, bare: false }),
       squad: "base",
       production: false,

@@ -307,6 +307,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     const busy = new Set<string>();
     const pids = new Map<string, number[]>();
     const boxes = createSandboxPool({
+      proxy: () => "",
       sandbox,
       spawner,
       folder: join(folder.path, "sandbox"),

@@ -211,6 +211,7 @@ const carryOut = async (
       keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,
       isNamed: turn.isNamed,
+      secretsFor: turn.secretsFor,
       web: restrictWeb(turn, tool, input),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.task,

@@ -10,6 +10,7 @@ import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, leftoverProcesses, ripgrep } from "./machine.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
+import { checkEnvironments } from "./environment.ts";
 import { checkMcpServers } from "./mcp-server.ts";
 import { checkRepositories } from "./repository.ts";
 import { checkWebhooks } from "./webhook.ts";
@@ -66,7 +67,9 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
   yield* await checkMcpServers(config);
-  yield await sandbox(config);
+  const { tier, ...found } = await sandbox(config);
+  yield found;
+  yield* await checkEnvironments(config, tier);
   yield await browser(config);
   yield await worktrees(config);
   yield await leftoverProcesses(config, running !== undefined);
@@ -277,19 +280,20 @@ const unfilteredLine = (why: string): string =>
   `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
-const sandbox = async (config: Config): Promise<Finding> => {
+const sandbox = async (config: Config): Promise<Finding & { tier: number }> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
     const { sandboxOf } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const filtered = found.filter === undefined ? "" : ", system calls filtered";
     const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
-    if (found.note !== undefined) return note("Sandbox", text, `For tier 1: ${found.note}.`);
+    const { tier } = found;
+    if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), tier };
     return found.unfiltered === undefined
-      ? ok("Sandbox", text)
-      : note("Sandbox", text, unfilteredLine(found.unfiltered));
+      ? { ...ok("Sandbox", text), tier }
+      : { ...note("Sandbox", text, unfilteredLine(found.unfiltered)), tier };
   } catch (error) {
-    return bad("Sandbox", "the service would not start", messageOf(error));
+    return { ...bad("Sandbox", "the service would not start", messageOf(error)), tier: 0 };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

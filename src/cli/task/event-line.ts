@@ -103,6 +103,14 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const said = `${line(file, 40)} asks for MCP servers: ${line(names.join(", "), 200) || "none"}${wrong}`;
         return granted ? dim(said) : yellow(`${said}; grant them with \`sortie trust\``);
       }
+      case "environment.given": {
+        const { from, granted, secrets, problem } = event.data;
+        const has = secrets.length === 0 ? "" : `, with the secrets ${line(secrets.join(", "), 200)}`;
+        if (problem !== null) return yellow(`The project's environment: ${line(problem, 300)}`);
+        return granted
+          ? dim(`Environment of the ${from === "operator" ? "configuration" : "project"}${has}`)
+          : yellow(`The project asks for an environment${has}; grant it with \`sortie trust\``);
+      }
       case "mcp.listed": {
         const { server, count, problem } = event.data;
         const said = `MCP server ${line(server, 40)}: ${count} ${count === 1 ? "tool" : "tools"}`;

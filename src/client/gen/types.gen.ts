@@ -2669,6 +2669,45 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'environment.given';
+    data: {
+        from: 'operator' | 'project';
+        /**
+         * SHA-256 of the project's file; empty: there is none, or it could not be read
+         */
+        digest: string;
+        granted: boolean;
+        /**
+         * JSON: what it says; secrets by name
+         */
+        settings: LongText;
+        variables: Array<string>;
+        secrets: Array<string>;
+        /**
+         * null: as the service has it
+         */
+        network: 'none' | 'all' | Array<string> | null;
+        /**
+         * null: as the service has it
+         */
+        setup: string | null;
+        /**
+         * Why the file asks for nothing
+         */
+        problem: string | null;
+    };
+} | {
+    id: number;
+    /**
+     * Absent in a Mission's own facts
+     */
+    taskID?: string;
+    /**
+     * The Mission that it is a fact of, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'mcp.listed';
     data: {
         server: string;

@@ -91,6 +91,7 @@ export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allo
 /** `isSecret` adds names that usually hold secrets. The entries about git are what its tool must never be given. */
 const defaultDenied = [
   "write(/.sortie/permissions.jsonc)",
+  "write(/.sortie/environment.jsonc)",
   "write(/.sortie/squads/**)",
   ..."push fetch pull clone remote config hook submodule".split(" ").map((action) => `git(${action})`),
 ];

@@ -106,6 +106,8 @@ export type TaskState = StreamState & {
   dependencies: Given[] | null;
   /** What the project's own file asks for; null: it was not read, or there is none. */
   projectServers: Pick<EventData["mcp.asked"], "digest" | "granted" | "names" | "servers"> | null;
+  /** What the project's commands get besides the files; null: nothing, or it was not asked. */
+  environment: Pick<EventData["environment.given"], "from" | "digest" | "granted" | "settings"> | null;
   /** What MCP servers have for agents, by server. */
   mcp: Record<string, { tools: LongText; problem: string | null }>;
   /** The operator's setup, for the files that it ran in. */

@@ -51,6 +51,7 @@ const fromTheBeginning = (
     system: null,
     externalSessions: {},
     projectServers: null,
+    environment: null,
     mcp: {},
     projectRules: null,
     ownChecks: [],

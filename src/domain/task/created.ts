@@ -79,6 +79,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     mergeOf: data.mergeOf === undefined ? null : { ...data.mergeOf, read: event.version, tried: false },
     dependencies: null,
     projectServers: null,
+    environment: null,
     mcp: {},
     setup: null,
     input: event.version,

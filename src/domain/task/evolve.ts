@@ -27,7 +27,7 @@ import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.t
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 36;
+export const taskRevision = 37;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -41,6 +41,7 @@ const waits: ReadonlySet<string> = new Set([
   "dependencies.given",
   "setup.started",
   "mcp.asked",
+  "environment.given",
   "mcp.listed",
   "agent.attached",
   "reply.retried",
@@ -140,6 +141,10 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "mcp.asked": {
       const { digest, granted, names, servers } = event.data;
       return { ...state, projectServers: { digest, granted, names, servers } };
+    }
+    case "environment.given": {
+      const { from, digest, granted, settings } = event.data;
+      return { ...state, environment: { from, digest, granted, settings } };
     }
     case "mcp.listed": {
       const { server, tools, problem } = event.data;

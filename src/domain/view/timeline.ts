@@ -21,6 +21,25 @@ const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]):
   return [...asks, ...wrong.map((one) => `${file}: ${one}`)].join("; ");
 };
 
+/** What the project's commands get, and whether. */
+const environmentWords = ({
+  from,
+  granted,
+  secrets,
+  network,
+  setup,
+  problem,
+}: EventData["environment.given"]): string => {
+  const what = [
+    ...(setup === null ? [] : [`setup \`${setup}\``]),
+    ...(network === null ? [] : [`network: ${typeof network === "string" ? network : network.join(", ")}`]),
+    ...(secrets.length === 0 ? [] : [`secrets: ${secrets.join(", ")}`]),
+  ].join("; ");
+  const whose = from === "operator" ? "Environment of the configuration" : "The project asks for an environment";
+  if (problem !== null) return `${whose}: ${problem}`;
+  return `${whose}${what === "" ? "" : ` (${what})`}${granted ? "" : "; not granted (`sortie trust`)"}`;
+};
+
 /** One event in a few words, for people. */
 export const describeEvent = (event: Recorded): string => {
   switch (event.type) {
@@ -46,6 +65,8 @@ export const describeEvent = (event: Recorded): string => {
       return dependencyWords(event.data.folders);
     case "mcp.asked":
       return askedWords(event.data);
+    case "environment.given":
+      return environmentWords(event.data);
     case "mcp.listed":
       return `MCP server ${event.data.server}: ${event.data.count} tools${event.data.problem === null ? "" : `; ${event.data.problem}`}`;
     case "setup.started":

@@ -277,6 +277,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     last: false,
     workspace: files.workspace,
     isNamed: () => false,
+    secretsFor: () => undefined,
     background: createBackground(run.fence.epoch),
     web: undefined,
     space: run.space,

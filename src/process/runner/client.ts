@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Log } from "../../log.ts";
-import { entryPoint } from "../../package-root.ts";
+import { compileCacheEnv, entryPoint } from "../../package-root.ts";
 import { readInTurns } from "./in-turns.ts";
 import { closeOthers } from "./init-script.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
@@ -62,7 +62,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
     const node = [process.execPath, "--max-semi-space-size=1", script];
     const child = spawn("bash", ["--norc", "-c", `${closeOthers}\nexec "$@"`, "runner", ...node], {
       detached: true,
-      env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin" },
+      env: { NODE_NO_WARNINGS: "1", PATH: "/usr/local/bin:/usr/bin:/bin", ...compileCacheEnv() },
       stdio: ["pipe", "pipe", "ignore"],
     });
     const read = createReader(({ type, id, payload }) => {

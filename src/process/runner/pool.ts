@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { innerScript } from "./init-script.ts";
+import type { Network } from "../network/allow-list.ts";
 import type { SandboxPlace } from "../sandbox/place.ts";
 import { stampOf } from "../sandbox/place.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
@@ -14,7 +15,7 @@ import type { RunnerClient } from "./client.ts";
 
 export interface SandboxPool {
   /** The name of the Task's sandbox over these files, opened if there is none. Throws if it cannot be opened. */
-  use(taskID: string, place: SandboxPlace, network?: boolean, apart?: string, unheld?: boolean): string;
+  use(taskID: string, place: SandboxPlace, network?: Network, apart?: string, unheld?: boolean): string;
   /** Process ids of the Task's sandboxes. */
   pidsOf(taskID: string): number[];
   /** Ends the Task's sandboxes, or only the one named `apart`, with everything in them. Resolves when they are gone. */
@@ -32,6 +33,8 @@ export type SandboxPoolOptions = {
   env: (taskID: string) => Record<string, string>;
   /** Shell commands for process 1 to run before anything else. */
   prelude: string;
+  /** The socket of the proxy for a list of hosts. */
+  proxy: (list: readonly string[]) => string;
   isBusy: (taskID: string, apart: string | undefined) => boolean;
   opened: (pid: number, taskID: string) => void;
   closed: (pid: number) => void;
@@ -46,7 +49,7 @@ type Open = {
   apart: string | undefined;
   name: string;
   place: SandboxPlace;
-  network: boolean;
+  network: Network;
   /** Its commands go on while others are held. */
   unheld: boolean;
   stamp: string;
@@ -83,7 +86,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       place,
       folder: own,
       cwd: place.at,
-      network,
+      network: typeof network === "boolean" ? network : { socket: options.proxy(network) },
       command: (at) => ["-c", innerScript(at, options.prelude)],
     });
     const [file = "", ...args] = place.around?.(argv) ?? argv;
@@ -140,7 +143,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   return {
     use(taskID, place, network = sandbox.network, apart, unheld = false) {
       const before = open.get(keyOf(taskID, apart));
-      const fits = before?.place.at === place.at && before.network === network;
+      const fits = before?.place.at === place.at && String(before.network) === String(network);
       if (before !== undefined && fits && before.stamp === stampOf(place)) {
         before.used = performance.now();
         return before.name;

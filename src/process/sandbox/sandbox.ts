@@ -13,6 +13,7 @@ import { totalmem } from "node:os";
 import { delimiter, join } from "node:path";
 import { compileFilter } from "../seccomp/bpf.ts";
 import { profile } from "../seccomp/profile.ts";
+import { entryPoint } from "../../package-root.ts";
 import { bubblewrapArguments } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
 import type { Mount, SandboxPlace } from "./place.ts";
@@ -37,7 +38,8 @@ export type SandboxRequest = {
   /** The command to run as process 1, given the folder's path inside. */
   command: (io: string) => readonly string[];
   cwd: string;
-  network?: boolean;
+  /** `socket`: of the proxy through which alone anything is reached. */
+  network?: boolean | { socket: string };
   extra?: readonly Mount[];
   /** Without the filter of system calls, which hides from the self-test whether the rest holds by itself. */
   unfiltered?: boolean;
@@ -119,15 +121,18 @@ export const bubblewrapSandbox = (
     programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
     filter,
     unfiltered: filter === undefined ? `there is no profile for ${process.arch}, only for x64 and arm64` : undefined,
-    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [], unfiltered = false }) =>
-      bubblewrapArguments(
+    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [], unfiltered = false }) => {
+      const filtered = filter !== undefined && !unfiltered;
+      const through = typeof asked === "boolean" ? [] : wayThrough(bwrap, asked.socket, filtered);
+      const argv = bubblewrapArguments(
         {
           bwrap,
           place,
           system,
           folder,
-          network: asked,
-          filtered: filter !== undefined && !unfiltered,
+          // Where there is a way through, that is where the network already ends.
+          network: asked !== false,
+          filtered,
           // More than the kernel's own bound would raise it.
           tmpBytes: tmpBytes >= totalmem() / 2 ? 0 : tmpBytes,
           cwd,
@@ -140,9 +145,48 @@ export const bubblewrapSandbox = (
           command: [bashAt, "--norc", "--noprofile", ...command(ioAt)],
         },
         without,
-      ),
+      );
+      return [...through, ...argv];
+    },
   };
 };
+
+/** Where commands find the proxy, if their network is a list of hosts. */
+const proxyPort = 61_128;
+const proxyAt = `http://127.0.0.1:${proxyPort}`;
+const here = "localhost,127.0.0.1,::1";
+export const proxyEnv: Readonly<Record<string, string>> = {
+  HTTP_PROXY: proxyAt,
+  HTTPS_PROXY: proxyAt,
+  http_proxy: proxyAt,
+  https_proxy: proxyAt,
+  NO_PROXY: here,
+  no_proxy: here,
+  NODE_USE_ENV_PROXY: "1",
+};
+
+/** Opens a network of its own, with a loopback interface, for the bridge and the sandbox that this starts. */
+const wayThrough = (bwrap: string, socket: string, filtered: boolean): string[] => [
+  bwrap,
+  "--unshare-user",
+  "--unshare-net",
+  "--die-with-parent",
+  "--cap-drop",
+  "ALL",
+  // Where the service is root: without it the kernel lets nobody make a sandbox whose root is this one.
+  ...(process.getuid?.() === 0 ? ["--cap-add", "CAP_SETFCAP"] : []),
+  "--dev-bind",
+  "/",
+  "/",
+  "--",
+  process.execPath,
+  "--max-semi-space-size=1",
+  "--disable-warning=ExperimentalWarning",
+  entryPoint("process/network/bridge"),
+  socket,
+  String(proxyPort),
+  filtered ? "4" : "3",
+];
 
 /**
  * A copy of bash that can be executed but not read. The kernel then lets no process of the same user inspect its memory
@@ -198,7 +242,8 @@ export const namespaceSandbox = (path: string, network: boolean, programs: Sandb
       "--fork",
       "--kill-child",
       "--mount-proc",
-      ...(asked ? [] : ["--net"]),
+      // Of a list of hosts, which this tier cannot keep to, there is nothing to reach.
+      ...(asked === true ? [] : ["--net"]),
       "--",
       bash,
       "--norc",

@@ -102,6 +102,24 @@ export const workEvents = {
       .describe("Why others of the file cannot be had; under the empty name, of the file"),
   }),
   /**
+   * What the commands of this project get. `granted`: it is the operator's own, or a file of the project's that the operator
+   * has granted; another one has no effect.
+   */
+  "environment.given": z.object({
+    from: z.enum(["operator", "project"]),
+    digest: z.string().describe("SHA-256 of the project's file; empty: there is none, or it could not be read"),
+    granted: z.boolean(),
+    settings: longText.describe("JSON: what it says; secrets by name"),
+    variables: z.array(z.string()),
+    secrets: z.array(z.string()),
+    network: z
+      .union([z.enum(["none", "all"]), z.array(z.string())])
+      .nullable()
+      .describe("null: as the service has it"),
+    setup: z.string().nullable().describe("null: as the service has it"),
+    problem: z.string().nullable().describe("Why the file asks for nothing"),
+  }),
+  /**
    * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of stays. A
    * problem is asked about again in the next attempt.
    */

@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { CompiledQuery } from "kysely";
 import type { Log } from "../../log.ts";
 import { messageOf } from "../../error.ts";
-import { entryPoint } from "../../package-root.ts";
+import { entryPoint, compileCacheEnv } from "../../package-root.ts";
 import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
 
@@ -60,7 +60,7 @@ export const createReader = ({
   const start = (): Worker => {
     const made = new Worker(entryPoint("store/sqlite/reader-thread"), {
       workerData: file,
-      env: {},
+      env: compileCacheEnv(),
       resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 256 },
     });
     const lose = (error: unknown): void => {

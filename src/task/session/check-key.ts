@@ -7,8 +7,12 @@ import type { Run } from "../run.ts";
 export const resultKey = (run: Run, workspace: Workspace, spec: RunCheck, tree: string): string => {
   const { directory } = run.state();
   const { tier, network } = run.sandbox;
+  const { variables, secrets, network: own } = run.environment;
+  const setup = run.setup === undefined ? null : [run.setup.run, run.setup.network];
+  // By name: a value that changes is another's to keep.
+  const environment = [variables, Object.keys(secrets), own];
   const definition = isCommand(spec) ? [spec.run, spec.cwd, spec.env, spec.expect, spec.timeoutSeconds] : spec;
-  return hashOf([directory, tree, definition, workspace.dependencyStamp(), run.setup ?? null, tier, network]);
+  return hashOf([directory, tree, definition, workspace.dependencyStamp(), setup, environment, tier, network]);
 };
 
 /** Names the last result that a project's check had before a change, whatever the tree was. */

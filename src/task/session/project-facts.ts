@@ -4,6 +4,7 @@ import { ownChecks } from "../../check/project/own-check.ts";
 import { detectProject } from "../../check/project/detect.ts";
 import type { HasProgram } from "../../check/project/installed.ts";
 import { messageOf } from "../../error.ts";
+import type { Network } from "../../process/network/allow-list.ts";
 import type { Facts } from "../../model/model.ts";
 import { causeOf, isRed, saysNothing } from "../../domain/evidence/check.ts";
 import { type CheckSpec, isRun, type RunCheck } from "../../protocol/check.ts";
@@ -88,15 +89,23 @@ const wordsOf = (before: readonly Before[]): Record<string, string> =>
   );
 
 /** What agents would else find out by trying. */
-const aboutOf = ({ state, limits, sandbox }: Run, head: string | null): string[] => {
+const aboutOf = (
+  { state, limits, sandbox, environment: { network = sandbox.network } }: Run,
+  head: string | null,
+): string[] => {
   const { createdAt, isolation } = state();
   const { commandSeconds, commandMaxSeconds } = limits;
   return [
-    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). Commands run in bash, ${sandbox.network ? "with" : "without"} a network, for ${commandSeconds} s; \`timeoutSeconds\` gives one up to ${commandMaxSeconds} s.`,
+    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). Commands run in bash, ${networkWords(network)}, for ${commandSeconds} s; \`timeoutSeconds\` gives one up to ${commandMaxSeconds} s.`,
     ...(isolation === "worktree" && head !== null ? [`It begins at commit ${head.slice(0, 12)}.`] : []),
     "Calls of one reply that only read run side by side, the others in your order.",
   ];
 };
+
+const networkWords = (network: Network): string =>
+  typeof network === "boolean"
+    ? `${network ? "with" : "without"} a network`
+    : `with a network of these hosts only, by http and https through the proxy that HTTPS_PROXY names: ${network.join(", ")}`;
 
 const filesAt = (run: Run, path: string | undefined): Files | undefined => {
   try {

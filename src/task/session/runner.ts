@@ -80,7 +80,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   };
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
-  run.offerOwn(facts.own.filter(isRun));
+  run.offerOwn(facts.own.filter(isRun), Object.values(facts.detected));
   // A conflict of a merge, or its red checks, are for agents at once: nobody is there to say so.
   const isLeft = () => isByService(run.state()) && run.state().mergeOf === null;
   const retries = () => !isLeft() && !(model instanceof Error) && model?.retries !== false;

@@ -2,6 +2,7 @@ import { waitsForAnswers } from "../../domain/state/stream.ts";
 import type { SessionContext } from "../../agent/session.ts";
 import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
 import { commandKeys, isNamed } from "../../domain/evidence/named-command.ts";
+import { isWholly } from "../../domain/permission/plain-command.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { dueNow } from "../../engine/due.ts";
 import type { Facts, ToolSpec } from "../../model/model.ts";
@@ -67,6 +68,10 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     workspace: () => withAttachments(run),
     // A check may consist of tools that everybody has: then its words tell.
     isNamed: (command) => checks.some((check) => command.includes(check)) || isNamed(command, keys()),
+    secretsFor(command) {
+      const { shell, secrets } = run.environment;
+      return shell.some((rule) => isWholly(rule, command)) ? secrets : undefined;
+    },
     news: (tool) => news(about.chat, tool),
     background: run.background,
     web: run.web,

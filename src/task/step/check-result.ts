@@ -2,7 +2,7 @@ import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
 import { findRedefined } from "../../check/project/redefined.ts";
 import { isGating, onBase } from "../../domain/evidence/check.ts";
-import type { RunCheck } from "../../protocol/check.ts";
+import { isCommand, type RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
@@ -20,9 +20,12 @@ export const resultOf = async (
 ): Promise<Result> => {
   // What runs beside the work is not what a reader of the live frames follows.
   const quiet = on === "base" && isOwn(run, spec);
-  const first = { ...(await attempt(run, spec, checkout, [], quiet)), flaky: false, redefined: [] };
+  const secrets = checkout === undefined ? undefined : await secretsFor(run, spec, checkout, on);
+  const how: How = { ...secrets, quiet };
+  const first = { ...(await attempt(run, spec, checkout, how)), flaky: false, redefined: secrets?.redefined ?? [] };
   if (checkout === undefined || on === "base") return first;
-  const result = await again(run, spec, checkout, first);
+  const result = await again(run, spec, checkout, first, how);
+  if (secrets !== undefined) return result;
   return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
@@ -35,19 +38,42 @@ export const endless = (run: Run, spec: RunCheck): Result | undefined => {
   return { ...none, state: "error", reason, unfinished: true, flaky: false, redefined: [] };
 };
 
+/** `laid`: files to write over the tree; `env`: secrets; `quiet`: nobody follows it. */
+type How = { laid?: readonly FileOverride[]; env?: Readonly<Record<string, string>>; quiet?: boolean };
+
+/**
+ * The secrets that a check has: a command of the project's own, as the base commit defines it. Where the work has changed
+ * that, its files are put back, and this is the result that counts.
+ */
+const secretsFor = async (
+  run: Run,
+  spec: RunCheck,
+  checkout: Checkout,
+  on: "base" | "work",
+): Promise<(How & { redefined: string[] }) | undefined> => {
+  const { secrets: env } = run.environment;
+  if (Object.keys(env).length === 0 || !isCommand(spec) || Object.keys(spec.env ?? {}).length > 0) return undefined;
+  if ((spec.cwd ?? ".") !== "." || !run.commands().includes(spec.run)) return undefined;
+  const base = run.state().workspace?.baseCommit;
+  if (base == null) return undefined;
+  if (on === "base" || base === run.state().tree?.commit) return { env, redefined: [] };
+  const { laid, names } = await findRedefined(spec.run, ".", await checkout.before(base));
+  return { env, laid, redefined: names };
+};
+
 const isOwn = (run: Run, spec: RunCheck): boolean => run.state().ownChecks.some(({ id }) => id === spec.id);
 
 /**
  * Runs a failed check once more on the same files, to find out whether its result is reliable; a project's check only
  * where it may decide, that is unless it is known not to have passed on the base.
  */
-const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result): Promise<Result> => {
+const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result, how: How): Promise<Result> => {
   const idle = isOwn(run, spec) && onBase(run.state(), spec.id) !== undefined && !isGating(run.state(), spec);
   if (first.state !== "failed" || first.final || idle) return first;
-  const second = await attempt(run, spec, checkout);
+  const second = await attempt(run, spec, checkout, { ...how, quiet: false });
   if (second.state !== "passed") return first;
   const output = `${first.output}\n--- ${first.reason ?? "failed"}; once more ---\n${second.output}`;
-  return { ...second, output, durationMs: first.durationMs + second.durationMs, flaky: true, redefined: [] };
+  return { ...first, ...second, output, durationMs: first.durationMs + second.durationMs, flaky: true };
 };
 
 /** Where the work changed the files that define the check, it must pass with their earlier versions, too. */
@@ -58,7 +84,7 @@ const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, g
   const cwd = (spec.kind === "file" ? undefined : spec.cwd) ?? ".";
   const { laid, names } = await findRedefined(command, cwd, await checkout.before(base));
   if (names.length === 0) return green;
-  const second = await attempt(run, spec, checkout, laid);
+  const second = await attempt(run, spec, checkout, { laid });
   const told = names.join(", ");
   const output = `${green.output}\n--- with ${told} as before the work ---\n${second.output}`;
   const durationMs = green.durationMs + second.durationMs;
@@ -70,17 +96,11 @@ const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, g
 };
 
 /** A result counts that no pause came between: what is held for a while may fail for that alone. */
-const attempt = async (
-  run: Run,
-  spec: RunCheck,
-  checkout: Checkout | undefined,
-  laid: readonly FileOverride[] = [],
-  quiet = false,
-): Promise<CheckResult> => {
+const attempt = async (run: Run, spec: RunCheck, checkout: Checkout | undefined, how: How): Promise<CheckResult> => {
   for (;;) {
     await run.space();
     const pauses = run.disk.pauses();
-    const result = await runOnce(run, spec, checkout, laid, quiet);
+    const result = await runOnce(run, spec, checkout, how);
     if (result.state === "passed" || run.disk.pauses() === pauses) return result;
   }
 };
@@ -89,8 +109,7 @@ const runOnce = async (
   run: Run,
   spec: RunCheck,
   checkout: Checkout | undefined,
-  laid: readonly FileOverride[],
-  quiet: boolean,
+  { laid = [], env, quiet = false }: How,
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
@@ -104,6 +123,10 @@ const runOnce = async (
   const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
   if (failed !== undefined) return failed;
   await using place = await checkout.open(spec.id, laid);
+  if (env !== undefined) {
+    const runCommand = place.run.bind(place);
+    place.run = (command) => runCommand({ ...command, env: { ...command.env, ...env } });
+  }
   return await runCheck(spec, withDiskBound(run, withTamperGuard(run, place)), options);
 };
 

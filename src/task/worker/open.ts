@@ -11,6 +11,7 @@ import { throughOutage } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { createMcpConnections } from "../../tool/mcp/connections.ts";
+import { EnvironmentLost } from "../../workspace/error.ts";
 import { createFiles } from "../../workspace/file/files.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { forkKey } from "../../workspace/worktree/fork.ts";
@@ -27,6 +28,7 @@ import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
+import { giveEnvironment, noEnvironment, readGiven } from "./environment.ts";
 import { readServers, readsServers, serversOf } from "./project-servers.ts";
 import { readRules } from "./project-rules.ts";
 import { nodeBefore, takeOver } from "./take-over.ts";
@@ -84,6 +86,7 @@ export const openRun = async (
 
   const { rank } = dueNow(deps.now(), state.priority);
   let own: readonly RunCheck[] = [];
+  let commands: readonly string[] = [];
   let opened: Promise<Workspace> | undefined;
   let base: Promise<Fetched> | undefined;
   let holdsTurn: Promise<void> | undefined;
@@ -108,6 +111,7 @@ export const openRun = async (
     bound: boundOf(deps, state, () => state.steps),
     chat,
     chats,
+    environment: noEnvironment,
     state: () => state,
     record,
     workspace() {
@@ -131,9 +135,11 @@ export const openRun = async (
     },
     checkout: createRunCheckout(() => run, "work"),
     own: () => own,
-    offerOwn(checks) {
+    offerOwn(checks, found) {
       own = checks;
+      commands = found;
     },
+    commands: () => commands,
     baseline: createBaseline(() => run),
     landingTurn: () =>
       (holdsTurn ??= deps.workspaces.landingTurn(state.project, signal).then((turn) => {
@@ -216,6 +222,7 @@ export const openRun = async (
   const readsRules = state.reply === null && state.projectRules === null;
   // Read before any agent works, because an agent that works in place could write the file.
   const early = readsRules && state.repository === null ? await readRules(state.directory) : [];
+  const given = await readGiven(deps, state);
   await record([
     {
       type: "run.started",
@@ -228,7 +235,10 @@ export const openRun = async (
       },
     },
     ...("problem" in early ? [] : early),
+    ...given,
   ]);
+  if (!(await environmentIsThere(run))) return undefined;
+  scope.defer(() => deps.processes.setEnvironment(stream, undefined));
   const before = nodeBefore(run);
   if (!(await baseIsThere(run, before !== undefined))) return undefined;
   if (before !== undefined) await takeOver(run, before);
@@ -252,6 +262,24 @@ export const openRun = async (
       .then((workspace) => workspace.prepareSandbox())
       .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
+};
+
+/** false: this machine does not have what the project's commands are to get, and the Task has failed. */
+const environmentIsThere = async (run: Run): Promise<boolean> => {
+  try {
+    await giveEnvironment(run);
+    return true;
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (!(error instanceof EnvironmentLost)) throw error;
+    await failNow(run, {
+      code: error.code,
+      message: error.message,
+      retryable: false,
+      remedy: "`sortie doctor` says what is missing; send a message to go on.",
+    });
+    return false;
+  }
 };
 
 /**

@@ -31,7 +31,7 @@ export const readServers = async (
     return [event("", false, {}, { "": messageOf(error) }, "{}")];
   }
   const digest = hash("sha256", bytes, "hex");
-  const isGranted = granted(project, digest);
+  const isGranted = granted(project, digest, projectFile);
   if (before?.digest === digest && before.granted === isGranted) return [];
   const { servers, problems } = readAsked(Buffer.from(bytes).toString("utf8"));
   return [event(digest, isGranted, servers, problems, await keepText(store.blobs, JSON.stringify(servers)))];
@@ -52,7 +52,7 @@ const event = (
 
 /** All servers that a Task may have. */
 export const serversOf = (
-  { store, mcpServers, variable }: Pick<RunDeps, "store" | "mcpServers" | "variable">,
+  { store, mcpServers, variable, environments }: Pick<RunDeps, "store" | "mcpServers" | "variable" | "environments">,
   state: () => TaskState,
 ): ServerSource => {
   const asked = (): Pick<Data, "names" | "servers"> => {
@@ -62,7 +62,8 @@ export const serversOf = (
   return {
     names: () => [...new Set([...Object.keys(mcpServers), ...asked().names])].toSorted(),
     async settings(name) {
-      if (Object.hasOwn(mcpServers, name)) return mcpServers[name];
+      const own = Object.hasOwn(mcpServers, name) ? mcpServers[name] : undefined;
+      if (own !== undefined) return withSecrets(own, environments);
       if (!asked().names.includes(name)) return undefined;
       const kept = (await loadJSON(store.blobs, asked().servers)) as Record<string, unknown> | undefined;
       const read = askedServer.safeParse(kept?.[name]);
@@ -70,6 +71,25 @@ export const serversOf = (
     },
   };
 };
+
+/** A server that is given secrets by name has their values from when it is started. */
+const withSecrets = async (server: McpServer, environments: RunDeps["environments"]): Promise<McpServer> => {
+  const filled = async (values: Readonly<Record<string, string>>): Promise<Record<string, string>> => {
+    const named = Object.entries(values).flatMap(([key, value]) => {
+      const name = value.startsWith(secretPrefix) ? value.slice(secretPrefix.length) : undefined;
+      return name === undefined ? [] : [{ key, name }];
+    });
+    const known = await environments.secrets(named.map(({ name }) => name)).catch((error: unknown) => {
+      throw new McpFailure(messageOf(error));
+    });
+    return { ...values, ...Object.fromEntries(named.map(({ key, name }) => [key, known[name] ?? ""])) };
+  };
+  return server.kind === "stdio"
+    ? { ...server, env: await filled(server.env) }
+    : { ...server, headers: await filled(server.headers) };
+};
+
+const secretPrefix = "secret:";
 
 const settingsOf = (server: ReturnType<typeof askedServer.parse>, variable: RunDeps["variable"]): McpServer => {
   if ("command" in server) return { kind: "stdio", ...server, network: false };

@@ -1,4 +1,5 @@
 import type { CheckResult } from "../../check/check.ts";
+import type { Network } from "../../process/network/allow-list.ts";
 import type { CommandResult } from "../../process/process.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
@@ -80,17 +81,18 @@ const setUp = async (
   await run.record([{ type: "setup.started", data: about }]);
   await run.space();
   const pauses = run.disk.pauses();
-  // The setup runs in a sandbox of its own, because only it may use the network.
-  if (setup.network) await run.processes.closeSandboxes(run.stream);
+  // The setup runs in a sandbox of its own, because only it may use this network, and nobody else may see its secrets.
+  const alone = setup.network !== undefined || Object.keys(setup.env ?? {}).length > 0;
+  if (alone) await run.processes.closeSandboxes(run.stream);
   const ran = await runCommand({
     run: setup.run,
     cwd: workspace.root,
     timeoutMs: run.limits.setupSeconds * 1000,
     keepBytes: run.limits.commandOutputBytes,
     signal: run.signal,
-    ...(setup.network ? { network: true } : {}),
+    ...givenTo(setup),
   });
-  if (setup.network) await run.processes.closeSandboxes(run.stream);
+  if (alone) await run.processes.closeSandboxes(run.stream);
   run.signal.throwIfAborted();
   const passed = ran.ended === "exit" && ran.exitCode === 0;
   // What is held for a while may fail for that alone.
@@ -131,7 +133,7 @@ export const setUpCheckout = async (
     timeoutMs: limits.setupSeconds * 1000,
     keepBytes: limits.commandOutputBytes,
     signal,
-    ...(setup.network ? { network: true } : {}),
+    ...givenTo(setup),
   });
   signal.throwIfAborted();
   if (ran.ended === "exit" && ran.exitCode === 0) {
@@ -144,6 +146,11 @@ export const setUpCheckout = async (
   const { exitCode, durationMs, output } = ran;
   return { state: "error", exitCode, durationMs, output, tail: output.slice(-tailBytes), reason, final: true };
 };
+
+const givenTo = ({ network, env }: Setup): { network?: Network; env?: Record<string, string> } => ({
+  ...(network === undefined ? {} : { network }),
+  ...(env === undefined ? {} : { env: { ...env } }),
+});
 
 type Place = Awaited<ReturnType<Checkout["whole"]>>;
 

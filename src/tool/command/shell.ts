@@ -97,7 +97,10 @@ const start = async (call: z.infer<typeof input>, context: ToolContext): Promise
 const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Proves): Promise<ToolResult> => {
   const { workspace, limits, signal } = context;
   const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
-  const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), signal });
+  // Alone, because what else runs in the Task's sandbox can read the variables of what runs beside it.
+  const secrets = call.cwd === undefined || call.cwd === "" ? context.secretsFor(call.command) : undefined;
+  const alone = secrets === undefined ? {} : { env: { ...secrets }, apart: "secrets" };
+  const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), ...alone, signal });
   signal.throwIfAborted();
   const text = (await plainText(ran.output)).trimEnd();
   const note = heldNote(ran);

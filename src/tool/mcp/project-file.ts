@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isOwnVariable } from "../../protocol/task/environment.ts";
 
 /**
  * MCP servers that a project asks for in `.mcp.json`, in the form that other agents have. What the file names is read here,
@@ -61,6 +62,8 @@ export const readAsked = (text: string): Asked => {
  */
 const problemOf = (server: AskedServer): string | undefined => {
   if ("url" in server) return undefined;
+  const own = Object.keys(server.env).find(isOwnVariable);
+  if (own !== undefined) return `${own} changes how programs outside of the sandbox start`;
   const named = Object.entries(server.env).find(([, value]) => variablesIn(value).length > 0);
   return (
     named &&

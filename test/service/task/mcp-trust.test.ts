@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { readFileSync } from "node:fs";
 import { loadConfig } from "../../../src/config/config.ts";
 import { packageRoot } from "../../../src/package-root.ts";
-import { requestOf, setGrant } from "../../../src/service/trust.ts";
+import { requestsOf, setGrant } from "../../../src/service/trust.ts";
 import { createTask, logOf, makeLab, post, settledTask } from "../../harness/double/hostile-text.ts";
 import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { makeProject } from "../../harness/project.ts";
@@ -53,8 +53,8 @@ const play = async (directory: string) =>
 
 const grant = async (directory: string) => {
   const config = loadConfig({ dataDir: service.dataDir }, { PATH: process.env["PATH"] ?? "", HOME: service.dataDir });
-  const found = await requestOf(config, directory);
-  setGrant(service.dataDir, found?.project ?? "", found?.digest ?? "");
+  const [found] = await requestsOf(config, directory);
+  setGrant(service.dataDir, found?.project ?? "", found?.digest ?? "", ".mcp.json");
 };
 
 test("granted, its tools are there; before, after a change, and in another project with the same file, not", {

@@ -1,0 +1,18 @@
+import type { Config } from "../../config/config.ts";
+import { bad, type Finding, ok } from "../terminal/finding.ts";
+
+/** The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, nothing is run. */
+
+export const checkEnvironments = async (config: Config, tier: number): Promise<Finding[]> => {
+  const projects = Object.keys(config.environments).length;
+  const secrets = Object.keys(config.secretStore).length;
+  if (projects + secrets === 0) return [];
+  const { environmentProblems } = await import("../../service/machine.ts");
+  const found = environmentProblems(config, tier);
+  if (found.length > 0)
+    return found.map(({ setting, problem }) =>
+      bad("Environment", `${setting}: ${problem}`, `Correct it, or ${config.configPath}: Tasks that need it fail.`),
+    );
+  const of = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
+  return [ok("Environments", `of ${of(projects, "project")}, ${of(secrets, "secret")} by name`)];
+};

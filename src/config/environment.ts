@@ -1,0 +1,62 @@
+import { isAbsolute } from "node:path";
+import { z } from "zod";
+import { StartError } from "../error.ts";
+import { environmentSettings } from "../protocol/task/environment.ts";
+
+/** The operator's environments by project, and the secrets that they, and MCP servers, name. */
+
+const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "expected the name of a variable");
+
+const source = z.union([
+  z
+    .string()
+    .regex(/^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/, "expected env:NAME or file:/PATH")
+    .max(4096),
+  z.strictObject({ command: z.array(z.string().min(1).max(4096)).min(1).max(64) }),
+]);
+
+export const secretStoreSettings = z.record(name, source);
+export type SecretSource = z.infer<typeof source>;
+
+/** What only the operator can say: which commands of agents have the secrets. */
+const operatorEnvironment = environmentSettings
+  .omit({ $schema: true })
+  .extend({ shell: z.array(z.string().min(1).max(500)).max(50).optional() });
+export const environmentsSettings = z.record(z.string().min(1).max(4096), operatorEnvironment);
+export type OperatorEnvironment = z.infer<typeof operatorEnvironment>;
+
+/** How a value names a secret. */
+const secretPrefix = "secret:";
+
+type Named = {
+  environments?: Record<string, OperatorEnvironment> | undefined;
+  secretStore?: Record<string, SecretSource> | undefined;
+  mcpServers?: Record<string, object> | undefined;
+};
+
+/** Refuses what can never be had, before the first Task finds out. */
+export const checkEnvironments = (
+  configPath: string,
+  { environments = {}, secretStore = {}, mcpServers = {} }: Named,
+): void => {
+  const bad = (where: string, message: string) => new StartError(78, `${configPath}: ${where}: ${message}`);
+  const expectKnown = (where: string, wanted: string) => {
+    if (!Object.hasOwn(secretStore, wanted)) throw bad(where, `${wanted} is no secret of secretStore. Add it there.`);
+  };
+  for (const [project, { secrets = [], variables = {}, shell = [] }] of Object.entries(environments)) {
+    const where = `environments.${project}`;
+    if (!isAbsolute(project) && !/^[a-z+]+:\/\/./.test(project))
+      throw bad(where, "expected the absolute path of a project, or the address of a repository.");
+    for (const one of secrets) {
+      expectKnown(`${where}.secrets`, one);
+      if (Object.hasOwn(variables, one))
+        throw bad(where, `${one} is both a variable and a secret. Remove one of them.`);
+    }
+    if (shell.length > 0 && secrets.length === 0) throw bad(`${where}.shell`, "expected secrets with it, got none.");
+  }
+  for (const [server, settings] of Object.entries(mcpServers))
+    for (const [field, values] of Object.entries(settings))
+      for (const [key, value] of Object.entries(field === "env" || field === "headers" ? (values as object) : {}))
+        if (typeof value === "string" && value.startsWith(secretPrefix))
+          expectKnown(`mcpServers.${server}.${field}.${key}`, value.slice(secretPrefix.length));
+};

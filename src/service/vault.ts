@@ -1,0 +1,139 @@
+import { readFileSync, realpathSync } from "node:fs";
+import type { Config } from "../config/config.ts";
+import { messageOf } from "../error.ts";
+import type { Tracker } from "../process/process.ts";
+import type { Environments } from "../task/run.ts";
+import { EnvironmentLost } from "../workspace/error.ts";
+
+/**
+ * The operator's environments, and the values of the secrets that they name: variables and files are read whenever they are
+ * asked for, a command of the operator's is run on this machine, outside of any sandbox. Every value that was read is
+ * redacted from then on, for as long as the service runs.
+ */
+
+export type VaultDeps = {
+  config: Pick<Config, "environments" | "secretStore" | "env">;
+  tracker: Tracker;
+  /** The address of a repository whose Tasks are in a directory of the service's. */
+  addressOf: (directory: string) => string | undefined;
+  learn: (kind: string, values: readonly string[]) => void;
+};
+
+/** Shorter values are ordinary words to redaction, so they would be seen. */
+const shortest = 8;
+const longest = 32 * 1024;
+const commandMs = 30_000;
+/** So many Tasks that begin at once ask a command once. */
+const keptMs = 30_000;
+
+export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): Environments => {
+  const { environments, secretStore, env } = config;
+  const seen = new Map<string, Set<string>>();
+  const asked = new Map<string, { at: number; value: Promise<string> }>();
+
+  const ofCommand = (name: string, argv: readonly string[]): Promise<string> => {
+    const before = asked.get(name);
+    if (before !== undefined && performance.now() - before.at < keptMs) return before.value;
+    const value = outputOf(tracker, argv, env);
+    asked.set(name, { at: performance.now(), value });
+    value.catch(() => asked.delete(name));
+    return value;
+  };
+
+  const read = async (name: string): Promise<string> => {
+    const source = secretStore[name];
+    const lost = (why: string) => new EnvironmentLost(`The secret ${name} cannot be had: ${why}.`);
+    if (source === undefined || !Object.hasOwn(secretStore, name))
+      throw lost("secretStore of the configuration has none of that name");
+    let text: string;
+    try {
+      text =
+        typeof source === "object"
+          ? await ofCommand(name, source.command)
+          : source.startsWith("env:")
+            ? (env[source.slice("env:".length)] ?? "")
+            : readFileSync(source.slice("file:".length), "utf8");
+    } catch (error) {
+      throw lost(messageOf(error));
+    }
+    const value = text.replace(/(?:\r?\n)+$/, "");
+    if (value === "")
+      throw lost(typeof source === "object" ? "its command printed nothing" : `${source} is empty or not set`);
+    if (value.length < shortest) throw lost(`it has fewer than ${shortest} characters, so it could not be redacted`);
+    if (value.length > longest || value.includes("\0")) throw lost(`expected a text of at most ${longest} characters`);
+    const known = seen.get(name) ?? new Set();
+    // Lines of their own, too: a key is seldom printed in one piece.
+    for (const part of [value, ...value.split(/\r?\n/)]) if (part.length >= shortest) known.add(part);
+    seen.set(name, known);
+    learn(`secret-${name}`, [...known]);
+    return value;
+  };
+
+  return {
+    of(directory) {
+      const address = addressOf(directory);
+      if (address !== undefined)
+        return Object.entries(environments).find(([key]) => plain(key) === plain(address))?.[1];
+      const real = realOf(directory);
+      const found = Object.entries(environments)
+        .filter(([key]) => key.startsWith("/") && isWithin(real, realOf(key)))
+        .toSorted(([a], [b]) => realOf(b).length - realOf(a).length);
+      return found[0]?.[1];
+    },
+    secrets: async (names) =>
+      Object.fromEntries(await Promise.all(names.map(async (name) => [name, await read(name)] as const))),
+  };
+};
+
+/** What can be read without running anything, so that it is redacted from the start on. */
+export const readableSecrets = ({ secretStore }: Pick<Config, "secretStore">): string[] =>
+  Object.entries(secretStore).flatMap(([name, source]) => (typeof source === "object" ? [] : [name]));
+
+const plain = (address: string): string =>
+  address
+    .replace(/\/+$/, "")
+    .replace(/\.git$/, "")
+    .toLowerCase();
+
+const realOf = (path: string): string => {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+};
+
+const isWithin = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(`${folder.replace(/\/$/, "")}/`);
+
+/** What a program prints. Nothing of it is told where it fails: it may be half of a secret. */
+const outputOf = (tracker: Tracker, [file = "", ...args]: readonly string[], env: Config["env"]): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const given = Object.fromEntries(
+      Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    );
+    const program = tracker.start(
+      { file, args, cwd: "/", env: given },
+      { idleMs: commandMs, undisturbed: false },
+      {
+        output(from, chunk) {
+          if (from !== "stdout") return;
+          length += chunk.length;
+          if (length <= longest * 4) chunks.push(chunk);
+        },
+        failed: (message) => reject(new Error(`${file} could not be started: ${message}`)),
+        ended(code, _, killed) {
+          clearTimeout(timer);
+          if (code === 0) resolve(Buffer.concat(chunks).toString("utf8"));
+          else
+            reject(
+              new Error(killed === undefined ? `${file} ended with exit code ${code}` : `${file} did not end in time`),
+            );
+        },
+      },
+    );
+    const timer = setTimeout(() => program.kill(), commandMs);
+    timer.unref();
+  });

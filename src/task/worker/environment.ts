@@ -1,0 +1,176 @@
+import { hash } from "node:crypto";
+import { type ParseError, parse } from "jsonc-parser";
+import type { DomainEvent } from "../../domain/event.ts";
+import type { TaskState } from "../../domain/state/task.ts";
+import { messageOf } from "../../error.ts";
+import type { Network } from "../../process/network/allow-list.ts";
+import {
+  environmentFile,
+  type EnvironmentSettings,
+  environmentSettings,
+  type NetworkSetting,
+} from "../../protocol/task/environment.ts";
+import { keepText, loadJSON } from "../../store/blob/text.ts";
+import { EnvironmentLost } from "../../workspace/error.ts";
+import { createFiles, FileRefused } from "../../workspace/file/files.ts";
+import type { Environment, Run, RunDeps, Setup } from "../run.ts";
+
+/**
+ * What a project's commands get besides the files: as the operator has configured it, else as the project's own file asks
+ * for it, where the operator has granted exactly that file.
+ */
+
+const mostFileBytes = 64 * 1024;
+
+/** What a file asks for, or why it asks for nothing. */
+export const readEnvironment = (text: string): EnvironmentSettings | { problem: string } => {
+  const errors: ParseError[] = [];
+  const value: unknown = parse(text, errors, { allowTrailingComma: true });
+  if (errors.length > 0) return { problem: "it is no JSON" };
+  const read = environmentSettings.safeParse(value);
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    return { problem: `${issue?.path.join(".") || "the file"}: ${issue?.message}` };
+  }
+  const twice = (read.data.secrets ?? []).find((name) => Object.hasOwn(read.data.variables ?? {}, name));
+  return twice === undefined ? read.data : { problem: `${twice} is both a variable and a secret` };
+};
+
+type Given = (DomainEvent & { type: "environment.given" })["data"];
+
+/** What is to be recorded at the beginning of an attempt: nothing where it is as on record. */
+export const readGiven = async (
+  deps: Pick<RunDeps, "store" | "granted" | "environments">,
+  state: TaskState,
+): Promise<DomainEvent[]> => {
+  if (state.attemptStartedAt !== null || state.cancel !== null) return [];
+  const data = await look(deps, state);
+  return data === null ? [] : [{ type: "environment.given", data }];
+};
+
+const look = async (
+  { store, granted, environments }: Pick<RunDeps, "store" | "granted" | "environments">,
+  { directory, project, repository, environment: before }: TaskState,
+): Promise<Given | null> => {
+  const own = environments.of(directory);
+  const none = { variables: [], secrets: [], network: null, setup: null, settings: "{}" };
+  const told = async (
+    settings: EnvironmentSettings,
+    about: Pick<Given, "from" | "digest" | "granted">,
+  ): Promise<Given | null> => {
+    const kept = await keepText(store.blobs, JSON.stringify(settings));
+    if (
+      before?.from === about.from &&
+      before.digest === about.digest &&
+      before.granted === about.granted &&
+      JSON.stringify(before.settings) === JSON.stringify(kept)
+    )
+      return null;
+    return {
+      ...about,
+      settings: kept,
+      variables: Object.keys(settings.variables ?? {}),
+      secrets: [...(settings.secrets ?? [])],
+      network: settings.network ?? null,
+      setup: settings.setup ?? null,
+      problem: null,
+    };
+  };
+  if (own !== undefined) return told(own, { from: "operator", digest: "", granted: true });
+  let bytes: Uint8Array | undefined;
+  let problem: string | undefined;
+  // The files of a repository by address are whoever may push to it, so there is no file to grant.
+  if (repository === null)
+    try {
+      ({ bytes } = await createFiles(directory).read(environmentFile, mostFileBytes));
+    } catch (error) {
+      // Also where the directory itself is gone, which is reported where it is needed.
+      if (error instanceof FileRefused && error.kind !== "missing") problem = messageOf(error);
+    }
+  if (bytes === undefined && problem === undefined)
+    return before === null || !before.granted
+      ? null
+      : { ...none, from: before.from, digest: "", granted: false, problem: "it is not there any more" };
+  const digest = bytes === undefined ? "" : hash("sha256", bytes, "hex");
+  const settings = bytes === undefined ? { problem: problem ?? "" } : readEnvironment(Buffer.from(bytes).toString());
+  if ("problem" in settings) {
+    if (before?.digest === digest && !before.granted) return null;
+    return { ...none, from: "project", digest, granted: false, problem: settings.problem };
+  }
+  return told(settings, { from: "project", digest, granted: granted(project, digest, environmentFile) });
+};
+
+/** What holds for a project now, for work that is no Task's; undefined: nothing. Rejects with `EnvironmentLost`. */
+export const environmentNow = async (
+  deps: Parameters<typeof realize>[0] & Pick<RunDeps, "granted">,
+  { directory, project, repository }: Pick<TaskState, "directory" | "project"> & { repository: object | null },
+): Promise<Awaited<ReturnType<typeof realize>> | undefined> => {
+  const own = deps.environments.of(directory);
+  if (own !== undefined) return realize(deps, own);
+  if (repository !== null) return undefined;
+  const bytes = await createFiles(directory)
+    .read(environmentFile, mostFileBytes)
+    .then(
+      (read) => read.bytes,
+      () => undefined,
+    );
+  if (bytes === undefined || !deps.granted(project, hash("sha256", bytes, "hex"), environmentFile)) return undefined;
+  const asked = readEnvironment(bytes.toString("utf8"));
+  return "problem" in asked ? undefined : realize(deps, asked);
+};
+
+export const networkOf = (setting: NetworkSetting | undefined): Network | undefined =>
+  setting === undefined ? undefined : setting === "all" ? true : setting === "none" ? false : setting;
+
+export const noEnvironment: Environment = { variables: {}, secrets: {}, network: undefined, shell: [] };
+
+/** What settings come to on this machine. Rejects with `EnvironmentLost` where it does not have what they need. */
+export const realize = async (
+  {
+    environments,
+    processes,
+    setup: usual,
+  }: Pick<RunDeps, "environments" | "setup"> & {
+    processes: Pick<RunDeps["processes"], "canLimit">;
+  },
+  settings: EnvironmentSettings & { shell?: readonly string[] | undefined },
+): Promise<{ environment: Environment; setup: Setup | undefined }> => {
+  const network = networkOf(settings.network);
+  const setupNetwork = networkOf(settings.setupNetwork);
+  for (const wanted of [network, setupNetwork])
+    if (wanted !== undefined && !processes.canLimit(wanted))
+      throw new EnvironmentLost(
+        `The project's environment keeps commands to ${typeof wanted === "object" ? wanted.join(", ") : "no network"}, which the sandbox of this machine cannot.`,
+      );
+  const secrets = await environments.secrets(settings.secrets ?? []);
+  const { setup: own, variables = {}, shell = [] } = settings;
+  const base: Setup | undefined = own === undefined ? usual : { run: own, network: undefined };
+  return {
+    environment: { variables, secrets, network, shell },
+    setup: base && { run: base.run, network: setupNetwork ?? base.network, env: secrets },
+  };
+};
+
+/**
+ * Gives the run its environment, as it was at the beginning of the attempt. Rejects with `EnvironmentLost` where this machine
+ * does not have what that needs.
+ */
+export const giveEnvironment = async (run: Run): Promise<void> => {
+  const { environment: known, project, cancel } = run.state();
+  if (known?.granted !== true || cancel !== null) return;
+  const own = known.from === "operator" ? run.environments.of(run.state().directory) : undefined;
+  // A grant that was taken back, or an entry that was removed, ends at the next run.
+  const holds = known.from === "operator" ? own !== undefined : run.granted(project, known.digest, environmentFile);
+  if (!holds) return;
+  const settings =
+    own ?? (environmentSettings.parse(await loadJSON(run.store.blobs, known.settings)) satisfies EnvironmentSettings);
+  const { environment, setup } = await realize(run, settings);
+  run.environment = environment;
+  run.setup = setup;
+  run.limits = { ...run.limits, ...defined(settings.limits ?? {}) };
+  run.processes.setEnvironment(run.stream, environment);
+};
+
+/** Without what is not given. */
+const defined = (limits: NonNullable<EnvironmentSettings["limits"]>): Partial<Run["limits"]> =>
+  Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));
