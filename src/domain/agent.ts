@@ -20,4 +20,7 @@ export type AgentSpec = {
   runtime?: `acp:${string}`;
 };
 
+/** Tools that run commands. They are given together: what one leaves running only the other can read and end. */
+export const commandTools: readonly string[] = ["shell", "process"];
+
 export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";

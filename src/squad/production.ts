@@ -1,6 +1,7 @@
 import type { Squad } from "./squad.ts";
 import { recommend } from "./catalog/recommend.ts";
 import type { Scan } from "./catalog/catalog.ts";
+import { tools } from "../tool/registry.ts";
 
 /**
  * The restrictions of a squad that a Mission produced: small, made of texts only, and for its project only. Checked
@@ -9,8 +10,8 @@ import type { Scan } from "./catalog/catalog.ts";
 
 export const productionBounds = { agentsMin: 3, agentsMax: 9, skillsMax: 3 } as const;
 
-/** The tools of every agent; a produced squad cannot choose its own. */
-export const producedTools = ["read", "list", "search", "write", "edit", "shell", "git", "note", "slice"] as const;
+/** All tools that a package may name, but for those of servers, which are the operator's. */
+export const producedTools: readonly string[] = Object.keys(tools);
 
 /** Everything that violates the restrictions; empty when nothing does. `phase`: the phase it has to own. */
 export const productionProblems = (squad: Squad, wanted: { id: string; phase: string }): string[] => {
@@ -21,9 +22,13 @@ export const productionProblems = (squad: Squad, wanted: { id: string; phase: st
   if (agents.length < agentsMin || agents.length > agentsMax)
     problems.push(`Expected ${agentsMin} to ${agentsMax} agents besides the Orchestrator, got ${agents.length}`);
   if (skills.length > skillsMax) problems.push(`Expected at most ${skillsMax} skills, got ${skills.length}`);
-  for (const agent of [orchestrator, ...agents])
+  for (const agent of [orchestrator, ...agents]) {
     if (agent.runtime !== undefined)
       problems.push(`Expected no program behind the agent ${agent.name}, got ${agent.runtime}`);
+    const foreign = agent.tools.find((tool) => !producedTools.includes(tool));
+    if (foreign !== undefined)
+      problems.push(`Expected tools of the service alone for the agent ${agent.name}, got ${foreign}`);
+  }
   if (!ownsPhase(squad, wanted.phase)) problems.push(`Expected \`owns\` to have the phase ${wanted.phase}`);
   return problems;
 };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { commandTools } from "../domain/agent.ts";
 import type { ToolSpec } from "../model/model.ts";
 import { artifact } from "./task/artifact.ts";
 import { ask } from "./task/ask.ts";
@@ -51,19 +52,28 @@ export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
 export const reviewTools: readonly Tool[] = [read, list, search, gitHistory, verdict] as Tool[];
 
 /**
- * The tools that an agent names, without those that the operator has not enabled. Throws for an unknown name: packages
- * are validated before.
+ * The tools that an agent names, and those that belong to them, without those that the operator has not enabled. Throws
+ * for an unknown name: packages are validated before.
  */
 export const selectTools = (
   names: readonly string[],
   { web = false, skills = [] }: { web?: boolean; skills?: readonly OwnSkill[] } = {},
 ): Tool[] =>
-  names.flatMap((name) => {
+  together(names).flatMap((name) => {
     const tool = Object.hasOwn(tools, name) ? tools[name] : undefined;
     if (tool === undefined) throw new Error(`Expected a tool of ${Object.keys(tools).join(", ")}, got "${name}"`);
     if (tool === skill) return skillOf(skills);
     return tool === fetch && !web ? [] : [tool];
   });
+
+/** Each name once, in its order; a tool that was not named follows the one that it belongs to. */
+const together = (names: readonly string[]): string[] => [
+  ...new Set(
+    names.flatMap((name) =>
+      commandTools.includes(name) ? [name, ...commandTools.filter((other) => !names.includes(other))] : [name],
+    ),
+  ),
+];
 
 /** Removed from what models read, to save tokens: a refusal says what was expected. */
 const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;

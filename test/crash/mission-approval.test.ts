@@ -9,13 +9,7 @@ import { nothingLeft, startProcess } from "./process.ts";
 
 /** The service is killed around the approval of a Mission's plan: it is asked for once, and carried out once. */
 
-const said = [
-  { calls: [plan("a")] },
-  { text: "So?" },
-  { calls: [dispatch("a", "Write it.")] },
-  { text: "Waiting." },
-  { calls: [finish()] },
-];
+const said = [{ calls: [plan("a")] }, { text: "So?" }, { calls: [dispatch("a", "Write it.")] }, { calls: [finish()] }];
 const work = [{ calls: [{ tool: "write", input: { path: "x.txt", content: "x\n" } }] }];
 
 test.each([
@@ -24,6 +18,7 @@ test.each([
   "ask.opened:1",
   "answered",
   "task.dispatched:1",
+  "tool.finished:2",
   "ask.opened:2",
   "mission.finished:1",
 ])("killed at %j", { timeout: 60_000 }, async (point) => {

@@ -13,12 +13,7 @@ import { nothingLeft, type ServiceProcess, startProcess } from "./process.ts";
 
 /** The branch of a Mission of a repository, and its pull request: made once, whenever the service dies. */
 
-const said: MockTurn[] = [
-  { calls: [plan("a")] },
-  { calls: [dispatch("a", "Add new.txt.")] },
-  { text: "Runs." },
-  { calls: [finish()] },
-];
+const said: MockTurn[] = [{ calls: [plan("a")] }, { calls: [dispatch("a", "Add new.txt.")] }, { calls: [finish()] }];
 const ofMission = ({ body, turn }: MockRequest): MockTurn | undefined =>
   JSON.stringify(body.messages[0]).includes("You lead one Mission") ? (said[turn] ?? { text: "Done." }) : undefined;
 

@@ -115,9 +115,7 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
       const lead = [
         { calls: [plan({ id: "p", phase: "web/shop" })] },
         { calls: [{ tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, ...crew } }] },
-        { text: "It is being made." },
         { calls: [dispatch("p", "Write it.", { checks: [] })] },
-        { text: "Runs." },
         { calls: [finish()] },
       ];
       const provider = await startMockProvider(({ body, turn, first }) => {

@@ -5,6 +5,7 @@ import type { Facts } from "../../model/model.ts";
 import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts";
 import { markForeign } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
+import { housePart } from "./house.ts";
 import { pillars, pillarsToRead } from "./pillar.ts";
 
 /**
@@ -17,7 +18,14 @@ export const systemOf = (
   facts: Facts,
   teammates: readonly Teammate[] = [],
 ): string =>
-  [agent.instructions, squadPart(teammates), taskPart(agent, state, facts), skillPart(facts), guidePart(facts)]
+  [
+    agent.instructions,
+    squadPart(teammates),
+    housePart(agent, { leads: leads(agent), reads: changesNothing(agent, state) }),
+    taskPart(agent, state, facts),
+    skillPart(facts),
+    guidePart(facts),
+  ]
     .filter((part) => part !== "")
     .join("\n\n");
 
@@ -26,10 +34,13 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
+/** It answers for the Task; a program from outside does so alone. */
+const leads = ({ name, runtime }: AgentSpec): boolean => name === "orchestrator" || runtime !== undefined;
+
 /** It finds something out for others, or makes a squad: the result of the Task is not its to make. */
-const changesNothing = ({ name, tools, delegates }: AgentSpec, { production }: TaskState): boolean =>
+const changesNothing = (agent: AgentSpec, { production }: TaskState): boolean =>
   production !== null ||
-  (name !== "orchestrator" && delegates.length === 0 && !tools.some((tool) => editingTools.has(tool)));
+  (!leads(agent) && agent.delegates.length === 0 && !agent.tools.some((tool) => editingTools.has(tool)));
 
 const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   const { about = [], detected, project } = facts;
@@ -43,7 +54,7 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
   lines.push(...about.map((line) => `- ${line}`));
-  if (state.isolation === "worktree" && agent.name === "orchestrator" && !reads)
+  if (state.isolation === "worktree" && leads(agent) && !reads)
     lines.push(
       "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",
       "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",

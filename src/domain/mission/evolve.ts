@@ -8,6 +8,7 @@ import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
 import { afterDispatch, afterEnd, isMerge } from "./merge.ts";
+import { handsOn } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
@@ -15,7 +16,7 @@ import { withNow } from "./now.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 20;
+export const missionRevision = 21;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -199,15 +200,18 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         stopped: false,
       };
     case "reply.finished": {
-      const { failure, durationMs } = event.data;
+      const { failure, durationMs, calls } = event.data;
       const answeredMs = state.answeredMs + durationMs;
       return {
         ...evolveSession(state, event),
         answeredMs,
+        handedOn: calls.length > 0,
         told: failure === null ? null : state.told,
         failure: failure === null ? null : { failure, at: event.at },
       };
     }
+    case "tool.finished":
+      return { ...evolveSession(state, event), handedOn: state.handedOn && handsOn(event.data) };
     case "run.stopped":
     case "run.paused":
     case "run.resumed":
@@ -215,7 +219,6 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "task.deferred":
     case "model.switched":
     case "tool.started":
-    case "tool.finished":
     case "conversation.compacted":
     case "ask.reminded":
     case "permission.decided":
@@ -316,6 +319,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     questions: [],
     finished: null,
     reminded: false,
+    handedOn: false,
     paused: null,
     told: null,
     failure: null,

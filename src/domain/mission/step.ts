@@ -1,6 +1,7 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
 import { askedPlan, isPlanDue } from "./approval.ts";
+import { endsTurn } from "./hand-on.ts";
 import { isMergeDue } from "./merge.ts";
 import { isMidway } from "../session/session.ts";
 import { isRead } from "../state/stream.ts";
@@ -51,7 +52,7 @@ export const stepOf = (state: MissionState): OwnStep => {
   }
   const unread = !isRead(state);
   const midway = isMidway(state.reply);
-  if (!unread && (!midway || state.finished !== null)) {
+  if (!unread && (!midway || state.finished !== null || endsTurn(state))) {
     if (state.proposes) return { kind: "propose" };
     if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {

@@ -100,6 +100,8 @@ export type MissionState = StreamState & {
   questions: { taskID: string; askID: string }[];
   finished: EventData["mission.finished"] | null;
   reminded: boolean;
+  /** Every call of its agent's newest reply that has ended gave a Task something to do. */
+  handedOn: boolean;
   paused: EventData["mission.paused"] | null;
   /** Whoever watches was told that it stands still, or waits for a time. */
   told: "stalled" | "waiting" | null;

@@ -33,6 +33,8 @@ How you work
 5. A skill is for instructions that come up now and then. Most squads need none.
 6. Call \`author_squad\`. What it refuses, mend. Then answer without a call: what the squad is, and what you decided.
 
+The service itself tells every agent what holds for all work here: whose instructions count, who commits, how commands run and calls end, what is checked and reviewed, for whom the last message is. Say the trade, not that.
+
 Write for this project and this work. No agent without a duty that another has not; no duty without an agent.`;
 
 export const authorTool = (run: Run, production: NonNullable<TaskState["production"]>): Tool =>
@@ -44,6 +46,21 @@ export const authorTool = (run: Run, production: NonNullable<TaskState["producti
       validate: run.manager.validate,
     },
   );
+
+const workerTools = [
+  "read",
+  "list",
+  "search",
+  "write",
+  "edit",
+  "apply_patch",
+  "shell",
+  "process",
+  "git",
+  "note",
+  "skill",
+];
+const leadTools = [...workerTools, "artifact", "ask", "web_fetch", "slice", "delegate"];
 
 const kebab = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 const name = z.string().regex(kebab).max(64);
@@ -70,7 +87,7 @@ const input = z.strictObject({
           .array(z.enum(producedTools))
           .min(1)
           .optional()
-          .describe(`Default: ${producedTools.filter((tool) => tool !== "slice").join(", ")}`),
+          .describe(`Default: ${workerTools.join(", ")}`),
       }),
     )
     .describe(`${agentsMin} to ${agentsMax}`),
@@ -138,7 +155,6 @@ const filesOf = (given: Input, { squad: id, phase }: NonNullable<TaskState["prod
     agents: agents.map((agent) => agent.name),
     skills: skills.map((skill) => skill.name),
   };
-  const workers = producedTools.filter((tool) => tool !== "slice");
   return [
     file("squad.json", JSON.stringify(manifest, null, 2)),
     file(
@@ -150,12 +166,12 @@ const filesOf = (given: Input, { squad: id, phase }: NonNullable<TaskState["prod
       agentFile(
         "orchestrator",
         "Leads the squad and answers for the whole.",
-        [...producedTools, "ask", "artifact", "skill", "delegate"],
+        leadTools,
         agents.map((agent) => agent.name),
         given.orchestrator,
       ),
     ),
-    ...agents.map(({ name: agent, description, instructions, tools = workers }) =>
+    ...agents.map(({ name: agent, description, instructions, tools = workerTools }) =>
       file(`agents/${agent}.md`, agentFile(agent, description, tools, [], instructions)),
     ),
     ...skills.map(({ name: skill, description, text }) =>

@@ -66,7 +66,6 @@ test("nothing is dispatched before the plan is approved, and each phase lands on
       { calls: [plan("a"), dispatch("a", "Write it. [planned]")] },
       hear(),
       hear(dispatch("a", "Write it. [planned]")),
-      hear(),
       hear(finish()),
     ),
     task: writes,
@@ -139,7 +138,6 @@ test("a squad is installed once its package was approved, handbooks and all", as
           { tool: "produce_squad", input: { phase: "a", squad: "crew", name: "Crew", summary: "A crew.", roster } },
         ],
       },
-      { text: "Waiting." },
       { calls: [finish("blocked", "Seen.")] },
     ),
   });

@@ -25,9 +25,7 @@ test("minutes are shared out, counted by what was worked, and at their end nothi
     mission: turns(
       { calls: [plan("a", { id: "b", after: ["a"] })] },
       { calls: [dispatch("a", "Short. [time]")] },
-      { text: "Runs." },
       { calls: [dispatch("b", "Long. [time]")] },
-      { text: "Runs." },
       // Its own answers take time, too: the rest of it.
       { calls: [{ tool: "task_status", input: {} }], latencyMs: 1000 },
       { calls: [finish("blocked", "With more time.")] },

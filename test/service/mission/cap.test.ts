@@ -43,7 +43,6 @@ describe("a Task that goes on after its end", () => {
         { calls: [dispatch("a", "Look 1 times. [again]", { budget: { maxSteps: 10 } })] },
         { text: "Runs." },
         { calls: [dispatch("b", "Hold. [again]", { budget: { maxSteps: 15 } })] },
-        { text: "Runs, too." },
       ),
       task: (turn, request, newest) =>
         request.first.includes("Hold.") ? { text: "…", hold: true } : looker(turn, request, newest),
@@ -93,11 +92,7 @@ describe("a Task that goes on after its end", () => {
 
   test("PATCH of one that runs is held to the cap, and reserved", async () => {
     stage.play("patch", {
-      mission: turns(
-        { calls: [plan("a")] },
-        { calls: [dispatch("a", "Hold. [patch]", { budget: { maxSteps: 10 } })] },
-        { text: "Runs." },
-      ),
+      mission: turns({ calls: [plan("a")] }, { calls: [dispatch("a", "Hold. [patch]", { budget: { maxSteps: 10 } })] }),
       task: () => ({ text: "…", hold: true }),
     });
     const directory = stage.project();

@@ -45,7 +45,6 @@ describe("a phase that no squad owns", () => {
           expect(newest).toContain("have one made with produce_squad first");
           return { calls: [dispatch("a", "Write a.txt. [opt]", { general: "One file, no domain." })] };
         },
-        { text: "Runs." },
         { calls: [finish()] },
       ),
       task: worker,
@@ -264,7 +263,6 @@ createServer((_, answer) => answer.end("hello")).listen(Number(process.env.PORT 
           refusal = newest;
           return { calls: [dispatch("a", "Look. [picture]", { checks: [visual], attachments: ["page.png"] })] };
         },
-        { text: "Runs." },
         { calls: [finish("blocked", "x")] },
       ),
       task: () => ({ text: "Looked.", hold: true }),
@@ -338,7 +336,6 @@ test("a model that the wake names is that of its Tasks, too; without one they ha
     mission: turns(
       { calls: [plan("a")] },
       { calls: [dispatch("a", "Write a.txt. [named]")] },
-      { text: "Runs." },
       {
         calls: [finish()],
       },

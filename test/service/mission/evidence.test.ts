@@ -44,7 +44,6 @@ test("red checks with their last lines, artifacts with their text; a later Task 
         return { calls: [evidence(red, "checks"), evidence(red, "artifacts")] };
       }),
       hear(() => ({ calls: [dispatch("a", "Report. [look]")] })),
-      { text: "Runs." },
       (_turn, _request, newest) => ({ calls: [evidence(taskIn(newest), "artifacts")] }),
       hear((newest) => {
         artifactID = /art_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
@@ -58,7 +57,6 @@ test("red checks with their last lines, artifacts with their text; a later Task 
         };
       }),
       hear(() => ({ calls: [dispatch("b", "Go on. [look]", { attachments: [artifactID] })] })),
-      { text: "Runs." },
       { calls: [finish("blocked", "As far as it goes.")] },
     ),
     task: (turn, { first, body }) => {

@@ -35,9 +35,7 @@ const heard = async (name: string, task: Say): Promise<{ told: string[]; tasks: 
     mission: turns(
       { calls: [plan("a")] },
       { calls: [dispatch("a", `Serve it. [${name}]`, { checks: ["false"] })] },
-      hear(),
       hear(dispatch("a", `Serve it elsewhere. [${name}]`, { checks: ["false"] })),
-      hear(),
       hear(dispatch("a", `Serve it at last. [${name}]`, { checks: ["false"] })),
       hear(),
       hear(finish("blocked", "No way.")),

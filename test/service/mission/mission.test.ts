@@ -171,7 +171,6 @@ describe("what goes wrong", () => {
       mission: turns(
         { calls: [plan("f")] },
         { calls: [dispatch("f", "Write f.txt. [fail]", { checks: ["test -e never"] })] },
-        { text: "Runs." },
         (_turn, _request, newest) => {
           expect(newest).toMatch(/ended failed[\s\S]*test -e never/);
           return { calls: [dispatch("f", "Write f.txt. [fail]")] };
@@ -180,9 +179,7 @@ describe("what goes wrong", () => {
           expect(newest).toContain("failed with this very brief");
           return { calls: [dispatch("f", "Write f.txt. Again. [fail]", { checks: ["false"] })] };
         },
-        { text: "Runs." },
         { calls: [dispatch("f", "Write f.txt. Once more. [fail]", { checks: ["false"] })] },
-        { text: "Runs." },
         { calls: [dispatch("f", "Write f.txt. A last time. [fail]")] },
         (_turn, _request, newest) => {
           expect(newest).toContain("failed 3 times and is not tried again");
@@ -295,7 +292,6 @@ describe("what goes wrong", () => {
       mission: turns(
         { calls: [plan("a")] },
         { calls: [dispatch("a", "Write a.txt. [mum]")] },
-        { text: "Runs." },
         { text: "It has landed." },
         (_turn, _request, newest) => {
           expect(newest).toContain("you have not called `finish`");
@@ -799,7 +795,6 @@ describe("what its agent is told, and what is told of it", () => {
       mission: turns(
         { calls: [{ tool: "remember", input: { text: "The user wants blue." } }, plan("a")] },
         { calls: [dispatch("a", "Write memo.txt. [memo]")] },
-        { text: "Runs." },
         (_turn, _request, newest) => ({
           calls: ["outcome", "diff", "checks", "artifacts"].map((part) => ({
             tool: "task_evidence",
@@ -894,7 +889,6 @@ describe.skipIf(postgresURL === undefined)("on PostgreSQL", () => {
         { calls: [plan("a", { id: "b", after: ["a"] }), dispatch("a", "Write a.txt. [pg]")] },
         { text: "Runs." },
         { calls: [dispatch("b", "Write b.txt. [pg]")] },
-        { text: "Runs." },
         { calls: [finish()] },
       ),
       task: worker,

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { tools } from "../../../src/tool/registry.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
 import { at, post, send } from "../../harness/double/hostile-text.ts";
 import {
@@ -105,7 +106,6 @@ describe("1 and 2: the catalog's word", () => {
             expect(newest).toContain('The phase "web/landing" is owned by landing-crew: dispatch to that, got base.');
             return { calls: [dispatch("p", "Do it. [owned]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -182,7 +182,6 @@ describe("1 and 2: the catalog's word", () => {
           expect(newest).toContain("creating squads is not allowed here");
           return { calls: [dispatch("p", "Do it. [plain]")] };
         },
-        { text: "Runs." },
         { calls: [finish("done")] },
       ),
       task: task(),
@@ -205,12 +204,10 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("have one made with produce_squad first");
             return { calls: [produce("p", "shop-crew", { brief: "[make]" })] };
           },
-          { text: "It is being made." },
           (_turn, _request, newest) => {
             expect(newest).toContain("found in the catalog as it was staged");
             return { calls: [dispatch("p", "Do it. [make]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: (turn, request, newest) => {
@@ -259,7 +256,6 @@ describe("3 to 5: production", () => {
         mission: turns(
           { calls: [plan({ id: "p", phase: "web/shop" })] },
           { calls: [produce("p", "shop-crew", { brief: "[branch]" })] },
-          { text: "It is being made." },
           { calls: [{ tool: "recommend", input: { phase: "p" } }, dispatch("p", "Do it. [branch]", { checks: [] })] },
           { text: "Runs." },
           { calls: [finish("done")] },
@@ -316,6 +312,11 @@ describe("3 to 5: production", () => {
       { agents: [{ ...author().input.agents[0], tools: ["author_squad"] }, ...author().input.agents.slice(1)] },
       /tools/,
     ],
+    [
+      "the tools of a server",
+      { agents: [{ ...author().input.agents[0], tools: ["mcp__x"] }, ...author().input.agents.slice(1)] },
+      /tools/,
+    ],
     ["a file more", { files: [{ path: "tools/run.sh", text: "x" }] }, /files/],
     [
       "a runtime",
@@ -344,6 +345,36 @@ describe("3 to 5: production", () => {
       expect(existsSync(join(directory, ".sortie"))).toBe(false);
     },
   );
+
+  test("the writer gives an agent every tool that a package may name; by default what a builder has", async () => {
+    const { mission, directory } = await run(
+      "alltools",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "all/tools" }), produce("p", "all-crew", { brief: "[alltools]" })] },
+          { text: "…" },
+          tell,
+        ),
+        task: turns(
+          {
+            calls: [
+              author({
+                agents: [{ ...author().input.agents[0], tools: Object.keys(tools) }, ...author().input.agents.slice(1)],
+              }),
+            ],
+          },
+          { text: "Made." },
+        ),
+      },
+      { allowSquadProduction: true },
+    );
+    expect(said(mission)).toContain("found in the catalog as it was staged");
+    const listed = (agent: string) =>
+      /^tools: \[(.*)\]$/m.exec(readText(directory, `.sortie/squads/all-crew/agents/${agent}.md`))?.[1]?.split(", ");
+    expect(listed("agent-0")).toEqual(Object.keys(tools));
+    expect(listed("agent-1")).toEqual(expect.arrayContaining(["apply_patch", "shell", "process", "skill"]));
+    expect(listed("orchestrator")).toEqual(expect.arrayContaining(["process", "web_fetch", "delegate", "slice"]));
+  });
 
   test("a roster of 2 or 10 is refused before anything is begun", async () => {
     const { mission } = await run(
@@ -378,7 +409,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("The user chose the squads base, got advanced");
             return { calls: [dispatch("p", "Do it. [set]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -404,7 +434,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("The user chose the squads base, got landing-crew");
             return { calls: [dispatch("p", "Do it. [outside]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done")] },
         ),
         task: task(),
@@ -426,7 +455,6 @@ describe("3 to 5: production", () => {
             expect(newest).toContain("ended failed");
             return { calls: [dispatch("p", "Do it. [lost]")] };
           },
-          { text: "Runs." },
           { calls: [finish("done", "Without one.")] },
         ),
         task: task(turns({ text: "I will not." })),

@@ -62,7 +62,6 @@ test("its agent is woken with the question, and answers; no person is asked", as
         told.push(newest);
         return { calls: [{ tool: "task_answer", input: { task: idIn(newest), answer: "Blue, as the goal says." } }] };
       },
-      { text: "Answered." },
       { calls: [finish()] },
     ),
     task: asks,
@@ -94,7 +93,6 @@ test("passed on it is a person's, with all the time of a person; so is what its 
         { text: "It runs." },
         (_turn, _request, newest) =>
           "calls" in says ? { calls: [{ tool: "task_answer", input: { task: idIn(newest), pass: true } }] } : says,
-        { text: "Waiting." },
         { calls: [finish()] },
       ),
       task: asks,
@@ -259,7 +257,6 @@ test("it corrects the checks that it wrote: what asked for what cannot be stands
           },
         ],
       }),
-      { text: "Corrected." },
       { calls: [finish()] },
     ),
     task: turns(

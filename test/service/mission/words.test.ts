@@ -52,9 +52,7 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
           },
           { text: "Runs." },
           { calls: [dispatch("c", "Write c1.txt. [told]", { checks: ["test -f never"] })] },
-          { text: "Runs." },
           { calls: [dispatch("c", "Write c2.txt. [told]", { checks: [] })] },
-          { text: "Runs." },
         ][turn] ?? { calls: [finish()] }
       );
     },

@@ -90,9 +90,7 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       mission: turns(
         { calls: [plan("a", { id: "b", after: ["a"] })] },
         { calls: [dispatch("a", "Run: echo first > first.txt. [two]")] },
-        { text: "Runs." },
         { calls: [dispatch("b", "Run: cp first.txt second.txt. [two]")] },
-        { text: "Runs." },
         { calls: [finish("done", "Both are there. @everyone")] },
       ),
       task: worker,
@@ -142,11 +140,9 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       mission: turns(
         { calls: [plan("a")] },
         { calls: [dispatch("a", "Run: echo first > first.txt. [again]")] },
-        { text: "Runs." },
         { calls: [finish()] },
         { calls: [plan("a", "b")] },
         { calls: [dispatch("b", "Run: cp first.txt second.txt. [again]")] },
-        { text: "Runs." },
         { calls: [finish()] },
       ),
       task: worker,
@@ -180,7 +176,6 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
       mission: turns(
         { calls: [plan("a")] },
         { calls: [dispatch("a", "Run: echo first > first.txt. [plain]")] },
-        { text: "Runs." },
         { calls: [finish()] },
       ),
       task: worker,
@@ -216,9 +211,7 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
             { tool: "produce_squad", input: { phase: "p", squad: "shop-crew", roster, brief: "[crew]", ...crew } },
           ],
         },
-        { text: "It is being made." },
         { calls: [dispatch("p", "Run: echo first > first.txt. [crew]", { checks: [] })] },
-        { text: "Runs." },
         { calls: [finish()] },
       ),
       task: (turn, request, newest) => {
