@@ -56,7 +56,7 @@ export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): E
     } catch (error) {
       throw lost(messageOf(error));
     }
-    const value = text.replace(/(?:\r?\n)+$/, "");
+    const value = text.replace(/(?<![\r\n])[\r\n]+$/, "");
     if (value === "")
       throw lost(typeof source === "object" ? "its command printed nothing" : `${source} is empty or not set`);
     if (value.length < shortest) throw lost(`it has fewer than ${shortest} characters, so it could not be redacted`);
@@ -91,7 +91,7 @@ export const readableSecrets = ({ secretStore }: Pick<Config, "secretStore">): s
 
 const plain = (address: string): string =>
   address
-    .replace(/\/+$/, "")
+    .replace(/(?<!\/)\/+$/, "")
     .replace(/\.git$/, "")
     .toLowerCase();
 

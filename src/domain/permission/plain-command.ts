@@ -16,7 +16,7 @@ const special = /[;&|<>()$`\\\n\r*?[\]{}~#!\0]/;
 /** The words of a text that is such a command; undefined: it is anything else. */
 export const plainWords = (text: string): string[] | undefined => {
   const words: string[] = [];
-  const whole = text.replace(/^[ \t]+|[ \t]+$/g, "");
+  const whole = text.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, "");
   const part = /([ \t]+)|'([^'\n\r\0]*)'|"([^"$`\\!\n\r\0]*)"|([^ \t'"]+)/y;
   let word: string | undefined;
   for (part.lastIndex = 0; part.lastIndex < whole.length; ) {

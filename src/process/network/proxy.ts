@@ -156,6 +156,7 @@ const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage
   }
   const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([name]) => !hops.has(name)));
   const outgoing = request({
+    // Without an agent, which Node then does: a pool would know connections by another name than what was judged.
     createConnection: () => socket,
     method: incoming.method,
     path: `${pathname}${search}`,

@@ -3,7 +3,8 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { compileRules, forbiddenWrite, forbidsWrites } from "../../domain/permission/rule.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Commit } from "../../workspace/object/commit.ts";
-import { changesOf } from "../../workspace/object/tree-change.ts";
+import { filesHolding } from "../../workspace/object/holding.ts";
+import { type Change, changesOf } from "../../workspace/object/tree-change.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { repositoryPlace } from "./repository.ts";
@@ -21,16 +22,24 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
   if (git === undefined) return [];
   const { worktree, root } = prepared;
   const fixed = await fetchedAlone(run, prepared, commit);
-  if (!forbidsWrites(rules) && fixed.length === 0) return [];
-  const byRule = (await changesOf(git, commit.parent, commit.commit)).flatMap(({ path: inRepository }): Denied[] => {
-    // Rules are about paths in the project, which may be a folder of the repository.
-    const path = worktree === null ? inRepository : relative(root, `${worktree}/${inRepository}`);
+  const { secrets } = run.environment;
+  const hasSecrets = Object.keys(secrets).length > 0;
+  if (!forbidsWrites(rules) && fixed.length === 0 && !hasSecrets) return [];
+  const changes = await changesOf(git, commit.parent, commit.commit);
+  // Rules are about paths in the project, which may be a folder of the repository.
+  const pathOf = ({ path }: Change) => (worktree === null ? path : relative(root, `${worktree}/${path}`));
+  const leaked = (await filesHolding(git, changes, secrets)).map(({ change, name }): Denied => {
+    const rule = `it holds the secret ${name}; have it ignored by Git if it is made anew anyway`;
+    return { path: pathOf(change).slice(0, maxPath), rule, origin: "service" };
+  });
+  const byRule = changes.flatMap((change): Denied[] => {
+    const path = pathOf(change);
     const found = forbiddenWrite(rules, path);
     return found === undefined || found.origin === "default"
       ? []
       : [{ path: path.slice(0, maxPath), rule: found.rule, origin: found.origin }];
   });
-  const denied = [...fixed, ...byRule];
+  const denied = [...fixed, ...leaked, ...byRule];
   if (denied.length === 0) return [];
   const files = denied.slice(0, maxFiles);
   const { commit: id, tree } = commit;

@@ -94,13 +94,19 @@ const start = async (call: z.infer<typeof input>, context: ToolContext): Promise
     : report(job, context);
 };
 
+/** Programs of the tree are none that the operator named, even if the service was started with a folder of it on its PATH. */
+const pathOutside =
+  'sortie_path=; IFS=:; for sortie_folder in $PATH; do case $sortie_folder/ in "$PWD"/*) ;; /*) sortie_path=$sortie_path:$sortie_folder ;; esac; done; unset IFS; PATH=${sortie_path#:}; unset sortie_path sortie_folder';
+
 const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Proves): Promise<ToolResult> => {
   const { workspace, limits, signal } = context;
   const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
   // Alone, because what else runs in the Task's sandbox can read the variables of what runs beside it.
   const secrets = call.cwd === undefined || call.cwd === "" ? context.secretsFor(call.command) : undefined;
-  const alone = secrets === undefined ? {} : { env: { ...secrets }, apart: "secrets" };
-  const ran = await workspace.run({ ...(await commandOf(call, context, seconds)), ...alone, signal });
+  const command = await commandOf(call, context, seconds);
+  const alone =
+    secrets === undefined ? {} : { env: { ...secrets }, apart: "secrets", run: `${pathOutside}; ${command.run}` };
+  const ran = await workspace.run({ ...command, ...alone, signal });
   signal.throwIfAborted();
   const text = (await plainText(ran.output)).trimEnd();
   const note = heldNote(ran);

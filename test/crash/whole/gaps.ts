@@ -72,6 +72,7 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "mission.unmerged": elsewhere("lands on the project's branch", "test/crash/own-branch.test.ts"),
   "mission.verified": elsewhere("its wake gives no checks", "test/crash/verify.test.ts"),
   "mcp.listed": elsewhere("no MCP server is configured", "test/crash/mcp.test.ts"),
+  "environment.given": never("the project asks for none", "test/service/task/environment.test.ts"),
   "mcp.asked": never("the project asks for none", "test/service/task/mcp-trust.test.ts"),
   "output.given": elsewhere("no output is wanted", "test/crash/output.test.ts"),
   "output.refused": elsewhere("no output is wanted", "test/crash/output.test.ts"),

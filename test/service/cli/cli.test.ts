@@ -684,7 +684,72 @@ describe("demo", () => {
   });
 });
 
+test("trust: an environment is shown whole, and granted apart from the servers", async () => {
+  const dataDir = join(scratch.path, "trusting");
+  const asked = {
+    setup: "npm ci",
+    setupNetwork: ["registry.npmjs.org"],
+    variables: { NODE_ENV: "test" },
+    secrets: ["DB_PASSWORD"],
+    limits: { setupSeconds: 60 },
+  };
+  const folder = makeProject(join(scratch.path, "asking-more"), {
+    ".mcp.json": JSON.stringify({ mcpServers: { docs: { command: "docs-mcp" } } }),
+    ".sortie/environment.jsonc": `// ours\n${JSON.stringify(asked)}`,
+  });
+  const trust = (...more: string[]) => launch(["trust", "-C", folder, "--data-dir", dataDir, ...more]).ended;
+  const { code, out } = await trust();
+  expect(code).toBe(1);
+  for (const words of [
+    'runs "npm ci"',
+    "registry.npmjs.org",
+    "NODE_ENV=test",
+    "DB_PASSWORD",
+    "setupSeconds 60",
+    "docs-mcp",
+  ])
+    expect(out).toContain(words);
+  const [, second = ""] = [...out.matchAll(/--digest ([0-9a-f]{64})/g)].map(([, digest]) => digest);
+  const granted = await trust("--digest", second, "--json");
+  expect(granted.code).toBe(0);
+  const lines = granted.out.trim().split("\n");
+  expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { file: ".mcp.json", granted: false },
+    { file: ".sortie/environment.jsonc", granted: true, ...asked },
+  ]);
+  writeFileSync(join(folder, ".sortie/environment.jsonc"), JSON.stringify({ network: "everything" }));
+  const wrong = await trust();
+  expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining("nothing: network") as string]);
+});
+
 describe("doctor", () => {
+  test("environments: what they name and this machine does not have", async () => {
+    const folder = join(scratch.path, "environments");
+    mkdirSync(folder, { recursive: true });
+    const write = (secretStore: object, environments: object) =>
+      writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ secretStore, environments }));
+    const doctor = () => launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+    write(
+      { A: "env:NOT_SET_HERE", B: "file:/nowhere/b", C: { command: ["no-such-pass", "show"] } },
+      { "/nowhere/shop": { secrets: ["A"] } },
+    );
+    const missing = await doctor();
+    expect(missing.code).toBe(1);
+    for (const words of [
+      "A: NOT_SET_HERE is not set",
+      "B: /nowhere/b cannot be read",
+      "C: no-such-pass is not installed",
+      "/nowhere/shop: there is no such folder",
+    ])
+      expect(missing.out).toContain(words);
+    write({ C: { command: ["cat", "/dev/null"] } }, { [folder]: { secrets: ["C"] } });
+    const there = await doctor();
+    expect([there.code, lineWith(there.out, "Environments")]).toEqual([
+      0,
+      expect.stringContaining("of 1 project, 1 secret") as string,
+    ]);
+  });
+
   test("a machine in order: exit 0; the running service is recognised", async () => {
     const args = ["doctor", "--port", "0", "--data-dir", join(scratch.path, "new")];
     const free = await launch(args).ended;

@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { loadConfig } from "../../../src/config/config.ts";
+import { requestsOf, setGrant } from "../../../src/service/trust.ts";
 import { at, send } from "../../harness/double/hostile-text.ts";
 import {
   dispatch,
@@ -21,10 +23,15 @@ import { type Receiver, startReceiver } from "../../harness/receiver.ts";
 
 /** Checks of a whole Mission: on the head, by the service, before the Mission can be done; and those of its agent's own. */
 
+const secret = "canary-of-25-characters-1";
+
 let stage: Stage;
 let receiver: Receiver;
 beforeAll(async () => {
-  stage = await openStage({}, { webhooks: { allow: ["127.0.0.1"] } });
+  stage = await openStage(
+    { GIVEN: secret },
+    { webhooks: { allow: ["127.0.0.1"] }, secretStore: { A_SECRET: "env:GIVEN" } },
+  );
   receiver = await startReceiver();
 });
 afterAll(async () => {
@@ -113,6 +120,34 @@ test("without checks it is done and not verified; a wake that gives some makes i
   expect(await again(["grep one a.txt"])).toMatchObject({ state: "done", verified: true });
   expect(await again(["grep two a.txt"])).toMatchObject({ verified: null, finished: null });
   expect(await again([])).toMatchObject({ state: "done", verified: false });
+});
+
+test("they have the environment that the project asks for once it is granted, and the setup has its secret", async () => {
+  const file = ".sortie/environment.jsonc";
+  const asked = {
+    setup: 'mkdir made; echo "${#A_SECRET}" > made/length',
+    variables: { WORD: "blue" },
+    secrets: ["A_SECRET"],
+  };
+  const directory = stage.project({ "a.txt": "one\n", ".gitignore": "made/\n", [file]: JSON.stringify(asked) });
+  const { url, dataDir } = stage.service;
+  let closes = 0;
+  stage.play("given", { mission: (_turn) => ((closes += 1) % 2 === 1 ? { calls: [finish()] } : { text: "Said." }) });
+  const checks = [`test "$WORD" = blue && test -z "$A_SECRET" && grep -x ${secret.length} made/length`];
+  const rest = (missionID: string) =>
+    until(
+      () => missionOf(url, directory, missionID),
+      ({ agentStatus }) => agentStatus === "inactive",
+    );
+  const { missionID } = await wake(url, directory, { text: "[given]", checks });
+  expect(await rest(missionID)).toMatchObject({ verified: null, finished: null });
+  const config = loadConfig({ dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir });
+  const [found] = await requestsOf(config, directory);
+  setGrant(dataDir, found?.project ?? "", found?.digest ?? "", file);
+  closes = 0;
+  await wake(url, directory, { missionID, text: "Again." });
+  const after = await rest(missionID);
+  expect(after).toMatchObject({ state: "done", verified: true });
 });
 
 test("its agent runs checks of its own on what is committed; control: what is not committed is not there", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { createLog } from "../../../src/log.ts";
+import { packageRoot } from "../../../src/package-root.ts";
 import { requestsOf, setGrant } from "../../../src/service/trust.ts";
 import { at, createTask, logOf, makeLab, post, settledTask, statusOf } from "../../harness/double/hostile-text.ts";
 import type { MockTurn } from "../../harness/double/mock-provider.ts";
@@ -30,6 +31,13 @@ require("fs").existsSync("slow") ? setTimeout(() => process.exit(given.length ==
 };
 const setup = `mkdir -p made; printf '%s' "\${#DB_PASSWORD}" > made/length; echo "set up with $DB_PASSWORD"`;
 
+/** An MCP server whose tool gives its environment. */
+const shows = (env: object) => ({
+  command: process.execPath,
+  args: [join(packageRoot, "test/fixtures/mcp/hostile.mjs"), "shows"],
+  env,
+});
+
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 let shop: string;
@@ -46,6 +54,8 @@ beforeAll(async () => {
     lab.config,
     JSON.stringify({
       ...config,
+      sandbox: { paths: [packageRoot] },
+      mcpServers: { given: shows({ TOKEN: "secret:API_TOKEN" }), other: shows({}) },
       secretStore: {
         DB_PASSWORD: `file:${secretFile}`,
         API_TOKEN: { command: ["printf", "%s\n", other] },
@@ -66,7 +76,8 @@ beforeAll(async () => {
   logFile = join(lab.root, "log");
   service = await startService(
     join(lab.root, "data"),
-    { SERVICE_CONFIG: lab.config },
+    // As where somebody starts it with `npx` in the project, which puts a folder of it first.
+    { SERVICE_CONFIG: lab.config, PATH: `${join(shop, "bin")}:${process.env["PATH"] ?? ""}` },
     undefined,
     createLog("debug", logFile),
   );
@@ -162,6 +173,24 @@ test("a secret reaches the setup, the project's check, and the command that the 
   expect(outlets.filter(([, one]) => one.includes("[redacted:secret-DB_PASSWORD]")).length).toBeGreaterThan(2);
 });
 
+test("a program of the tree is none that the operator named; without secrets, the control, it runs", {
+  timeout: 60_000,
+}, async () => {
+  const turns = [
+    call("write", { path: "bin/npm", content: '#!/bin/sh\necho "not npm: [$DB_PASSWORD]"\n' }),
+    shell("chmod +x bin/npm"),
+    shell("npm test"),
+    shell("npm test "),
+    shell("npm run test"),
+  ];
+  const taskID = await createTask(service.url, shop, { ...lab.request(turns), landing: "branch", checks: [] });
+  await settledTask(service.url, taskID, 50_000);
+  const [, , named, spaced, other = ""] = await resultsOf(taskID);
+  expect(named).toContain("the password is [redacted:secret-DB_PASSWORD]");
+  expect(spaced).toContain("the password is [redacted:secret-DB_PASSWORD]");
+  expect(other).toContain("not npm: []");
+});
+
 test("a check whose definition the work has changed runs as before with the secret, and not as changed", {
   timeout: 60_000,
 }, async () => {
@@ -177,6 +206,28 @@ test("a check whose definition the work has changed runs as before with the secr
   expect(await output.text()).toMatch(/^(?!.*changed)[^]*the password is \[redacted/);
 });
 
+test("a change with a secret in a file goes back, and does not land", { timeout: 60_000 }, async () => {
+  // The test that the operator named writes it down, as one with snapshots does.
+  const test_ = `require("fs").writeFileSync("kept.txt", "x".repeat(70000) + process.env.DB_PASSWORD);`;
+  const turns = [
+    call("write", { path: "test.js", content: test_ }),
+    shell("npm test"),
+    { text: "Done." },
+    shell("rm kept.txt; echo more > more.txt"),
+  ];
+  const taskID = await createTask(service.url, shop, { ...lab.request(turns), landing: "branch", checks: [] });
+  const ended = await settledTask(service.url, taskID, 50_000);
+  const log = await logOf(service.url, taskID);
+  const denied = log.flatMap(({ type, data }) => (type === "change.denied" ? [data.files] : []));
+  expect(denied).toEqual([
+    [{ path: "kept.txt", rule: expect.stringContaining("the secret DB_PASSWORD") as string, origin: "service" }],
+  ]);
+  expect(ended.lifecycleStatus).toBe("completed");
+  const branch = ended.landingBranch ?? "";
+  expect(git(shop, "diff", "--name-only", "HEAD", branch).trim()).toBe("more.txt\ntest.js");
+  expect(git(shop, "log", "-p", "--all").includes(canary)).toBe(false);
+});
+
 test("a caller's check is not the project's: it has no secret", { timeout: 60_000 }, async () => {
   const checks = [
     { kind: "command", run: 'test -z "$DB_PASSWORD" && test "$FLAVOUR" = vanilla' },
@@ -187,6 +238,17 @@ test("a caller's check is not the project's: it has no secret", { timeout: 60_00
   const taskID = await createTask(service.url, shop, { ...lab.request(turns), landing: "branch", checks });
   const ended = await settledTask(service.url, taskID, 50_000);
   expect(ended.checks?.map(({ state }) => state)).toEqual(["passed", "failed", "passed"]);
+});
+
+test("an MCP server that names a secret has it, and no other has", { timeout: 60_000 }, async () => {
+  const turns = [call("mcp__given__do", {}), call("mcp__other__do", {})];
+  const taskID = await createTask(service.url, shop, { ...lab.request(turns), checks: [] });
+  await settledTask(service.url, taskID, 50_000);
+  const [given = "", none = ""] = await resultsOf(taskID);
+  expect(given).toContain("[redacted:secret-API_TOKEN]");
+  expect(given).not.toContain("DB_PASSWORD");
+  expect(none).toContain("FLAVOUR");
+  expect(none).not.toContain("redacted");
 });
 
 test("a secret that cannot be had ends the Task at once, by name", { timeout: 30_000 }, async () => {

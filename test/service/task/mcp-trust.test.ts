@@ -86,6 +86,7 @@ test("a variable of the service goes to an address that was granted, and never t
   const more = {
     web: { type: "http", url: `${base}/mcp`, headers: { Authorization: "Bearer ${MCP_TOKEN}" } },
     spy: { ...good, env: { TOKEN: "env:MCP_TOKEN" } },
+    loads: { ...good, env: { LD_PRELOAD: "/tmp/x.so" } },
     "Bad One": { nothing: true },
   };
   const directory = makeProject(lab.folder(), { ".mcp.json": fileOf(more) });
@@ -94,6 +95,7 @@ test("a variable of the service goes to an address that was granted, and never t
     granted: false,
     names: ["good", "web"],
     problems: {
+      loads: expect.stringContaining("LD_PRELOAD") as string,
       spy: expect.stringContaining("put the server into config.jsonc") as string,
       "bad-one": expect.any(String) as string,
     },

@@ -1,0 +1,68 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { loadConfig } from "../../src/config/config.ts";
+import { checkConfig } from "../../src/service/config-check.ts";
+import { temporary } from "../harness/project.ts";
+
+/** What the configuration says of environments and secrets is refused at the start where it could never be had. */
+
+const problemOf = (file: object): string => {
+  using folder = temporary();
+  const config = join(folder.path, "config.jsonc");
+  writeFileSync(config, JSON.stringify(file));
+  try {
+    checkConfig(loadConfig({ config, dataDir: folder.path }, { HOME: folder.path }));
+    return "";
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+};
+const secretStore = { TOKEN: "env:A_TOKEN", KEY: { command: ["pass", "show", "key"] }, DB: "file:/run/db" };
+const of = (environment: object) => problemOf({ secretStore, environments: { "/srv/shop": environment } });
+
+test("what is whole is taken", () => {
+  expect(
+    of({
+      setup: "npm ci",
+      network: ["registry.npmjs.org", "*.example.org:8443", "10.1.2.3", "[fd00::1]:4873"],
+      setupNetwork: "all",
+      variables: { NODE_OPTIONS: "--max-old-space-size=4096" },
+      secrets: ["TOKEN", "KEY", "DB"],
+      shell: ["npm run migrate", "npm run seed *"],
+      limits: { setupSeconds: 5 },
+    }),
+  ).toBe("");
+  expect(problemOf({ secretStore, environments: { "https://git.example.org/a/b.git": { secrets: ["TOKEN"] } } })).toBe(
+    "",
+  );
+  expect(problemOf({ secretStore, mcpServers: { a: { command: "a", env: { X: "secret:KEY" } } } })).toBe("");
+});
+
+test.each([
+  [{ secrets: ["OTHER"] }, "OTHER is no secret of secretStore"],
+  [{ secrets: ["TOKEN"], variables: { TOKEN: "x" } }, "both a variable and a secret"],
+  [{ shell: ["npm test"] }, "expected secrets with it"],
+  [{ secrets: ["TOKEN"], shell: ["bash *"] }, 'got "bash *"'],
+  [{ secrets: ["TOKEN"], shell: ["npm test; env"] }, "Expected one program with its words"],
+  [{ secrets: ["TOKEN"], shell: ["./migrate"] }, "Expected one program with its words"],
+  [{ variables: { LD_PRELOAD: "/x" } }, "variables.LD_PRELOAD"],
+  [{ variables: { PATH: "/x" } }, "variables.PATH"],
+  [{ network: [] }, "network"],
+  [{ network: ["https://example.org"] }, "network"],
+  [{ network: ["exa mple.org"] }, "network"],
+  [{ network: ["*"] }, "network"],
+  [{ network: "some" }, "network"],
+  [{ limits: { minutes: 5 } }, 'Unknown setting "minutes"'],
+])("%j is refused", (environment, words) => {
+  expect(of(environment)).toContain(words);
+});
+
+test("so is a project that is no path and no address, a source that is none, and a server's unknown secret", () => {
+  expect(problemOf({ environments: { shop: {} } })).toContain("environments.shop: expected the absolute path");
+  expect(problemOf({ secretStore: { A: "the-value-itself" } })).toContain("secretStore.A");
+  expect(problemOf({ mcpServers: { a: { command: "a", env: { X: "secret:KEY" } } } })).toContain("KEY is no secret");
+  expect(problemOf({ mcpServers: { a: { url: "https://a.example", headers: { X: "secret:KEY" } } } })).toContain(
+    "KEY is no secret",
+  );
+});
