@@ -33,10 +33,8 @@ inBrowser("a Mission", () => {
   test("from the goal to the plan, its Tasks, its word on the whole, and woken again", async () => {
     const said: ReturnType<Say>[] = [
       { calls: [plan("a", { id: "b", after: ["a"] })] },
-      { calls: [dispatch("a", "Write a1.txt. [page]")] },
-      { text: "**One** runs." },
-      { calls: [dispatch("b", "Write b1.txt. [page]")] },
-      { text: "The other runs." },
+      { text: "**One** runs.", calls: [dispatch("a", "Write a1.txt. [page]")] },
+      { text: "The other runs.", calls: [dispatch("b", "Write b1.txt. [page]")] },
       { calls: [finish()] },
       { text: "Nothing is left to do. [page]" },
     ];

@@ -28,7 +28,10 @@ export const recommend = (scan: Scan, phase: string, pillar: "code" | "work"): R
   return {
     phase: wanted,
     owners: owners
-      .toSorted((one, other) => one.rank - other.rank || byPlace(one.found, other.found))
+      .toSorted(
+        (one, other) =>
+          shipped(one.found) - shipped(other.found) || one.rank - other.rank || byPlace(one.found, other.found),
+      )
       .map(({ found, reasons }) => ({ found, reasons })),
     related: related
       .toSorted((one, other) => other.words.length - one.words.length || byPlace(one.found, other.found))
@@ -78,6 +81,9 @@ const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: numb
 };
 
 const scopes: readonly Scope[] = ["project", "user", "builtin"];
+
+/** What is built in comes below everything that somebody installed, however exact its claim. */
+const shipped = ({ scope }: CatalogEntry): number => (scope === "builtin" ? 1 : 0);
 
 /** By scope, the project's first; then the more specialised squad; then by id. */
 const byPlace = (one: CatalogEntry, other: CatalogEntry): number =>

@@ -95,6 +95,40 @@ const said = (mission: { finished: { summary: string } | null }) => mission.fini
 const tell: Say = (_turn, _request, newest) => ({ calls: [finish("blocked", newest.slice(0, 4000))] });
 
 describe("1 and 2: the catalog's word", () => {
+  test("documents and questions are done by the squads that are built in for them; none is made for those", async () => {
+    let newestOf = "";
+    const { mission } = await run(
+      "trades",
+      {
+        mission: turns(
+          {
+            calls: [
+              plan({ id: "g", phase: "docs/guide" }, { id: "r", phase: "research" }, { id: "w", phase: "web/guide" }),
+              { tool: "recommend", input: { phase: "g" } },
+              produce("g", "guide-crew"),
+              produce("r", "research-crew"),
+              dispatch("w", "Do it. [trades]"),
+            ],
+          },
+          (_turn, _request, newest) => {
+            newestOf = newest;
+            return { calls: [dispatch("g", "Do it. [trades]"), dispatch("r", "Do it. [trades]")] };
+          },
+          { text: "w has no squad." },
+          ...Array.from({ length: 3 }, () => ({ calls: [finish("blocked", "w has no squad.")] })),
+        ),
+        task: task(),
+      },
+      { allowSquadProduction: true },
+    );
+    expect(newestOf).toMatch(/"owners": \[\s*\{\s*"id": "docs"/);
+    expect(newestOf).toContain('The phase "docs/guide" is owned by docs: dispatch to it.');
+    expect(newestOf).toContain('The phase "research" is owned by research: dispatch to it.');
+    // Control: a phase of another trade has no owner, and could have a squad made.
+    expect(newestOf).toContain('No squad owns the phase "web/guide", and squad production is authorised');
+    expect(mission.tasks.map(({ squad }) => squad.id).toSorted()).toEqual(["docs", "research"]);
+  });
+
   test("an owner is dispatched to, fixed to its revision; another squad is refused", async () => {
     const { mission } = await run(
       "owned",
@@ -374,6 +408,34 @@ describe("3 to 5: production", () => {
     expect(listed("agent-0")).toEqual(Object.keys(tools));
     expect(listed("agent-1")).toEqual(expect.arrayContaining(["apply_patch", "shell", "process", "skill"]));
     expect(listed("orchestrator")).toEqual(expect.arrayContaining(["process", "web_fetch", "delegate", "slice"]));
+  });
+
+  test("one made for a trade serves every phase of it", async () => {
+    const { mission } = await run(
+      "trade",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "web/trade" }, { id: "q", phase: "web/trade" })] },
+          { calls: [produce("p", "trade-crew", { brief: "[trade]" })] },
+          { text: "q waits for the same squad." },
+          { calls: [dispatch("p", "Do it. [trade]"), dispatch("q", "Do it, too. [trade]")] },
+          { text: "One is there." },
+          { calls: [finish()] },
+        ),
+        task: (turn, request, newest) =>
+          request.first.includes("Do it, too")
+            ? ([{ calls: [{ tool: "write", input: { path: "q.txt", content: "q\n" } }] }][turn] ?? {
+                text: "Wrote it.",
+              })
+            : task()(turn, request, newest),
+      },
+      { allowSquadProduction: true },
+    );
+    expect(mission.plan.map(({ squad, general }) => [squad?.id, general])).toEqual([
+      ["trade-crew", null],
+      ["trade-crew", null],
+    ]);
+    expect(mission.tasks.filter(({ squad }) => squad.id === "advanced")).toHaveLength(1);
   });
 
   test("a roster of 2 or 10 is refused before anything is begun", async () => {
