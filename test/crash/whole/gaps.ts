@@ -78,6 +78,8 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "output.refused": elsewhere("no output is wanted", "test/crash/output.test.ts"),
   "contrast.finished": elsewhere(tests, "test/crash/contrast.test.ts"),
   "landing.proposed": elsewhere(forge, "test/crash/pull-request.test.ts"),
+  "checkpoint.kept": elsewhere("one node keeps none", "test/nodes/takeover.test.ts"),
+  "workspace.moved": elsewhere("one node takes nothing over", "test/nodes/takeover.test.ts"),
   "run.stopped": elsewhere("an orderly stop is no kill", "test/crash/landing.test.ts"),
   "run.stuck": never("a step that records nothing is a fault", "test/engine/stuck.test.ts"),
   "run.paused": never("needs a full disk", "test/task/pause.test.ts"),

@@ -153,7 +153,7 @@ describe.each(sampleByDay("full disks", places, 1))("$kind, the other Task in $w
     // New ones are refused with the remedy, and so is what would only write more.
     const refused = await post(url, "/task", project, { ...lab.request([]), productPillar: "code" });
     expect(refused).toMatchObject({ status: 503, body: { code: "disk_low", retryable: true } });
-    expect(refused.body["message"]).toMatch(/free.*Delete Tasks/);
+    expect(refused.body["message"]).toMatch(/free.*Delete ended Tasks/);
     expect(refused.headers.get("retry-after")).toBe("10");
     const message = { source: "test", text: "x".repeat(100_000) };
     const unsaid = await post(url, `/task/${full}/message`, directory, message);

@@ -81,9 +81,13 @@ test("one at a time for a model, and ten a minute", async () => {
   // Control: one after the other is no matter, until there were ten.
   says = ready;
   const states: number[] = [];
-  for (let index = 0; index < 8; index += 1)
+  const begun = performance.now();
+  // Some were made before; one more every six seconds is allowed meanwhile.
+  while (!states.includes(429) && states.length < 50)
     states.push((await client().service.testModel({ body: { model: "mock/held" } })).response?.status ?? 0);
-  expect(states).toEqual([200, 200, 200, 200, 200, 200, 429, 429]);
+  expect(states.at(-1)).toBe(429);
+  expect(states.length).toBeGreaterThan(3);
+  expect(states.length).toBeLessThanOrEqual(10 + Math.ceil((performance.now() - begun) / 6000));
 });
 
 test("an answer is kept for its key: the same request again calls nobody", async () => {
