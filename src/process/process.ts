@@ -33,7 +33,7 @@ export interface Processes {
   ): Promise<InteractiveProcess>;
 
   /** Whether commands can be kept to this on this machine. */
-  canLimit(network: Network): boolean;
+  canLimit(network: Network): Promise<boolean>;
 
   /** What the commands of a Task and its forks get from now on; undefined: what all get. */
   setEnvironment(taskID: string, environment: TaskEnvironment | undefined): void;

@@ -25,6 +25,7 @@ import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
+import { tryList } from "./sandbox/self-test.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
 
@@ -109,6 +110,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const environments = new Map<string, TaskEnvironment>();
   const environmentOf = (taskID: string): TaskEnvironment | undefined =>
     environments.get(taskID) ?? [...environments].find(([owner]) => isOf(owner, taskID))?.[1];
+  let lists: ReturnType<typeof tryList> | undefined;
   const proxies = createProxies({ log });
   const boxes = createSandboxPool({
     sandbox,
@@ -264,8 +266,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },
-    canLimit(network) {
-      if (typeof network === "object") return sandbox.tier === 1;
+    async canLimit(network) {
+      if (typeof network === "object") return (await (lists ??= tryList(sandbox, baseEnv["PATH"] ?? ""))).ok;
       return network || sandbox.tier === 1 || !sandbox.network;
     },
     setEnvironment(taskID, environment) {

@@ -5,6 +5,7 @@ import type { Config } from "../config/config.ts";
 import { messageOf } from "../error.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
+import { tryList } from "../process/sandbox/self-test.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
@@ -30,13 +31,19 @@ export const sandboxOf = (config: Config): Promise<Sandbox> =>
 export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | undefined): Catalog =>
   createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
 
+/** Why commands cannot be kept to a list of hosts; undefined: they can. */
+export const listProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">): Promise<string | undefined> => {
+  const tried = await tryList(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin");
+  return tried.ok ? undefined : tried.why;
+};
+
 /**
  * What environments need and this machine does not have, by the setting that names it, as far as can be told without running
  * anything.
  */
 export const environmentProblems = (
   { environments, secretStore, env }: Pick<Config, "environments" | "secretStore" | "env">,
-  tier: number,
+  lists: string | undefined,
 ): { setting: string; problem: string }[] => [
   ...Object.entries(secretStore).flatMap(([name, source]) => {
     const problem = sourceProblem(source, env);
@@ -47,11 +54,8 @@ export const environmentProblems = (
     const missing =
       project.startsWith("/") && !existsSync(project) ? [{ setting, problem: "there is no such folder" }] : [];
     const listed = [network, setupNetwork].some((wanted) => typeof wanted === "object");
-    return listed && tier !== 1
-      ? [
-          ...missing,
-          { setting, problem: `a list of hosts needs bubblewrap (tier 1), and this machine has tier ${tier}` },
-        ]
+    return listed && lists !== undefined
+      ? [...missing, { setting, problem: `commands cannot be kept to a list of hosts here: ${lists}` }]
       : missing;
   }),
 ];

@@ -1,9 +1,18 @@
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { judgeOf } from "../../src/process/network/allow-list.ts";
 import { createProxies, type Proxies } from "../../src/process/network/proxy.ts";
+import {
+  bubblewrapSandbox,
+  findProgram,
+  processGroupSandbox,
+  type Sandbox,
+} from "../../src/process/sandbox/sandbox.ts";
+import { tryList } from "../../src/process/sandbox/self-test.ts";
+import { temporary } from "../harness/project.ts";
 
 /** The proxy of a list of hosts, and which addresses an entry leads to. */
 
@@ -96,4 +105,20 @@ test("a name that leads inside is refused unless its port is named, and so is wh
   expect(await ask(["gone.test"], "/relative")).toMatchObject({ status: 400 });
   expect(await ask(["gone.test"], "nonsense", { method: "CONNECT" })).toMatchObject({ status: 400 });
   expect(seen.length).toBe(count);
+});
+
+test("whether a list can be kept to is tried from inside: a network that leads on, or no way out, is found", async () => {
+  using folder = temporary();
+  const path = process.env["PATH"] ?? "";
+  const machine = { path, home: folder.path, paths: [], dataDir: join(folder.path, "data") };
+  const sandbox = bubblewrapSandbox(machine, false, findProgram("bwrap", path) ?? "");
+  expect(await tryList(sandbox, path)).toMatchObject({ ok: true });
+  const changed = (network: boolean): Sandbox => ({
+    ...sandbox,
+    wrap: (asked) => sandbox.wrap?.({ ...asked, network }) ?? [],
+  });
+  expect(await tryList(changed(false), path)).toMatchObject({ ok: false, why: "it lets through: no-proxy" });
+  const open = await tryList(changed(true), path);
+  expect(open).toMatchObject({ ok: false, why: expect.stringMatching(/no-proxy.*network/) as string });
+  expect(await tryList(processGroupSandbox, path)).toMatchObject({ ok: false });
 });

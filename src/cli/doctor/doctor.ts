@@ -67,9 +67,9 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
   yield* await checkMcpServers(config);
-  const { tier, ...found } = await sandbox(config);
+  const { lists, ...found } = await sandbox(config);
   yield found;
-  yield* await checkEnvironments(config, tier);
+  yield* await checkEnvironments(config, lists);
   yield await browser(config);
   yield await worktrees(config);
   yield await leftoverProcesses(config, running !== undefined);
@@ -280,20 +280,23 @@ const unfilteredLine = (why: string): string =>
   `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
-const sandbox = async (config: Config): Promise<Finding & { tier: number }> => {
+const sandbox = async (config: Config): Promise<Finding & { lists: string | undefined }> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
-    const { sandboxOf } = await import("../../service/machine.ts");
+    const { listProblem, sandboxOf } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const filtered = found.filter === undefined ? "" : ", system calls filtered";
     const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
-    const { tier } = found;
-    if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), tier };
+    const usesLists = Object.values(config.environments).some(({ network, setupNetwork }) =>
+      [network, setupNetwork].some((wanted) => typeof wanted === "object"),
+    );
+    const lists = usesLists ? await listProblem(found, config) : undefined;
+    if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), lists };
     return found.unfiltered === undefined
-      ? { ...ok("Sandbox", text), tier }
-      : { ...note("Sandbox", text, unfilteredLine(found.unfiltered)), tier };
+      ? { ...ok("Sandbox", text), lists }
+      : { ...note("Sandbox", text, unfilteredLine(found.unfiltered)), lists };
   } catch (error) {
-    return { ...bad("Sandbox", "the service would not start", messageOf(error)), tier: 0 };
+    return { ...bad("Sandbox", "the service would not start", messageOf(error)), lists: "there is no sandbox" };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

@@ -1,14 +1,17 @@
 import type { Config } from "../../config/config.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
 
-/** The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, nothing is run. */
+/**
+ * The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, and no
+ * command of the operator's is run. `lists`: why commands cannot be kept to a list of hosts.
+ */
 
-export const checkEnvironments = async (config: Config, tier: number): Promise<Finding[]> => {
+export const checkEnvironments = async (config: Config, lists: string | undefined): Promise<Finding[]> => {
   const projects = Object.keys(config.environments).length;
   const secrets = Object.keys(config.secretStore).length;
   if (projects + secrets === 0) return [];
   const { environmentProblems } = await import("../../service/machine.ts");
-  const found = environmentProblems(config, tier);
+  const found = environmentProblems(config, lists);
   if (found.length > 0)
     return found.map(({ setting, problem }) =>
       bad("Environment", `${setting}: ${problem}`, `Correct it, or ${config.configPath}: Tasks that need it fail.`),

@@ -152,7 +152,7 @@ export const bubblewrapSandbox = (
 };
 
 /** Where commands find the proxy, if their network is a list of hosts. */
-const proxyPort = 61_128;
+export const proxyPort = 61_128;
 const proxyAt = `http://127.0.0.1:${proxyPort}`;
 const here = "localhost,127.0.0.1,::1";
 export const proxyEnv: Readonly<Record<string, string>> = {

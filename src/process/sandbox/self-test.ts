@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SandboxPlace } from "./place.ts";
-import type { Sandbox } from "./sandbox.ts";
+import { proxyPort, type Sandbox } from "./sandbox.ts";
 import { spawnForTask } from "./spawn.ts";
 
 /** The self-test of a sandbox: a tier is used only after its isolation was checked from the inside. */
@@ -50,7 +50,18 @@ export const selfTest = async (sandbox: Sandbox, path: string): Promise<Findings
   return !tried.ok || filtered === undefined || filtered.ok ? tried : { ...tried, unfiltered: filtered.why };
 };
 
-const tryInside = async (sandbox: Sandbox, path: string, unfiltered: boolean): Promise<Tried & { found: string[] }> => {
+/** Whether commands can be kept to a list of hosts: a sandbox is opened within another one, which some machines refuse. */
+export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
+  sandbox.tier === 1
+    ? tryInside({ ...sandbox, network: false }, path, true, { socket: "/nowhere" })
+    : { ok: false, why: `it needs bubblewrap (tier 1), and this is tier ${sandbox.tier}` };
+
+const tryInside = async (
+  sandbox: Sandbox,
+  path: string,
+  unfiltered: boolean,
+  network?: { socket: string },
+): Promise<Tried & { found: string[] }> => {
   const folder = mkdtempSync("/var/tmp/sortie-probe-");
   const secret = join(folder, "secret");
   const canary = randomUUID();
@@ -60,12 +71,14 @@ const tryInside = async (sandbox: Sandbox, path: string, unfiltered: boolean): P
     for (const path of [tree, own]) mkdirSync(path);
     writeFileSync(secret, canary);
     const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
-    const script = unfiltered ? probe(sandbox, secret, process.pid) : filterProbe;
+    const listens = network === undefined ? "" : `(: </dev/tcp/127.0.0.1/${proxyPort}) 2>/dev/null || echo no-proxy\n`;
+    const script = unfiltered ? `${listens}${probe(sandbox, secret, process.pid)}` : filterProbe;
     const argv = sandbox.wrap?.({
       place,
       folder: own,
       cwd: tree,
       unfiltered,
+      ...(network === undefined ? {} : { network }),
       command: () => ["-c", `cd '${tree}' || exit\n${script}`],
     });
     const filter = unfiltered ? undefined : sandbox.filter;

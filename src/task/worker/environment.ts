@@ -138,7 +138,7 @@ export const realize = async (
   const network = networkOf(settings.network);
   const setupNetwork = networkOf(settings.setupNetwork);
   for (const wanted of [network, setupNetwork])
-    if (wanted !== undefined && !processes.canLimit(wanted))
+    if (wanted !== undefined && !(await processes.canLimit(wanted)))
       throw new EnvironmentLost(
         `The project's environment keeps commands to ${typeof wanted === "object" ? wanted.join(", ") : "no network"}, which the sandbox of this machine cannot.`,
       );

@@ -726,9 +726,12 @@ describe("doctor", () => {
   test("environments: what they name and this machine does not have", async () => {
     const folder = join(scratch.path, "environments");
     mkdirSync(folder, { recursive: true });
-    const write = (secretStore: object, environments: object) =>
-      writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ secretStore, environments }));
-    const doctor = () => launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+    let written = {};
+    const write = (secretStore: object, environments: object) => (written = { secretStore, environments });
+    const doctor = (tier = 1) => {
+      writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ ...written, sandbox: { tier } }));
+      return launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+    };
     write(
       { A: "env:NOT_SET_HERE", B: "file:/nowhere/b", C: { command: ["no-such-pass", "show"] } },
       { "/nowhere/shop": { secrets: ["A"] } },
@@ -742,7 +745,10 @@ describe("doctor", () => {
       "/nowhere/shop: there is no such folder",
     ])
       expect(missing.out).toContain(words);
-    write({ C: { command: ["cat", "/dev/null"] } }, { [folder]: { secrets: ["C"] } });
+    const network = ["registry.npmjs.org"];
+    write({ C: { command: ["cat", "/dev/null"] } }, { [folder]: { secrets: ["C"], network } });
+    const weaker = await doctor(3);
+    expect([weaker.code, weaker.out]).toEqual([1, expect.stringContaining("it needs bubblewrap (tier 1)") as string]);
     const there = await doctor();
     expect([there.code, lineWith(there.out, "Environments")]).toEqual([
       0,
