@@ -181,8 +181,7 @@ describe("the prompts", () => {
       expect(system).toMatch(/Commands run in bash, without a network, for \d+ s/);
       expect(system).not.toMatch(/may lack the network|a time limit|by (itself|themselves) when/);
     }
-    for (const system of [lead, builder])
-      expect(system).toContain("what becomes of your changes is the service's part");
+    for (const system of [lead, builder]) expect(system).toContain("that is the service's part");
     // Who only reads has no work that is checked.
     expect(explorer).toContain("The project's own commands: test = `npm test`.");
     expect(explorer).not.toMatch(/The service runs them|prove it|Commit: /);
