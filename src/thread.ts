@@ -96,7 +96,7 @@ export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions 
 const limitOf = (error: Error | undefined): Error => {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === "ERR_WORKER_OUT_OF_MEMORY")
-    return new ThreadLimit(`This needed more than ${heap.maxOldGenerationSizeMb} MiB of memory and was ended`);
+    return new ThreadLimit(`This used more than ${heap.maxOldGenerationSizeMb} MiB of memory and was ended`);
   return error ?? new Error("A thread of the service ended before its answer");
 };
 

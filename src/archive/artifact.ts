@@ -21,7 +21,7 @@ export const addArtifacts = async (
     }
     const bytes = await store.blobs.get(artifact.sha256);
     if (bytes === undefined) {
-      omitted.push({ path: name, reason: "its bytes are gone from the data folder" });
+      omitted.push({ path: name, reason: "its content is missing from the data folder" });
       continue;
     }
     room.left -= bytes.length;

@@ -15,7 +15,7 @@ export type Room = { left: number; readonly full: string };
 
 export const roomOf = ({ archiveBytes }: { archiveBytes: number }): Room => ({
   left: archiveBytes,
-  full: `beyond the archive's limit of ${archiveBytes} bytes`,
+  full: `exceeds the archive's limit of ${archiveBytes} bytes`,
 });
 
 export type Named = TrackedFile & { name: string };
@@ -129,7 +129,7 @@ export const linkFault = (path: string, target: Buffer): string | undefined => {
   const parts = text.split("/").filter((part) => part !== "" && part !== ".");
   const up = parts.findIndex((part) => part !== "..");
   const ups = up === -1 ? parts.length : up;
-  if (ups > path.split("/").length - 1 || parts.slice(ups).includes("..")) return "link out of the project";
+  if (ups > path.split("/").length - 1 || parts.slice(ups).includes("..")) return "link that leads out of the project";
   try {
     componentsOf(parts.slice(ups).join("/"));
   } catch {

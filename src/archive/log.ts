@@ -32,12 +32,12 @@ export const addLogs = async (
     }
     const bytes = await store.blobs.get(log.sha256);
     if (bytes === undefined) {
-      omit("its bytes are gone from the data folder");
+      omit("its content is missing from the data folder");
       continue;
     }
     // Redacted bytes would no longer match the hash in the ledger, so the log is left out.
     if (!(await isClean(bytes))) {
-      omit("it holds what has the form of a secret");
+      omit("it contains something that looks like a secret");
       continue;
     }
     room.left -= bytes.length;

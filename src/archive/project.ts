@@ -71,7 +71,7 @@ export const addProject = async (
   const pace = createPace();
   const { entries, omitted, warnings } = await nameEntries(own, "project");
   for (const path of untracked)
-    omitted.push({ path, reason: "untracked in the project when the Task began, and not changed by it" });
+    omitted.push({ path, reason: "untracked in the project when the Task started, and not changed by it" });
   for (const path of fresh.slice(0, limits.archiveFiles)) omitted.push({ path, reason: "new, and not tracked by Git" });
   if (fresh.length > limits.archiveFiles)
     omitted.push({ path: "", reason: `${fresh.length - limits.archiveFiles} more new files, not tracked by Git` });
@@ -95,7 +95,7 @@ export const addProject = async (
     if (fault !== undefined || full) {
       if (found.kind === "stream") found.stream.destroy();
       if (fault === undefined) complete = false;
-      omit(fault ?? `beyond the archive's limit of ${limits.archiveBytes} bytes`);
+      omit(fault ?? `exceeds the archive's limit of ${limits.archiveBytes} bytes`);
       continue;
     }
     bytes += size;
@@ -105,7 +105,7 @@ export const addProject = async (
   }
   for (const { path } of entries.slice(limits.archiveFiles)) {
     complete = false;
-    omitted.push({ path, reason: `beyond the archive's limit of ${limits.archiveFiles} files` });
+    omitted.push({ path, reason: `exceeds the archive's limit of ${limits.archiveFiles} files` });
   }
   const files: ArchivedFile[] = [];
   for (const { entry, mode, done } of added) {

@@ -13,8 +13,8 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[(.*)\]$/, "$1");
 export const connectCommand = (url: URL): string =>
   `{ exec 3<>${shellQuote(`/dev/tcp/${hostOf(url)}/${portOf(url)}`)}; } 2>/dev/null`;
 
-export const portTaken = "already answers, before the server was started";
+export const portTaken = "already answers before the server is started";
 
 /** The error for a port that is in use, with its remedy. */
 export const portTakenRemedy = (url: URL): string =>
-  `${url.host} ${portTaken}. End what runs there, or give the check another port`;
+  `${url.host} ${portTaken}. Stop what is running there, or give the check another port`;

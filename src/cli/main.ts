@@ -130,11 +130,11 @@ export const createProgram = (finish: (code: number) => void): Command => {
     program
       .command("trust")
       .description(
-        "show what a project's .mcp.json and .sortie/environment.jsonc ask for, and grant it for the files as they are",
+        "show what a project's .mcp.json and .sortie/environment.jsonc request, and grant exactly these files",
       )
       .option("-C, --directory <folder>", "the project", ".")
-      .option("--digest <sha256>", "grant the file with this digest, without a question")
-      .option("--revoke", "take the grant back"),
+      .option("--digest <sha256>", "grant the file with this digest, without asking")
+      .option("--revoke", "revoke the grant"),
   ).action(async ({ json, ...options }: TrustOptions & { json?: true }) => {
     const [{ trust }, { plain }] = await Promise.all([import("./trust.ts"), loadCaller()]);
     finish(await trust(options, createScreen(json ? process.stderr : process.stdout, plain), json ? emit : undefined));
@@ -163,7 +163,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .argument("<request>", "what to do; - reads it from standard input, /name is a saved request of .claude/commands")
       .option("--check <command>", "check that must pass before the result lands; repeatable", collect)
       .option("--attach <file>", "attach a file for the agents; repeatable", collect)
-      .option("--output-schema <file>", "JSON Schema of the output that is wanted; --json prints it")
+      .option("--output-schema <file>", "JSON Schema for the Task's output; --json prints the output")
       .option("--squad <id>", "squad to use")
       .option("--model <provider/model>", "model to use")
       .addOption(

@@ -29,7 +29,7 @@ export const trust = async (
   });
   if (found.length === 0) {
     if (emit !== undefined) emit({ file: null, granted: false });
-    else screen.say(`${clean(directory)} has no ${projectFile} and no environment: it asks for nothing.`);
+    else screen.say(`${clean(directory)} has no ${projectFile} and no environment: there is nothing to grant.`);
     return exit.completed;
   }
   if (digest !== undefined && !found.some((one) => one.digest === digest))
@@ -57,7 +57,7 @@ const decide = async (
   const { project, file } = request;
   const show = (granted: boolean): number => {
     if (emit !== undefined) emit({ file, digest: request.digest, granted, ...request.asked });
-    else screen.say(granted ? "Granted. Tasks that begin from now on have it." : "Not granted.");
+    else screen.say(granted ? "Granted. It applies to Tasks created from now on." : "Not granted.");
     return granted || revoke === true ? exit.completed : exit.failed;
   };
   if (revoke === true) {
@@ -65,7 +65,7 @@ const decide = async (
     return show(false);
   }
   if (emit === undefined) {
-    screen.say(`${file} of ${clean(request.directory)} (SHA-256 ${request.digest}) asks for:`);
+    screen.say(`${file} of ${clean(request.directory)} (SHA-256 ${request.digest}) requests:`);
     for (const line of wordsOf(request)) screen.say(`  ${clean(line)}`);
   }
   if (request.granted) return show(true);

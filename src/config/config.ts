@@ -4,47 +4,14 @@ import { isAbsolute, join, resolve } from "node:path";
 import { StartError } from "../error.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
+import { type AgentConfig, agentsOf, type McpConfig, mcpServersOf } from "./program.ts";
 import { checkEnvironments, type OperatorEnvironment, type SecretSource } from "./environment.ts";
-import {
-  type AgentSettings,
-  type McpSettings,
-  type ProviderConfig,
-  readFile,
-  type RepositoryCredential,
-  type RepositoryEvents,
-} from "./file.ts";
+import { type ProviderConfig, readFile, type RepositoryCredential, type RepositoryEvents } from "./file.ts";
 
 /**
  * The service's configuration, and the only reader of `process.env`. Flags take precedence over the environment, the
  * environment over `config.jsonc`. A wrong value ends the start with exit 78 and one line that names it and the remedy.
  */
-
-/** An external agent: a program driven over the Agent Client Protocol (ACP). */
-export type AgentConfig = {
-  command: string;
-  /** Variables of the service's environment that are passed on, with their values. */
-  env: Record<string, string>;
-  home: string | undefined;
-  network: boolean;
-  mode: string;
-};
-
-/** An MCP server. `secrets`: those of the values that came from the service's environment. */
-export type McpConfig =
-  | {
-      kind: "stdio";
-      command: string;
-      args: string[];
-      env: Record<string, string>;
-      secrets: string[];
-      network: boolean;
-    }
-  | {
-      kind: "http";
-      url: string;
-      headers: Record<string, string>;
-      auth: { issuer: string; clientID: string; clientSecret: string; scope: string | undefined } | undefined;
-    };
 
 export type Config = {
   host: string;
@@ -273,21 +240,21 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     throw bad("SERVICE_BLOBS=database needs SERVICE_DATABASE_URL. Set it, or SERVICE_BLOBS=folder.");
 
   if (env["SERVICE_DATABASE_DIRECT_URL"] !== undefined && env["SERVICE_DATABASE_URL"] === undefined)
-    throw bad("SERVICE_DATABASE_DIRECT_URL goes with SERVICE_DATABASE_URL. Set that, too, or unset it.");
+    throw bad("SERVICE_DATABASE_DIRECT_URL requires SERVICE_DATABASE_URL. Set both, or neither.");
 
   const node = env["SERVICE_NODE"];
   if (node !== undefined && !/^[a-z0-9][a-z0-9._-]{0,62}$/.test(node))
     throw bad(`Expected SERVICE_NODE to be a name of a-z, 0-9, ".", "_" and "-", at most 63 of them, got "${node}".`);
   if (node !== undefined && env["SERVICE_DATABASE_URL"] === undefined)
     throw bad(
-      "SERVICE_NODE is for several services of one PostgreSQL database. Set SERVICE_DATABASE_URL, too, or unset it.",
+      "SERVICE_NODE is for several services that share a PostgreSQL database. Set SERVICE_DATABASE_URL too, or unset SERVICE_NODE.",
     );
 
   const role = env["SERVICE_ROLE"] ?? "all";
   if (role !== "all" && role !== "api" && role !== "worker")
     throw bad(`Expected SERVICE_ROLE to be all, api or worker, got "${role}".`);
   if (role !== "all" && node === undefined)
-    throw bad(`SERVICE_ROLE=${role} leaves work to other nodes, and this service has no name. Set SERVICE_NODE, too.`);
+    throw bad(`SERVICE_ROLE=${role} leaves work to other nodes, but this service has no name. Set SERVICE_NODE too.`);
 
   const engine = env["SERVICE_ENGINE"] ?? (node === undefined ? "local" : "dbos");
   if (engine !== "dbos" && engine !== "local")
@@ -296,7 +263,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     throw bad("SERVICE_ENGINE=dbos needs SERVICE_DATABASE_URL. Set it, or SERVICE_ENGINE=local.");
   if (engine === "local" && role !== "all")
     throw bad(
-      `SERVICE_ENGINE=local is for a node that shares its work with nobody. Unset it, or SERVICE_ROLE=${role}.`,
+      `SERVICE_ENGINE=local is only for a service that does not share its work. Unset it, or SERVICE_ROLE=${role}.`,
     );
 
   const loopRepeats = wholeNumber("SERVICE_LOOP_LIMIT", env["SERVICE_LOOP_LIMIT"], 0, 1_000_000);
@@ -395,56 +362,6 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     env,
   };
 };
-
-/** Resolves the variables that each agent needs. A missing one ends the start, rather than failing the first Task. */
-const agentsOf = (agents: Record<string, AgentSettings>, env: Config["env"]): Record<string, AgentConfig> =>
-  Object.fromEntries(
-    Object.entries(agents).map(([name, agent]) => {
-      const values = (agent.env ?? []).map((variable) => {
-        const value = env[variable];
-        if (value === undefined || value === "")
-          throw bad(`agents.${name}.env names ${variable}, which is not set. Set it, or take it out of the list.`);
-        return [variable, value] as const;
-      });
-      const { command, home, network = true, mode = "default" } = agent;
-      return [name, { command, env: Object.fromEntries(values), home, network, mode }];
-    }),
-  );
-
-const mcpServersOf = (servers: Record<string, McpSettings>, env: Config["env"]): Record<string, McpConfig> =>
-  Object.fromEntries(
-    Object.entries(servers).map(([name, server]): [string, McpConfig] => {
-      const secrets: string[] = [];
-      const valuesOf = (where: string, given: Record<string, string> = {}) =>
-        Object.fromEntries(
-          Object.entries(given).map(([key, text]) => {
-            if (!text.startsWith("env:")) return [key, text];
-            const variable = text.slice("env:".length);
-            const value = env[variable];
-            if (value === undefined || value === "")
-              throw bad(
-                `mcpServers.${name}.${where}.${key} names ${variable}, which is not set. Set it, or take it out.`,
-              );
-            secrets.push(value);
-            return [key, value];
-          }),
-        );
-      if ("url" in server) {
-        const { auth } = server;
-        const { clientSecret = "" } = valuesOf("auth", auth === undefined ? {} : { clientSecret: auth.clientSecret });
-        const headers = valuesOf("headers", server.headers);
-        return [
-          name,
-          { kind: "http", url: server.url, headers, auth: auth && { ...auth, clientSecret, scope: auth.scope } },
-        ];
-      }
-      const { command, args = [], network = "none" } = server;
-      return [
-        name,
-        { kind: "stdio", command, args, env: valuesOf("env", server.env), secrets, network: network === "all" },
-      ];
-    }),
-  );
 
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);

@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { StartError } from "../error.ts";
-import { environmentSettings } from "../protocol/task/environment.ts";
+import { environmentSettings, secretNamed } from "../protocol/task/environment.ts";
 
 /** The operator's environments by project, and the secrets that they, and MCP servers, name. */
 
@@ -25,9 +25,6 @@ const operatorEnvironment = environmentSettings
 export const environmentsSettings = z.record(z.string().min(1).max(4096), operatorEnvironment);
 export type OperatorEnvironment = z.infer<typeof operatorEnvironment>;
 
-/** How a value names a secret. */
-const secretPrefix = "secret:";
-
 type Named = {
   environments?: Record<string, OperatorEnvironment> | undefined;
   secretStore?: Record<string, SecretSource> | undefined;
@@ -41,7 +38,7 @@ export const checkEnvironments = (
 ): void => {
   const bad = (where: string, message: string) => new StartError(78, `${configPath}: ${where}: ${message}`);
   const expectKnown = (where: string, wanted: string) => {
-    if (!Object.hasOwn(secretStore, wanted)) throw bad(where, `${wanted} is no secret of secretStore. Add it there.`);
+    if (!Object.hasOwn(secretStore, wanted)) throw bad(where, `there is no ${wanted} in secretStore. Add it there.`);
   };
   for (const [project, { secrets = [], variables = {}, shell = [] }] of Object.entries(environments)) {
     const where = `environments.${project}`;
@@ -56,7 +53,8 @@ export const checkEnvironments = (
   }
   for (const [server, settings] of Object.entries(mcpServers))
     for (const [field, values] of Object.entries(settings))
-      for (const [key, value] of Object.entries(field === "env" || field === "headers" ? (values as object) : {}))
-        if (typeof value === "string" && value.startsWith(secretPrefix))
-          expectKnown(`mcpServers.${server}.${field}.${key}`, value.slice(secretPrefix.length));
+      for (const [key, value] of Object.entries(field === "env" || field === "headers" ? (values as object) : {})) {
+        const wanted = typeof value === "string" ? secretNamed(value) : undefined;
+        if (wanted !== undefined) expectKnown(`mcpServers.${server}.${field}.${key}`, wanted);
+      }
 };

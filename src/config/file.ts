@@ -67,7 +67,7 @@ const mcpServer = z.union([
         scope: z.string().min(1).max(500).optional(),
       })
       .optional()
-      .describe("OAuth for machines: client credentials"),
+      .describe("OAuth client credentials"),
   }),
 ]);
 
@@ -77,7 +77,10 @@ const remoteLandingMode = z.enum(["pull-request", "branch", "commit"]);
 /** A person as Git writes one. */
 const author = z
   .string()
-  .regex(/^[^<>\p{Cc}]{1,100} <[^<>\s\p{Cc}]{1,200}>$/u, "expected a person as Git writes one: Ada <ada@example.org>")
+  .regex(
+    /^[^<>\p{Cc}]{1,100} <[^<>\s\p{Cc}]{1,200}>$/u,
+    "expected a name and address in Git's form, such as Ada <ada@example.org>",
+  )
   .transform((text) => {
     const at = text.lastIndexOf(" <");
     return { name: text.slice(0, at).trim(), email: text.slice(at + 2, -1) };
@@ -92,7 +95,7 @@ const repositoryCredential = z.union([
       .regex(/^[^\p{Cc}\s]{1,200}$/u, "expected a user's name")
       .optional(),
     token: z.string().min(1).max(4096).describe("env:NAME or file:/PATH"),
-    forge: z.enum(["github", "gitlab", "gitea"]).optional().describe("What the host runs; Forgejo is gitea"),
+    forge: z.enum(["github", "gitlab", "gitea"]).optional().describe("The host's software; for Forgejo, gitea"),
     api: z.string().min(1).max(500).optional().describe("URL of its API, if it is not the default one"),
   }),
   z.strictObject({

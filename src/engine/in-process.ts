@@ -54,7 +54,7 @@ const placeMs = 2_000;
 const firstRestMs = 1_000;
 const longestRestMs = 60_000;
 
-const drained = () => new Error("The service begins nothing more");
+const drained = () => new Error("The service starts nothing more");
 
 export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   const { store, maxRunning, log, reconcileMs = 5_000, shutdownMs = 10_000, carry, overflow } = options;
@@ -112,7 +112,8 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
       askAt(Number.POSITIVE_INFINITY);
       store.due(now(), mostOverflow + inTheWay).then(
         (rows) => overflow(rows.filter((row) => !running.has(row.stream) && restUntil(row) <= clock())),
-        (error: unknown) => log.debug({ error: messageOf(error) }, "could not read what finds no place"),
+        (error: unknown) =>
+          log.debug({ error: messageOf(error) }, "could not read which runs are waiting for capacity"),
       );
     }, wait);
     spilling.unref();
@@ -320,7 +321,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
       ]);
       clearTimeout(bound);
       if (running.size > 0)
-        log.warn({ streams: [...running.keys()] }, `runs did not end within ${shutdownMs} ms; they are left behind`);
+        log.warn({ streams: [...running.keys()] }, `runs did not end within ${shutdownMs} ms; they are abandoned`);
     },
   };
 };

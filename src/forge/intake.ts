@@ -97,7 +97,7 @@ export const createIntake = (deps: IntakeDeps) => {
     const once = { scope: JSON.stringify(["FORGE", kind]), key: await hashOf(body), bodyHash: "" };
     const may = (who: string | null) => who !== null && entry.authors.includes(who);
     const stranger = (who: string | null) => ({
-      ignored: `${who ?? "its author"} is not among the authors of the entry`,
+      ignored: `${who ?? "its author"} is not among the entry's authors`,
     });
     switch (event.kind) {
       case "labelled": {
@@ -116,7 +116,7 @@ export const createIntake = (deps: IntakeDeps) => {
       }
       case "comment": {
         const { issue, by, text } = event;
-        if (!mentions(text, entry.mention)) return { ignored: "a comment that does not call the service" };
+        if (!mentions(text, entry.mention)) return { ignored: "a comment that does not mention the service" };
         if (!may(by)) return stranger(by);
         const asked = markForeign(`comment by ${by}`, text);
         // A stranger's issue is not read; who asks says what there is to do.
@@ -129,7 +129,7 @@ export const createIntake = (deps: IntakeDeps) => {
       case "remark": {
         const { by, text, number, branch } = event;
         if (!event.review && !mentions(text, entry.mention))
-          return { ignored: "a comment that does not call the service" };
+          return { ignored: "a comment that does not mention the service" };
         if (text.includes("<!-- sortie ")) return { ignored: "a comment by the service itself" };
         const state = await taskOf(event.repository, branch);
         if (state === undefined) return { ignored: "not a Task's pull request" };

@@ -39,13 +39,13 @@ export const parseEvents = (
     const pattern = parsePattern(match);
     if (pattern === undefined) return `events.${at}.match: expected scheme://host/path, got "${match}"`;
     const secret = secretAt(where, env);
-    if (secret === undefined) return `events.${at}.secret: expected env:NAME or file:/PATH, got another text`;
+    if (secret === undefined) return `events.${at}.secret: expected env:NAME or file:/PATH, got something else`;
     if (where.startsWith("env:") && secret().length < shortestSecret)
       return `events.${at}.secret: expected at least ${shortestSecret} characters in ${where}`;
     if ((given.network || given.web) && !entry.network)
       return `events.${at}: its Tasks would have network access (sandbox.network, web.fetch), which other people's text could use: turn it off, or set "network": true here`;
     if (given.env.length > 0 && !entry.secrets)
-      return `events.${at}: its Tasks would have ${given.env.join(", ")} (sandbox.env), which texts of others may ask for: take it out, or say "secrets": true here`;
+      return `events.${at}: its Tasks would have ${given.env.join(", ")} (sandbox.env), which other people's text could ask for: remove it, or set "secrets": true here`;
     entries.push({ ...entry, pattern, secret });
   }
   return entries;

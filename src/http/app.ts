@@ -254,7 +254,7 @@ export const createApp = (deps: AppDeps): App => {
     if (deps.serves?.(pathOf(incoming.url ?? "")) === false)
       throw new ServiceError(
         "node_away",
-        "Expected a request about this node, which only runs what is due (SERVICE_ROLE=worker): ask another node.",
+        "Expected a request about this node, which only runs Tasks (SERVICE_ROLE=worker). Send it to another node.",
       );
     if (deps.draining() && pathOf(incoming.url ?? "") !== "/health")
       throw new ServiceError("draining", "Expected a running service, got one that is stopping. Try again.", {

@@ -74,7 +74,7 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
   // The 100 is written by request/body.ts, only for a body that will be read.
   server.on("checkContinue", take);
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
-    refuse(outgoing, 417, `Expected no Expect header but 100-continue, got another.`, incoming),
+    refuse(outgoing, 417, `Expected no Expect header other than 100-continue, got one.`, incoming),
   );
   server.on("connect", (_incoming: IncomingMessage, stream: Socket) =>
     refuseRaw(stream, 400, "Expected a request to this service, got CONNECT."),
@@ -117,13 +117,13 @@ const bind = (server: Server, host: string, port: number): Promise<void> =>
   new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EADDRINUSE")
-        reject(new StartError(69, `Port ${port} is used by another program. Use --port, or stop it.`));
+        reject(new StartError(69, `Port ${port} is used by another program. Use --port, or stop that program.`));
       else if (error.code === "EACCES")
         reject(
-          new StartError(69, `Port ${port} needs rights this user does not have. Use --port with one above 1023.`),
+          new StartError(69, `Port ${port} needs rights this user does not have. Use --port with a number above 1023.`),
         );
       else if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND")
-        reject(new StartError(69, `The address ${host} is not one of this machine. Use --host.`));
+        reject(new StartError(69, `The address ${host} does not belong to this machine. Use --host.`));
       else reject(error);
     });
     server.listen(port, host, resolve);
@@ -167,7 +167,7 @@ const answers = (path: string): Promise<boolean> =>
 
 const wireFaults: Record<string, [number, string]> = {
   HPE_HEADER_OVERFLOW: [431, "Expected headers of at most 16384 bytes, got more."],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, "Expected a whole request in time, got a part of it."],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "Expected a complete request in time, got part of one."],
 };
 
 const words: Record<number, string> = {

@@ -85,10 +85,7 @@ const operationOf = (operationID: string, route: Route): object => {
   const query = route.query instanceof z.ZodObject ? route.query : z.object({});
   const headers: Record<string, z.ZodType> = {
     "x-service-directory": z.string().optional().describe("The directory, for callers that prefer a header"),
-    "x-service-node": z
-      .string()
-      .optional()
-      .describe("Of several nodes, the one whose directory is meant, where more than one has it"),
+    "x-service-node": z.string().optional().describe("The node whose directory is meant, if several nodes have it"),
   };
   if (route.method === "POST")
     headers["Idempotency-Key"] = z
@@ -149,7 +146,7 @@ const reasons: Record<number, string> = {
   400: "A field, parameter, header or the directory is invalid",
   401: "Credentials missing or wrong",
   403: "Host, origin or directory not allowed",
-  404: "Nothing has this id",
+  404: "No such object",
   409: "Not possible in the current state or project, or the Idempotency-Key was used for another request",
   410: "The log does not go back that far",
   413: "Body or attachment too large",

@@ -32,7 +32,7 @@ export const verify = async (
   const { commit } = opened;
   if (of === "acceptance" && known?.commit === commit && isGreen(known.results)) return known;
   const results: Verification[] = [];
-  const given = await environmentFor(run).catch((error: unknown) => {
+  const given = await run.environment(run.state()).catch((error: unknown) => {
     if (error instanceof EnvironmentLost) return error.message;
     throw error;
   });
@@ -51,11 +51,6 @@ export const verify = async (
   }
   await run.record([{ type: "mission.verified", data: { sessionID: run.stream, callID, of, commit, results } }]);
   return { commit, results };
-};
-
-const environmentFor = (run: MissionRun) => {
-  const { directory, project } = run.state();
-  return run.environment({ directory, project, repository: run.state().repository });
 };
 
 type Opened = { commit: string; checkout: Checkout; files: Head["files"] };

@@ -166,7 +166,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       const text = ref ?? active.ref;
       if (text === "none")
         throw notConfigured(
-          `No model is set (${ref === undefined ? active.source : "model"} says "none"). Name one in the request's "model", or set SERVICE_MODEL; ${builtinModel} is always there.`,
+          `No model is set (${ref === undefined ? active.source : "model"} says "none"). Name one in the request's "model", or set SERVICE_MODEL; ${builtinModel} is always available.`,
         );
       return find(text).ref;
     },
@@ -262,7 +262,7 @@ const usableRefs = (providers: ReadonlyMap<string, Provider>): string[] => [
 
 const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]): Provider => {
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(id) || id === "builtin" || id === "replay")
-    throw new StartError(78, `Expected another id than "${id}" for a provider in config.jsonc.`);
+    throw new StartError(78, `Expected an id other than "${id}" for a provider in config.jsonc.`);
   const known = entry.kind === "openai-compatible" ? undefined : knownKinds[entry.kind];
   const baseURL = entry.baseURL ?? known?.baseURL;
   if (baseURL === undefined)

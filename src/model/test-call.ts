@@ -100,7 +100,7 @@ export const createTrials = ({
     if (ref === builtinModel)
       throw new ServiceError(
         "model_not_configured",
-        `${builtinModel} is no language model: there is nothing to test. Name one as provider/model.`,
+        `${builtinModel} is not a language model: there is nothing to test. Name one as provider/model.`,
       );
     if (running.has(ref)) throw busy(`one test of ${ref} at a time`, 2);
     const at = now();

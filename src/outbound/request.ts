@@ -140,7 +140,7 @@ export const fetchOutbound = async (
     const rule = options.against?.(url);
     if (rule !== undefined)
       throw new OutboundRefused(
-        `Expected ${hop === 0 ? "a host" : "to be redirected to a host"} that may be asked, got ${url.hostname} (rule ${rule})`,
+        `Expected ${hop === 0 ? "a host" : "to be redirected to a host"} that the rules allow, got ${url.hostname} (rule ${rule})`,
       );
     const addresses = await Promise.race([addressesOf(hostOf(url), options), ended]);
     const answer = await ask(url, addresses, page, options, stop);
@@ -244,6 +244,6 @@ const unpacked = (answer: IncomingMessage): Readable => {
     case "br":
       return answer.pipe(createBrotliDecompress());
     default:
-      throw new OutboundRefused("Expected an answer that is plain, gzip, deflate or br, got another coding");
+      throw new OutboundRefused("Expected an answer that is plain, gzip, deflate or br, got another encoding");
   }
 };

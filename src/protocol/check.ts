@@ -64,7 +64,7 @@ const fileCheck = z.strictObject({
   ...common,
   kind: z.literal("file"),
   path: relativePath,
-  exists: z.boolean().default(true).describe("false: nothing may stand there"),
+  exists: z.boolean().default(true).describe("false: the path must not exist"),
   matches: pattern.optional(),
 });
 
@@ -113,15 +113,22 @@ const visualCheck = z.strictObject({
   baseline: z
     .union([z.boolean(), z.string().min(1).max(4096)])
     .default(false)
-    .describe("How it should look: a PNG among the attachments, or of the project. true: also seen on the base tree"),
+    .describe(
+      "The expected screenshot: a PNG among the attachments or in the project. true: also take one on the base tree",
+    ),
   kind: z.literal("visual"),
   start: commandText.describe("Shell command that serves until it is ended"),
   cwd: relativePath.optional(),
   env: env.optional(),
   url: localURL,
   viewport: viewport.optional().describe("Default: the baseline's size, else 1280×720"),
-  waitFor: z.string().min(1).max(1024).optional().describe("CSS selector of what must be on the page"),
-  maxDiffRatio: z.number().min(0).max(1).default(0).describe("Of the pixels, how many may differ"),
+  waitFor: z
+    .string()
+    .min(1)
+    .max(1024)
+    .optional()
+    .describe("CSS selector that must match before the screenshot is taken"),
+  maxDiffRatio: z.number().min(0).max(1).default(0).describe("The share of pixels that may differ"),
 });
 
 const reviewCheck = z.strictObject({
@@ -129,7 +136,7 @@ const reviewCheck = z.strictObject({
   name: common.name,
   required: common.required,
   kind: z.literal("review"),
-  criteria: z.string().trim().min(1).max(4000).describe("What the result is to be; judged by the squad's reviewer"),
+  criteria: z.string().trim().min(1).max(4000).describe("What the result must satisfy; judged by the squad's reviewer"),
 });
 
 export const checkRequest = z

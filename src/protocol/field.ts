@@ -125,12 +125,12 @@ export const now = z
       "time",
     ]),
     text: z.string().describe("One sentence"),
-    since: time.describe("The fact that began it"),
-    soFar: soFar.optional().describe("Not in the log; absent where nothing counts"),
+    since: time.describe("When it started"),
+    soFar: soFar.optional().describe("Not in the log; absent if there is nothing to count"),
     usualMs: z
       .number()
       .optional()
-      .describe("How long the same usually takes in this project; absent until it was seen a few times"),
+      .describe("How long the same step usually takes in this project; absent until it has been seen a few times"),
   })
   .meta({ id: "Now" });
 
@@ -145,10 +145,10 @@ export type Approvable = z.infer<typeof approvable>;
 export const would = z
   .object({
     subject: z.string().describe("SHA-256 of what would happen"),
-    commit: z.string().nullable().describe("Of `landing`: what would land"),
+    commit: z.string().nullable().describe("For `landing`: what would land"),
     tree: z.string().nullable(),
-    branch: z.string().nullable().describe("Of `landing`: where"),
-    artifactID: z.string().exactOptional().describe("Of `squad`: the package with all its handbooks, as one text"),
+    branch: z.string().nullable().describe("For `landing`: the branch"),
+    artifactID: z.string().exactOptional().describe("For `squad`: the package with all its handbooks, as one text"),
   })
   .meta({ id: "Would" });
 

@@ -6,7 +6,7 @@ import { pendingAsk } from "./task/status.ts";
 
 const counts = {
   needsYou: z.number().int().describe("Tasks and Missions that wait for an answer"),
-  running: z.number().int().describe("Tasks at work, without those that wait for an answer"),
+  running: z.number().int().describe("Running Tasks, without those that wait for an answer"),
   queued: z.number().int(),
   failed: z.number().int().describe("Tasks that failed since `since`, without archived ones"),
 };
@@ -14,7 +14,7 @@ const counts = {
 export const overviewAsk = pendingAsk
   .extend({
     taskID: z.string().nullable(),
-    missionID: z.string().nullable().describe("Of a Mission's own ask, whose taskID is null"),
+    missionID: z.string().nullable().describe("For a Mission's own ask; its taskID is null"),
     title: z.string(),
     directory: z.string(),
   })
@@ -28,11 +28,11 @@ export const overview = z
       .array(
         z.object({
           directory: z.string().describe("Of the project's newest Task or Mission"),
-          repository: repository.nullable().describe("null: a directory of somebody's own"),
+          repository: repository.nullable().describe("null: the project is a directory"),
           ...counts,
         }),
       )
-      .describe("Those with a number that is not 0"),
+      .describe("Projects with a count that is not 0"),
     pending: z.array(overviewAsk).describe("The open asks, the oldest Task's first; at most 200"),
   })
   .meta({ id: "Overview" });

@@ -18,7 +18,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   not_revertible: "Create a Task that says how to undo the change by hand.",
   task_busy: "Wait until the Task has ended, or send the message with another `onBusy`.",
   ask_closed: "Read `pending` again: it lists what is open.",
-  session_ended: "Read the status again: it lists the sessions that run.",
+  session_ended: "Read the status again: it lists the running sessions.",
   idempotency_key_reused: "Use a new key for another request.",
   squad_changed: "Read the squad again and send the digest that it has now.",
   webhook_limit: "Delete a webhook that is not needed.",

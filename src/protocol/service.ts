@@ -13,7 +13,7 @@ export const health = z
     store: z.object({
       kind: z.enum(["sqlite", "postgres"]),
       ok: z.boolean().describe("Whether the store can be written"),
-      reason: z.string().nullable().describe("Why not; null where it is ok"),
+      reason: z.string().nullable().describe("Why not; null if it is ok"),
     }),
     providers: z
       .array(
@@ -77,7 +77,9 @@ export const modelKey = z
       .string()
       .regex(/^[\w.:@/-]{1,200}$/, { error: "Expected the name of a model, got another text" })
       .optional()
-      .describe("Of Tasks that name none; default: the provider's usual one, where there is no language model yet"),
+      .describe(
+        "The model for Tasks that name none; default: the provider's usual one, if there is no language model yet",
+      ),
   })
   .meta({ id: "ModelKey" });
 
@@ -96,14 +98,14 @@ export type ModelKeySet = z.infer<typeof modelKeySet>;
 export const modelTrial = z
   .object({
     ref: z.string(),
-    ok: z.boolean().describe("It answered, and called the tool as it was asked to"),
+    ok: z.boolean().describe("It answered and called the tool as requested"),
     firstMs: z.number().nullable().describe("Milliseconds until its first word or call"),
     totalMs: z.number(),
     usage: modelUsage,
     tools: z
       .enum(["worked", "not called", "called wrongly", "unknown"])
       .describe("Agents need tools; unknown: there was no answer"),
-    text: z.string().describe("What it said; may be cut"),
+    text: z.string().describe("Its text; may be cut"),
     failure: turnFailure.nullable(),
   })
   .meta({ id: "ModelTrial" });
@@ -118,11 +120,11 @@ export const node = z
     state: z
       .enum(["up", "draining", "stopped", "lost"])
       .describe("`draining`: it starts nothing new; `lost`: no report for ten seconds"),
-    role: z.enum(["all", "api", "worker"]).describe("`api`: it runs nothing; `worker`: it answers about itself alone"),
+    role: z.enum(["all", "api", "worker"]).describe("`api`: it runs nothing; `worker`: it answers only about itself"),
     running: z.number().int().describe("Runs of Tasks and Missions"),
     room: z.number().int().describe("How many more it would start"),
     diskFree: z.number().describe("On the disk of its data folder, bytes"),
-    tier: z.number().int().describe("Of its sandbox; 1 is the strongest, 0 not yet known"),
+    tier: z.number().int().describe("The tier of its sandbox; 1 is the strongest, 0: not yet known"),
     startedAt: z.iso.datetime(),
     seenAt: z.iso.datetime(),
   })

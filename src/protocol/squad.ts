@@ -42,7 +42,7 @@ export const squadInstall = z
   .strictObject({
     ...source,
     scope: installScope,
-    expectedDigest: digest.optional().describe("What an upgrade replaces; absent: nothing is there yet"),
+    expectedDigest: digest.optional().describe("The digest that an upgrade replaces; absent: none is installed"),
   })
   .superRefine(oneSource)
   .meta({ id: "SquadInstall" });
@@ -88,7 +88,7 @@ const summary = squadRef
 
 export const squadCatalog = z
   .object({
-    healthy: z.boolean().describe("Read to the end, with no issue"),
+    healthy: z.boolean().describe("Read completely, with no issues"),
     complete: z.boolean(),
     revision: z.string().describe("Changes with every package and issue"),
     squads: z.array(summary),
@@ -117,7 +117,7 @@ export const squadValidation = z
 export const squadInstalled = z
   .object({
     squad: squadRef,
-    replaced: z.string().nullable().describe("Digest of what stood there; the same: nothing was written"),
+    replaced: z.string().nullable().describe("Digest of the previous package; if it is the same, nothing was written"),
   })
   .meta({ id: "SquadInstalled" });
 
@@ -131,7 +131,7 @@ export const squadRecommendation = z
   .object({
     phase: z.string(),
     productPillar: z.enum(["code", "work"]),
-    revision: z.string().describe("Of the catalog it was read from"),
+    revision: z.string().describe("The revision of the catalog it was read from"),
     owners: z
       .array(candidate)
       .describe("Squads that fully own the phase, by their own `owns`; the first is recommended"),

@@ -42,7 +42,11 @@ export const callbackTypes: readonly MessageType[] = [
 /** The most webhooks that a service keeps. */
 export const mostWebhooks = 50;
 
-const url = z.string().min(1).max(2000).describe("https; other targets by the operator's `webhooks.allow`");
+const url = z
+  .string()
+  .min(1)
+  .max(2000)
+  .describe("https; other targets only if the operator's `webhooks.allow` lists them");
 const description = z.string().max(200);
 const events = z.array(messageType).min(1).max(messageTypes.length);
 
@@ -59,7 +63,7 @@ export const webhookPatch = z
     url: url.optional(),
     events: events.optional(),
     description: description.optional(),
-    state: z.enum(["enabled", "paused"]).optional().describe("enabled also puts a disabled one back to work"),
+    state: z.enum(["enabled", "paused"]).optional().describe("enabled also re-enables a disabled one"),
   })
   .refine((patch) => Object.keys(patch).length > 0, {
     error: "Expected at least one of url, events, description, state; got none",
@@ -77,7 +81,7 @@ export const webhookRotate = z
       .min(0)
       .max(longestKeep)
       .optional()
-      .describe("Hours that messages are signed with the old one too; default 24"),
+      .describe("Hours for which messages are also signed with the old one; default 24"),
   })
   .meta({ id: "WebhookRotate" });
 
@@ -90,8 +94,8 @@ export const callbackSecretRequest = z
 
 export const webhookRedeliver = z
   .strictObject({
-    since: time.describe("Dead deliveries made since then"),
-    webhookID: z.string().optional().describe("Only of this webhook, or `callback`"),
+    since: time.describe("Dead deliveries created since then"),
+    webhookID: z.string().optional().describe("Only for this webhook, or `callback`"),
   })
   .meta({ id: "WebhookRedeliver" });
 
@@ -100,24 +104,24 @@ export const webhook = z
     webhookID: z.string(),
     url: z.string().describe("Without its query, which may be a secret"),
     events: z.array(messageType),
-    directory: z.string().nullable().describe("Only of this project; null = of all"),
+    directory: z.string().nullable().describe("Only for this project; null: for all"),
     description: z.string(),
     state: z.enum(["enabled", "paused", "disabled"]).describe("disabled: by the service, for `reason`"),
     reason: z.string().nullable(),
     secrets: z
       .array(z.object({ hint: z.string().describe("Its last characters"), until: time.nullable() }))
-      .describe("Newest first; more than one while the old ones still sign"),
+      .describe("Newest first; more than one while old ones are still used to sign"),
     failingSince: time.nullable().describe("No attempt has succeeded since then"),
     createdAt: time,
     updatedAt: time,
   })
   .meta({ id: "Webhook" });
 
-const secret = z.string().describe("whsec_…; shown this once");
+const secret = z.string().describe("whsec_…; shown only once");
 
 export const webhookCreated = webhook.extend({ secret }).meta({ id: "WebhookCreated" });
 export const webhookSecret = z
-  .object({ webhookID: z.string(), secret, until: time.nullable().describe("Until when the old one signs, too") })
+  .object({ webhookID: z.string(), secret, until: time.nullable().describe("Until when the old one is also used") })
   .meta({ id: "WebhookSecret" });
 export const webhookDeleted = z
   .object({ webhookID: z.string(), deleted: z.literal(true) })
@@ -126,7 +130,7 @@ export const webhookTested = z
   .object({
     webhookID: z.string(),
     delivered: z.boolean(),
-    status: z.number().int().nullable().describe("Of the answer; null = none came"),
+    status: z.number().int().nullable().describe("The answer's status; null: there was none"),
     durationMs: z.number().int(),
     reason: z.string().nullable(),
   })
@@ -137,19 +141,19 @@ export const deliveryState = z.enum(["pending", "delivered", "dead"]);
 export const delivery = z
   .object({
     deliveryID: z.string(),
-    webhookID: z.string().describe("`callback`: of the Task's or Mission's own callbackURL"),
+    webhookID: z.string().describe("`callback`: for the Task's or Mission's own callbackURL"),
     messageID: z.string().describe("The header webhook-id"),
     type: messageType,
     taskID: z.string().nullable(),
-    sessionID: z.string().nullable().describe("Of the Mission that it speaks of"),
-    eventID: z.number().int().describe("The fact in the log"),
+    sessionID: z.string().nullable().describe("The session of the Mission it is about"),
+    eventID: z.number().int().describe("The event in the log"),
     state: deliveryState,
     attempts: z.number().int(),
     nextAt: time.nullable().describe("Of a pending one"),
     last: z
       .object({
         status: z.number().int().nullable(),
-        reason: z.string().nullable().describe("With the beginning of what was answered"),
+        reason: z.string().nullable().describe("Including the beginning of the answer"),
         durationMs: z.number().int(),
       })
       .nullable(),
@@ -176,11 +180,11 @@ const taskData = z.object({
   source: z.string(),
   status: activity,
   lifecycleStatus,
-  attempt: z.number().int().describe("Rises with each follow-up"),
-  summary: z.string().optional().describe("The Task's last words, at most 1,000 characters"),
+  attempt: z.number().int().describe("Increases with each follow-up"),
+  summary: z.string().optional().describe("The Task's last message, at most 1,000 characters"),
   error: z.string().optional(),
   errorInfo: errorInfo.optional(),
-  ask: pendingAsk.optional().describe("Of task.asked; of task.reminded the one that has waited longest"),
+  ask: pendingAsk.optional().describe("For task.asked; for task.reminded, the one that has waited longest"),
   landedCommit: z.string().nullable(),
   branch: z.string().nullable(),
   costUSD: z.number().nullable(),
@@ -195,7 +199,7 @@ const missionData = z.object({
   directory: z.string(),
   title: z.string(),
   outcome: z.enum(["done", "blocked", "waiting"]).optional().describe("Of mission.finished"),
-  verified: z.boolean().optional().describe("Of the outcome done: its checks passed on the project's head"),
+  verified: z.boolean().optional().describe("For the outcome done: whether its checks passed on the project's head"),
   summary: z.string().optional(),
   wakeAt: time.nullable().optional(),
   reason: z.string().optional().describe("Of mission.aborted, mission.paused, mission.stalled and mission.waiting"),

@@ -35,9 +35,9 @@ export const parseAddress = (text: string): Address => {
     );
   if (url.password !== "" || (url.username !== "" && scheme !== "ssh"))
     throw refuse(
-      "Expected an address without credentials: the operator gives them in `repositories.credentials` of config.jsonc.",
+      "Expected an address without credentials: the operator sets them in `repositories.credentials` of config.jsonc.",
     );
-  if (url.search !== "" || url.hash !== "") throw refuse("Expected an address without a query and a fragment.");
+  if (url.search !== "" || url.hash !== "") throw refuse("Expected an address without a query or fragment.");
   const path = url.pathname.replace(/\/{2,}/g, "/").replace(/\/$/, "");
   if (path === "" || /%(?:2[0ef]|[01]|7f)|[\p{Cc}\s]/iu.test(path) || path.startsWith("/-"))
     throw refuse(`Expected the path of a repository, got ${shown(url.pathname)}.`);

@@ -53,22 +53,22 @@ export const parseCredentials = (
       if (!isAbsolute(entry.sshKey) || !isAbsolute(entry.knownHosts))
         return `credentials.${at}: expected absolute paths as sshKey and knownHosts`;
       if (/[\s"'\\]/.test(entry.sshKey + entry.knownHosts))
-        return `credentials.${at}: expected paths without white space and quotes`;
+        return `credentials.${at}: expected paths without white space or quotes`;
       entries.push({ pattern, credential: { kind: "ssh", key: entry.sshKey, knownHosts: entry.knownHosts } });
       continue;
     }
     const address = entry.api === undefined ? undefined : URL.parse(entry.api);
     if (address !== undefined && !isInterface(address))
-      return `credentials.${at}.api: expected https://host/path without a user and a query, got "${entry.api}"`;
+      return `credentials.${at}.api: expected https://host/path without a user or query, got "${entry.api}"`;
     if ("app" in entry) {
       const key = secretAt(entry.app.key, env);
-      const problem = key === undefined ? "expected env:NAME or file:/PATH, got another text" : problemOfKey(key);
+      const problem = key === undefined ? "expected env:NAME or file:/PATH, got something else" : problemOfKey(key);
       if (key === undefined || problem !== undefined) return `credentials.${at}.app.key: ${problem}`;
       entries.push({ pattern, credential: { kind: "app", id: String(entry.app.id), key, api: address?.href } });
       continue;
     }
     const read = secretAt(entry.token, env);
-    if (read === undefined) return `credentials.${at}.token: expected env:NAME or file:/PATH, got another text`;
+    if (read === undefined) return `credentials.${at}.token: expected env:NAME or file:/PATH, got something else`;
     if (entry.token.startsWith("env:") && read() === "")
       return `credentials.${at}.token: the variable ${entry.token.slice("env:".length)} is not set`;
     const { username = "x-access-token", forge } = entry;

@@ -194,7 +194,7 @@ const lasting: readonly { pattern: RegExp; words?: string }[] = [
   },
   {
     pattern: /unable to update url base from redirection|returned error: 30\d/i,
-    words: "it answers with a redirect, which is not followed: use the address that it names",
+    words: "it answers with a redirect, which is not followed: use the final address",
   },
   { pattern: /Permission denied \(|Host key verification failed/i },
   { pattern: /fsck error in packed object/i, words: "it sends objects that Git considers invalid" },

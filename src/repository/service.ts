@@ -163,7 +163,9 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     const commit = await fill.catch((error: unknown) => {
       signal.throwIfAborted();
       if (!late.aborted) throw error;
-      throw new RepositoryAway(`its submodules and large files were not there within ${settings.fetchSeconds} seconds`);
+      throw new RepositoryAway(
+        `its submodules and large files were not fetched within ${settings.fetchSeconds} seconds`,
+      );
     });
     if (found.tracking === null || (!settings.lfs && !settings.submodules)) return { ...found, commit, of };
     // Whether there is something to fill in may change from commit to commit.
@@ -324,7 +326,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const whole = { ...proposal, draft, labels: proposal.fresh ? labels : [] };
       const unlabelled = (error: unknown): void => {
         if (!(error instanceof ForgeRefused)) throw error;
-        log.warn({ repository: place.url, error: error.message }, "a pull request has no labels");
+        log.warn({ repository: place.url, error: error.message }, "a pull request could not be labelled");
       };
       return propose(forge, base, whole, unlabelled, signal);
     },

@@ -47,7 +47,7 @@ export const createMirrorSweep = ({
         store.missions({ project, archived: true, limit: 1 }, signal),
       ]);
       if (squads || tasks.length + missions.length > 0 || !repositories.forget(mirror)) continue;
-      log.info({ repository: url, days }, "removed the mirror of a repository that was not used for a long time");
+      log.info({ repository: url, days }, "removed the mirror of a repository that has not been used for a long time");
     }
     await clearRemoved(join(dataDir, "repositories"));
   };

@@ -28,6 +28,6 @@ export const hearForges = async (
 ): Promise<(AsyncDisposable & { port: number }) | undefined> => {
   if (forgePort === undefined) return undefined;
   const forges = await listenForForges({ entries, take: createIntake(deps), log: deps.log }, { host, port: forgePort });
-  deps.log.info({ port: forges.port }, "events of forges are heard");
+  deps.log.info({ port: forges.port }, "listening for events of forges");
   return { port: forges.port, [Symbol.asyncDispose]: () => forges.close() };
 };

@@ -7,6 +7,7 @@ import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
 import { tryList } from "../process/sandbox/self-test.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
+import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
@@ -102,8 +103,8 @@ export const askMcpServer = async (
   const { connectTo } = await import("../tool/mcp/connection.ts");
   const signal = new AbortController().signal;
   try {
-    const startInteractive = () => Promise.reject(new Error("an address has no program"));
-    if (Object.values(server.headers).some((value) => value.startsWith("secret:")))
+    const startInteractive = () => Promise.reject(new Error("an MCP server reached by its address has no program"));
+    if (Object.values(server.headers).some((value) => secretNamed(value) !== undefined))
       return "not asked: it is sent a secret, which is read when a Task needs it";
     const connection = await connectTo(name, server, { startInteractive }, askedMs, signal);
     const { tools } = await connection.list(signal);

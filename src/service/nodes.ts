@@ -38,14 +38,14 @@ export const inspectAmong =
     if (found.length > 1)
       throw new ServiceError(
         "directory_ambiguous",
-        `Expected the header x-service-node beside ${path}, which several nodes have: ${found.map(({ node }) => node).join(", ")}.`,
+        `Expected the header x-service-node with ${path}, which several nodes have: ${found.map(({ node }) => node).join(", ")}.`,
         { details: { nodes: found.map(({ node }) => node) } },
       );
     const [one] = found;
     if (one === undefined && named !== undefined && named !== nodes.name)
       throw new ServiceError(
         "directory_invalid",
-        `Expected a directory in which ${named} has begun something, got ${path}.`,
+        `Expected a directory in which ${named} has started something, got ${path}.`,
       );
     if (one?.node == null || one.node === nodes.name) return inspect(directory);
     return { directory: path, project: one.project, git: undefined, elsewhere: { node: one.node, git: one.git } };
@@ -71,7 +71,7 @@ export const mustHaveRunner =
     if (role === "api" && project.elsewhere === undefined && !isKept(project.directory))
       throw new ServiceError(
         "directory_invalid",
-        `Expected a repository, or a directory in which another node has begun something, got ${project.directory}: this node runs nothing (SERVICE_ROLE=api).`,
+        `Expected a repository, or a directory in which another node has started something, got ${project.directory}: this node runs nothing (SERVICE_ROLE=api).`,
       );
     return project;
   };
@@ -129,14 +129,14 @@ export const workAsNode = (deps: Deps): NodeWork => {
       } catch (error) {
         log.warn(
           { stream, error: messageOf(error) },
-          "the files of what another node deleted or took over could not be removed",
+          "files of Tasks that another node deleted or took over could not be removed",
         );
       }
   };
   let sweeping = Promise.resolve();
   const begin = (): void => {
     sweeping = sweeping.then(sweep).catch((error: unknown) => {
-      log.debug({ error: messageOf(error) }, "what other nodes deleted or took over is not known");
+      log.debug({ error: messageOf(error) }, "could not read what other nodes deleted or took over");
     });
   };
   const timer = nodes === undefined ? undefined : setInterval(begin, everyMs);

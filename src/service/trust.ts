@@ -1,12 +1,11 @@
-import { hash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Config } from "../config/config.ts";
 import { environmentFile, type EnvironmentSettings } from "../protocol/task/environment.ts";
 import { readEnvironment } from "../task/worker/environment.ts";
-import { type Asked, mostFileBytes, projectFile, readAsked } from "../tool/mcp/project-file.ts";
-import { createFiles, FileRefused } from "../workspace/file/files.ts";
+import { readProjectFile } from "../task/worker/project-request.ts";
+import { type Asked, projectFile, readAsked } from "../tool/mcp/project-file.ts";
 import { inspectProject } from "../workspace/project.ts";
 
 /**
@@ -59,21 +58,14 @@ export const requestsOf = async (
   const { directory, project } = await inspectProject(given, { dataDir, projectRoots, git });
   const found = await Promise.all(
     [projectFile, environmentFile].map(async (file): Promise<ProjectRequest[]> => {
-      try {
-        const { bytes } = await createFiles(directory).read(file, mostFileBytes);
-        const digest = digestOf(bytes);
-        const text = bytes.toString("utf8");
-        const about = { project, directory, digest, granted: isGranted(dataDir, project, digest, file) };
-        return file === projectFile
-          ? [{ ...about, file: projectFile, asked: readAsked(text) }]
-          : [{ ...about, file: environmentFile, asked: readEnvironment(text) }];
-      } catch (error) {
-        if (error instanceof FileRefused && error.kind === "missing") return [];
-        throw error;
-      }
+      const read = await readProjectFile(directory, file);
+      if (read === undefined) return [];
+      const { digest, text } = read;
+      const about = { project, directory, digest, granted: isGranted(dataDir, project, digest, file) };
+      return file === projectFile
+        ? [{ ...about, file: projectFile, asked: readAsked(text) }]
+        : [{ ...about, file: environmentFile, asked: readEnvironment(text) }];
     }),
   );
   return found.flat();
 };
-
-const digestOf = (bytes: Uint8Array): string => hash("sha256", bytes, "hex");

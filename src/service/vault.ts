@@ -42,7 +42,7 @@ export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): E
 
   const read = async (name: string): Promise<string> => {
     const source = secretStore[name];
-    const lost = (why: string) => new EnvironmentLost(`The secret ${name} cannot be had: ${why}.`);
+    const lost = (why: string) => new EnvironmentLost(`The secret ${name} is not available: ${why}.`);
     if (source === undefined || !Object.hasOwn(secretStore, name))
       throw lost("secretStore of the configuration has none of that name");
     let text: string;

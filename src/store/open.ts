@@ -126,7 +126,7 @@ const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder"
   if (node === undefined || found === "database") return found;
   throw new StartError(
     78,
-    `The blobs are in the data folder ${dataDir}, where other nodes do not see them. Set SERVICE_BLOBS=database, which moves them.`,
+    `The blobs are in the data folder ${dataDir}, where other nodes cannot read them. Set SERVICE_BLOBS=database to move them.`,
   );
 };
 
@@ -155,7 +155,7 @@ const watchIntegrity = (store: Store & { verify?(): Promise<void> }, log: Log): 
     const verify = () =>
       store.verify?.().catch((error: unknown) => {
         if (error instanceof StartError) return resolve(error);
-        log.warn({ error: messageOf(error) }, "the database could not be verified; tried again in a minute");
+        log.warn({ error: messageOf(error) }, "the database could not be verified; retrying in a minute");
         setTimeout(() => void verify(), 60_000).unref();
       });
     void verify();
@@ -174,7 +174,7 @@ const instanceOf = async (dataDir: string): Promise<string> => {
 const forgetKeys = (store: Store, log: Log, now: Clock): Disposable => {
   const forget = () => {
     store.forget(new Date(now().getTime() - day)).catch((error: unknown) => {
-      log.warn({ error: messageOf(error) }, "old idempotency keys could not be forgotten");
+      log.warn({ error: messageOf(error) }, "old idempotency keys could not be removed");
     });
   };
   const timer = setInterval(forget, hour);

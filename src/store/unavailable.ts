@@ -15,10 +15,10 @@ const failed = (what: string, cause: unknown): ServiceError => {
   if (cause instanceof OutcomeUnknown)
     return new ServiceError(
       "store_unavailable",
-      `The store was lost while it wrote (${cause.message}), and could not tell since whether this was written. Look before you send it again, or send it with the same Idempotency-Key.`,
+      `The store was lost while it wrote (${cause.message}), and it is not known whether this was written. Check before you send it again, or send it with the same Idempotency-Key.`,
       { details: { outcome: "unknown" }, cause },
     );
-  const remedy = isFull(cause) ? " Cancel and delete Tasks, which is possible, or free space otherwise." : "";
+  const remedy = isFull(cause) ? " Cancel and delete Tasks, which still works, or free space in another way." : "";
   return new ServiceError("store_unavailable", `The store could not be ${what}: ${messageOf(cause)}.${remedy}`, {
     cause,
   });

@@ -65,7 +65,7 @@ export const attempt = async (
 const nobody: OwnAnswer = {
   delivered: false,
   status: null,
-  reason: "This service hears no events of forges (SERVICE_FORGE_PORT)",
+  reason: "This service does not listen for events of forges (SERVICE_FORGE_PORT)",
   retryAfter: undefined,
 };
 
@@ -77,7 +77,7 @@ const wordsFor = ({ status, body }: PostResult): string => {
 };
 
 const whyNot = (error: unknown, timeoutMs: number | undefined): string => {
-  if (error instanceof OutboundRefused) return `${error.message}; webhooks.allow lists what else may be asked`;
+  if (error instanceof OutboundRefused) return `${error.message}; webhooks.allow lists further permitted targets`;
   if (error instanceof Error && error.name === "TimeoutError") return `No answer within ${(timeoutMs ?? 0) / 1000} s`;
   const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
   return `No connection: ${messageOf(error)}${code}`;

@@ -90,7 +90,10 @@ export const createFollower = (deps: FollowerDeps) => {
         // What the store could not say for a moment it says later: the page is read again.
         if (error instanceof ServiceError && error.retryable) throw error;
         // An event whose delivery cannot be made must not hold back others.
-        log.error({ stream: event.stream, position: event.position, error: messageOf(error) }, "a fact was not told");
+        log.error(
+          { stream: event.stream, position: event.position, error: messageOf(error) },
+          "an event was not sent to webhooks",
+        );
       }
     return all;
   };
@@ -133,7 +136,7 @@ export const createFollower = (deps: FollowerDeps) => {
         failures = 0;
       } catch (error) {
         if (stopped) return;
-        log.warn({ error: messageOf(error) }, "the log could not be looked through for webhooks");
+        log.warn({ error: messageOf(error) }, "the log could not be read for webhooks");
         // The position was not written, so the next look finds the events again.
         clearTimeout(timer);
         timer = setTimeout(ask, Math.min(longestRestMs, firstRestMs * 2 ** failures));

@@ -60,7 +60,7 @@ export const createSender = (deps: SenderDeps) => {
         if (next !== undefined) askIn(Math.max(1000, next - now()));
       } catch (error) {
         if (stopped) return;
-        log.warn({ error: messageOf(error) }, "what is to be told to webhooks could not be read");
+        log.warn({ error: messageOf(error) }, "pending webhook deliveries could not be read");
         askIn(1000);
       }
     }
@@ -104,7 +104,7 @@ export const createSender = (deps: SenderDeps) => {
     const { status, reason, duration } = tried;
     await store.conclude(delivery.id, worker, { ...verdict, status, reason, duration }, at);
     if (!tried.delivered && verdict.state === "dead")
-      log.warn({ delivery: delivery.id, reason }, "a webhook was not told; `sortie webhook redeliver` tells it again");
+      log.warn({ delivery: delivery.id, reason }, "a webhook delivery failed; `sortie webhook redeliver` resends it");
     if (webhook !== undefined) await judge(webhook, tried, at);
   };
 
@@ -119,7 +119,7 @@ export const createSender = (deps: SenderDeps) => {
     if (failingSince === null) await store.change(id, { failingSince: since });
     const why =
       status === 410
-        ? "The target answered 410: it is gone for good."
+        ? "The target answered 410: it is permanently gone."
         : at - since >= longestFailing
           ? `No attempt has succeeded since ${new Date(since).toISOString()}. The last one: ${reason}`
           : undefined;
@@ -128,7 +128,7 @@ export const createSender = (deps: SenderDeps) => {
     await store.bury(id, "The webhook was disabled.", at);
     log.warn(
       { webhook: id, url: shownURL(url), reason: why },
-      `a webhook is disabled; mend its target, then \`sortie webhook resume ${id}\` and \`sortie webhook redeliver --since\``,
+      `a webhook is disabled; fix its target, then \`sortie webhook resume ${id}\` and \`sortie webhook redeliver --since\``,
     );
   };
 

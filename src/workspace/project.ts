@@ -69,10 +69,10 @@ const forbidden = (
   owner: number,
   { dataDir, projectRoots }: Pick<InspectOptions, "dataDir" | "projectRoots">,
 ): string | undefined => {
-  if (isOfSystem(real, projectRoots)) return "a folder of the system";
+  if (isOfSystem(real, projectRoots)) return "a system folder";
   if (isHome(real)) return "the home folder itself";
   const data = fixed(dataDir);
-  if (isWithin(real, data) || isWithin(data, real)) return "which holds the service's own data";
+  if (isWithin(real, data) || isWithin(data, real)) return "which contains the service's own data";
 
   const listed = isListed(real, projectRoots);
   if (projectRoots.length > 0 && !listed) return "which is not below SERVICE_PROJECT_ROOTS";

@@ -319,7 +319,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         judged === undefined || owned
           ? judged
           : ((await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base);
-      if (tip === undefined) return { removed: false, reason: "its Task is at work" };
+      if (tip === undefined) return { removed: false, reason: "its Task is running" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
     },

@@ -311,7 +311,7 @@ describe("what is in it", () => {
       there.manifest.files.filter(({ name }) => name.startsWith("project/")),
     );
     expect(textOf(gone.files, "project/a.txt")).toBe("by the task\n");
-    expect(reasons(gone.manifest)).toEqual({ "x/out": "link out of the project" });
+    expect(reasons(gone.manifest)).toEqual({ "x/out": "link that leads out of the project" });
     // Nothing was put back for it.
     expect(existsSync(workspace.prepared.worktree ?? "")).toBe(false);
   });
@@ -380,9 +380,9 @@ describe("T9 hostile trees", () => {
     expect(projectIn(files)).toEqual(["project/deep/in", "project/kept", "project/unreadable"]);
     expect(reasons(manifest)).toEqual({
       absolute: "link to an absolute path",
-      out: "link out of the project",
-      "deep/out": "link out of the project",
-      "deep/winding": "link out of the project",
+      out: "link that leads out of the project",
+      "deep/out": "link that leads out of the project",
+      "deep/winding": "link that leads out of the project",
       git: "link into .git",
       "deep/gITs": "link into .git",
       deleted: "missing",
@@ -582,8 +582,8 @@ describe("limits", () => {
     const bytes = await archive(state, { archiveBytes: 3000 });
     expect(projectIn(bytes.files)).toEqual(["project/a", "project/b", "project/c"]);
     expect(reasons(bytes.manifest)).toEqual({
-      big: "beyond the archive's limit of 3000 bytes",
-      d: "beyond the archive's limit of 3000 bytes",
+      big: "exceeds the archive's limit of 3000 bytes",
+      d: "exceeds the archive's limit of 3000 bytes",
     });
   });
 

@@ -40,7 +40,7 @@ test("what is whole is taken", () => {
 });
 
 test.each([
-  [{ secrets: ["OTHER"] }, "OTHER is no secret of secretStore"],
+  [{ secrets: ["OTHER"] }, "there is no OTHER in secretStore"],
   [{ secrets: ["TOKEN"], variables: { TOKEN: "x" } }, "both a variable and a secret"],
   [{ shell: ["npm test"] }, "expected secrets with it"],
   [{ secrets: ["TOKEN"], shell: ["bash *"] }, 'got "bash *"'],
@@ -61,8 +61,10 @@ test.each([
 test("so is a project that is no path and no address, a source that is none, and a server's unknown secret", () => {
   expect(problemOf({ environments: { shop: {} } })).toContain("environments.shop: expected the absolute path");
   expect(problemOf({ secretStore: { A: "the-value-itself" } })).toContain("secretStore.A");
-  expect(problemOf({ mcpServers: { a: { command: "a", env: { X: "secret:KEY" } } } })).toContain("KEY is no secret");
+  expect(problemOf({ mcpServers: { a: { command: "a", env: { X: "secret:KEY" } } } })).toContain(
+    "there is no KEY in secretStore",
+  );
   expect(problemOf({ mcpServers: { a: { url: "https://a.example", headers: { X: "secret:KEY" } } } })).toContain(
-    "KEY is no secret",
+    "there is no KEY in secretStore",
   );
 });

@@ -17,7 +17,10 @@ beforeAll(async () => {
     if (!first.includes("wait")) return { text: "Stopped." };
     // One child stays in the group, one leaves it: both must go.
     const command = "touch started; setsid sleep 300 & sleep 300";
-    return turn === 0 ? { calls: [{ tool: "shell", input: { command, timeoutSeconds: 500 } }] } : { text: "Stopped." };
+    const calls = [command, ...(first.includes("wait, then more") ? ["touch second"] : [])];
+    return turn === 0
+      ? { calls: calls.map((line) => ({ tool: "shell", input: { command: line, timeoutSeconds: 500 } })) }
+      : { text: "Stopped." };
   });
 });
 afterAll(() => provider.close());
@@ -52,11 +55,15 @@ const ask = async <T>(url: string, path: string, body?: object): Promise<T> => {
 };
 
 /** A Task whose command runs now. */
-const running = async (service: ServiceProcess, place: Awaited<ReturnType<typeof open>>): Promise<string> => {
+const running = async (
+  service: ServiceProcess,
+  place: Awaited<ReturnType<typeof open>>,
+  request = "wait",
+): Promise<string> => {
   const { taskID } = await ask<{ taskID: string }>(
     service.url,
     `/task?directory=${encodeURIComponent(place.project)}`,
-    { request: "wait", productPillar: "code" },
+    { request, productPillar: "code" },
   );
   await until(
     () =>
@@ -73,7 +80,7 @@ describe.each(tiers)("T17: in tier %i", (tier) => {
     using root = temporary("sortie-crash-");
     const place = await open(root.path, tier);
     const first = await startProcess(place.env);
-    const taskID = await running(first, place);
+    const taskID = await running(first, place, "wait, then more");
     await first.kill("SIGKILL");
     // The runner ends the group; the child that left it lives on until the next start.
     // In the stronger tiers nothing does.
@@ -93,7 +100,16 @@ describe.each(tiers)("T17: in tier %i", (tier) => {
     );
     expect(status.lifecycleStatus).toBe("completed");
     const { events } = await ask<{ events: Frame[] }>(second.url, `/task/${taskID}/events?format=json&after=0`);
-    expect(events.find(({ type }) => type === "tool.finished")).toMatchObject({ data: { outcome: "interrupted" } });
+    const ends = events.flatMap((frame) =>
+      frame.type === "tool.finished" && frame.data.tool === "shell" ? [frame.data] : [],
+    );
+    expect(ends.map(({ outcome }) => outcome)).toEqual(["interrupted", "interrupted"]);
+    // The files are shown once.
+    const [began, after] = ends.map(({ output }) => JSON.stringify(output));
+    expect(began).toContain("git status:");
+    expect(began).toContain("?? started");
+    expect(after).toContain("Or it was not begun");
+    expect(after).not.toContain("git status:");
   });
 
   test("kill -9 while the server of an http check serves: nothing of it is left", { timeout: 60_000 }, async () => {

@@ -1,3 +1,4 @@
+import { findingsIn, findingsText } from "../../src/domain/evidence/findings.ts";
 import { describe, expect, test } from "vitest";
 import { briefOf, readBrief } from "../../src/domain/evidence/review-brief.ts";
 import { asItsBlock, review } from "../../src/model/builtin/role/reviewer.ts";
@@ -103,8 +104,21 @@ describe("a brief", () => {
   test("names what was accepted before, which is no part of the request", () => {
     const landed = { items: ['0123456789ab "A title" landed on main: 1 file, +1 -1: a.txt'], diff: "The diff is new." };
     const text = briefOf([goal(["one"], [])], { request, later: [], rounds: [], landed, diff: diff("two") });
-    expect(text).toContain(`must still hold\n- ${landed.items[0]}\nThe diff is new.\n`);
+    expect(text).toContain(
+      `must still hold where later words do not change it\n- ${landed.items[0]}\nThe diff is new.\n`,
+    );
     expect(readBrief(text)).toMatchObject({ request, parts: [{ part: 1, acceptance: ["one"] }] });
+  });
+  test("names the file with the conventions to whoever may look", () => {
+    const textOf = (looks: number) =>
+      briefOf([goal(["one"], [])], { request, later: [], rounds: [], diff: diff("two"), guide: "AGENTS.md", looks });
+    expect(textOf(5)).toContain("The author was told to follow the conventions in `AGENTS.md`. Judge it");
+    expect(textOf(0)).not.toContain("AGENTS.md");
+  });
+  test("holds of an earlier round what was found, without the words to the author", () => {
+    const found = ['- slice_1 "A title": rejected. It is red.\n\nSee a.txt.', "- another"];
+    expect(findingsIn(findingsText(found, "(round 1 of 3)"))).toBe(found.join("\n"));
+    expect(findingsIn("Somebody else said something.\n\nOnce.")).toBe("Somebody else said something.\n\nOnce.");
   });
   test("anything else has no parts", () => expect(readBrief("Do it.").parts).toEqual([]));
 });

@@ -151,6 +151,25 @@ export const taskEnded = (
   },
 });
 
+/** A Task asks for an answer. */
+export const taskAsked = (
+  { taskID, phase: of, title }: Pick<MissionState["tasks"][number], "taskID" | "phase" | "title">,
+  askID = "ask_1",
+): DomainEvent => ({
+  type: "task.asked",
+  data: {
+    sessionID,
+    taskID,
+    phase: of,
+    title,
+    askID,
+    prompt: "Which?",
+    options: [],
+    default: null,
+    passesAt: "2026-11-21T09:00:00.000Z",
+  },
+});
+
 /** What its model may reply, each with the facts of its calls. */
 const replies = (state: MissionState, random: Random): DomainEvent[] => {
   const call = `call_${state.version}`;
@@ -309,25 +328,7 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
       task !== undefined && !isRunning(task)
         ? [{ type: "task.reopened", data: { sessionID, callID: `call_${state.version}`, taskID: task.taskID } }]
         : [],
-    () =>
-      task !== undefined && isRunning(task)
-        ? [
-            {
-              type: "task.asked",
-              data: {
-                sessionID,
-                taskID: task.taskID,
-                phase: task.phase,
-                title: task.title,
-                askID: `ask_${state.version}`,
-                prompt: "Which?",
-                options: [],
-                default: null,
-                passesAt: at(999),
-              },
-            },
-          ]
-        : [],
+    () => (task !== undefined && isRunning(task) ? [taskAsked(task, `ask_${state.version}`)] : []),
     () =>
       random.below(4) === 0
         ? [{ type: "mission.aborted", data: { sessionID, surface: "api", reason: "", cascade: false } }]

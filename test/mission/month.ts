@@ -56,9 +56,7 @@ const playAgent = (messages: readonly PromptMessage[], random: Random, waits: bo
   }
   const last = messages.findLastIndex(({ role }) => role === "user");
   const results = messages.slice(last + 1).flatMap((message) => (message.role === "tool" ? message.results : []));
-  const shown = results.findLast(
-    ({ tool, outcome }) => outcome === "ok" && (tool === "plan" || tool === "task_status"),
-  );
+  const shown = results.findLast(({ tool, outcome }) => outcome === "ok" && tool === "task_status");
   if (shown === undefined) return [{ tool: "task_status", input: {} }];
   const after = results.slice(results.indexOf(shown) + 1);
   if (after.some(({ tool }) => tool === "finish")) return [{ tool: "task_status", input: {} }];

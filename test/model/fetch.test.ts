@@ -73,7 +73,7 @@ test("a kept connection that was closed meanwhile is replaced; a new one that br
 
 test("an answer that is packed although nobody asked for it is refused by name", async () => {
   const origin = await start((_, outgoing) => outgoing.writeHead(200, { "content-encoding": "gzip" }).end("x"));
-  await expect(createFetch(origin, patience)(origin)).rejects.toThrow("the answer is packed (gzip)");
+  await expect(createFetch(origin, patience)(origin)).rejects.toThrow("the answer is compressed (gzip)");
 });
 
 test("another origin, a redirect and a body that is no text are refused", async () => {

@@ -83,7 +83,10 @@ describe("what comes next", () => {
 
   test("a plan, what is ready, a wait, a look after each end, a last word", () => {
     expect(planMission([user(text)])).toMatchObject({ kind: "calls", calls: [{ tool: "plan" }] });
-    const begun = [user(text), ...turn("plan", planned, standing("ready", "waiting"))];
+    const written = [user(text), ...turn("plan", planned, "Written: item-1, item-2.")];
+    // What `plan` answers are words; where each phase stands, `task_status` says.
+    expect(planMission(written)).toEqual({ kind: "calls", calls: [{ tool: "task_status", input: {} }] });
+    const begun = [...written, ...turn("task_status", {}, standing("ready", "waiting"))];
     expect(planMission(begun)).toMatchObject({
       calls: [{ tool: "dispatch", input: { phase: "item-1", request: "run the tests" } }],
     });
@@ -101,7 +104,8 @@ describe("what comes next", () => {
   test("a refused dispatch is reported, not tried again", () => {
     const messages = [
       user(text),
-      ...turn("plan", planned, standing("ready", "waiting")),
+      ...turn("plan", planned, "Written: item-1, item-2."),
+      ...turn("task_status", {}, standing("ready", "waiting")),
       ...turn("dispatch", {}, "The catalog is broken.", "error"),
     ];
     expect(planMission(messages)).toMatchObject({

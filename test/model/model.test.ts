@@ -234,10 +234,10 @@ for (const wire of wires) {
         return failure.message;
       };
       front.fault = { kind: "silent", after: 60 };
-      expect(await silent({ silentMs: 120 }, 1_500)).toContain("fell silent (no byte for 0.12 s)");
-      expect(await silent({ replyMs: 130 }, 1_500)).toContain("fell silent (no end after 0.13 s)");
+      expect(await silent({ silentMs: 120 }, 1_500)).toContain("stopped responding (no byte for 0.12 s)");
+      expect(await silent({ replyMs: 130 }, 1_500)).toContain("stopped responding (no end after 0.13 s)");
       front.fault = { kind: "hold" };
-      expect(await silent({ firstMs: 110, silentMs: 5 }, 1_500)).toContain("fell silent (no byte for 0.11 s)");
+      expect(await silent({ firstMs: 110, silentMs: 5 }, 1_500)).toContain("stopped responding (no byte for 0.11 s)");
       // The control: a first byte that comes in time is not held to the other limit.
       front.fault = undefined;
       expect((await open(wire, { firstMs: 5_000, silentMs: 5_000 }).reply(requestOf([user("say hello")]))).ok).toBe(

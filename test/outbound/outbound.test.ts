@@ -478,7 +478,7 @@ describe("web_fetch under rules", () => {
         ? response.writeHead(302, { location: "http://other.example.com/x" }).end()
         : response.writeHead(200, { "content-type": "text/plain" }).end("there");
     expect((await get(["web_fetch(other.example.com)"])).output).toBe(
-      "Expected to be redirected to a host that may be asked, got other.example.com (rule web_fetch(other.example.com)).",
+      "Expected to be redirected to a host that the rules allow, got other.example.com (rule web_fetch(other.example.com)).",
     );
     expect((await get(["web_fetch(another.example.com)"])).output).toContain("there");
   });

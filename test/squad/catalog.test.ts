@@ -180,7 +180,7 @@ describe("a revision", () => {
   test("a broken package says why it is not available", async () => {
     writePackage(join(data(), "squads/api"), { ...textsOf(), "squad.json": manifestOf({ version: "one" }) });
     await expect(squads().pin("api", project())).rejects.toThrow(
-      'Expected promptProfile to be an installed squad (advanced, base, docs, research), got "api", whose package is broken (squad.json:3:3: version: Expected a version',
+      'Expected promptProfile to be an installed squad (advanced, base, docs, research), got "api", whose package is broken (squad.json:3:3: version: Expected a semantic version',
     );
   });
 

@@ -99,7 +99,7 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     "no version",
     {},
     { version: "1.0" },
-    ['squad.json:3:3 invalid_format: version: Expected a version as of semver.org, such as 1.0.0, got "1.0"'],
+    ['squad.json:3:3 invalid_format: version: Expected a semantic version (semver.org), such as 1.0.0, got "1.0"'],
   ],
   ["an unknown field", {}, { hooks: [] }, ["squad.json:24:3 unrecognized_key: hooks: Expected one of the fields"]],
   ["an id of the configuration", {}, { id: "acp-x" }, ["squad.json:2:3 reserved"]],
@@ -109,7 +109,7 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     "another name than its path",
     { "agents/qa.md": agentOf("tester") },
     {},
-    ['agents/qa.md:2:1 name_mismatch: name: Expected the one of its path, "qa", got "tester"'],
+    ['agents/qa.md:2:1 name_mismatch: name: Expected the name in its path, "qa", got "tester"'],
   ],
   [
     "an unknown tool",
@@ -160,19 +160,19 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
     "hidden text",
     { "skills/routes/SKILL.md": "---\nname: routes\ndescription: x\n---\na\u202eb" },
     {},
-    ["skills/routes/SKILL.md:5:2 hidden_character: Expected text that shows, got U+202E"],
+    ["skills/routes/SKILL.md:5:2 hidden_character: Expected visible text, got U+202E"],
   ],
   [
     "hidden text by an escape in JSON",
     { "squad.json": manifestOf().replace("Builds HTTP", "Builds\\u{HTTP").replace("\\u{", "\\u200b") },
     {},
-    ["hidden_character: Expected text that shows, got U+200B by an escape"],
+    ["hidden_character: Expected visible text, got U+200B by an escape"],
   ],
   [
     "hidden text by an escape in YAML",
     { "skills/routes/SKILL.md": '---\nname: routes\ndescription: "x\\u2063y"\n---\nx' },
     {},
-    ["skills/routes/SKILL.md:3:1 hidden_character: Expected text that shows, got U+2063 by an escape"],
+    ["skills/routes/SKILL.md:3:1 hidden_character: Expected visible text, got U+2063 by an escape"],
   ],
   ["lists in lists", { "squad.json": "[".repeat(30_000) + "]".repeat(30_000) }, {}, ["squad.json"]],
   [
@@ -245,7 +245,7 @@ test("a program of the configuration is for the operator's packages, never for a
   const changes = { "agents/qa.md": agentOf("qa", "runtime: acp:small\n") };
   expect(problems(changes)).toEqual([]);
   expect(problems(changes, {}, "project")).toEqual([
-    "agents/qa.md:5:1 runtime_not_allowed: runtime: Expected none in a project's squad: programs are the operator's to choose",
+    "agents/qa.md:5:1 runtime_not_allowed: runtime: Expected none in a project's squad: only the operator chooses programs",
   ]);
 });
 

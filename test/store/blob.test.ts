@@ -156,7 +156,7 @@ describe.skipIf(postgresURL === undefined)("from a folder to the database", () =
     await readable(place.other);
     const left = (await readdir(folder.path, { recursive: true })).filter((name) => name.length > 2);
     expect(left).toEqual([`ab/${hurt}`]);
-    expect(said).toContain("a file of the data folder is damaged and stays there");
+    expect(said).toContain("a file of the data folder is damaged and was left there");
     expect(await place.sql("select count(*)::int as count from blobs")).toEqual([{ count: 60 }]);
   });
 });

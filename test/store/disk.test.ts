@@ -71,7 +71,7 @@ test("runs pause below diskPauseBytes, and go on with an eighth more", async () 
 
   world.room = { ...enough, free: 511 * mib };
   await disk.look();
-  expect(disk.shortage()).toMatch(/space on the disk of the data folder: 511 MiB free, goes on at 592 MiB/);
+  expect(disk.shortage()).toMatch(/space on the disk of the data folder: 511 MiB free, continues at 592 MiB/);
   let goesOn = false;
   const waiting = disk.plenty(never).then(() => (goesOn = true));
   const left = new AbortController();
@@ -122,7 +122,7 @@ test("new Tasks are refused from the first moment on, by the larger bound, and w
 test("too few files that can still be made are a shortage, too", async () => {
   await using world = await open({ freeFiles: 999 });
   await world.disk.look();
-  expect(world.disk.shortage()).toContain("takes only 999 more files");
+  expect(world.disk.shortage()).toContain("has room for only 999 more files");
   await using without = await open({ freeFiles: 0, files: 0 });
   await without.disk.look();
   expect(without.disk.shortage()).toBeUndefined();

@@ -177,7 +177,7 @@ test("without room for the copy a migration does not begin, and the remedy is to
   const [answer = "", files = ""] = refused.split("\n");
   expect(JSON.parse(answer)).toEqual({
     exitCode: 78,
-    message: expect.stringMatching(/copies it before: .*Make room there/) as string,
+    message: expect.stringMatching(/first copies it, which takes .*Free some space there/) as string,
   });
   expect(files.trim().split(" ")).not.toContainEqual(expect.stringContaining("before"));
   // Control: with room it goes.

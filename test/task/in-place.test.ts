@@ -64,7 +64,7 @@ test("many that wait for one directory ask nothing of the store, take no place, 
   const reasons = await Promise.all(
     taskIDs.map(async (taskID) => (await service.tasks.status(taskID)).queue?.reason ?? "runs"),
   );
-  expect(reasons.filter((reason) => reason === "waits for another Task to leave the directory")).toHaveLength(29);
+  expect(reasons.filter((reason) => reason === "waits for another Task in the same directory")).toHaveLength(29);
   // Those that wait leave the second place to others.
   const other = await create("worktree");
   await until(

@@ -138,6 +138,6 @@ test("a Task that was deleted since it ended has no worktree that is kept; contr
   );
   await sleep(20);
   expect(said).toEqual([
-    { taskID: "task_2", reason: "no Task of this id is known; nothing says that its work is wanted nowhere" },
+    { taskID: "task_2", reason: "no Task with this id is known, so its work may still be needed" },
   ]);
 });

@@ -50,7 +50,7 @@ inBrowser("a Mission", () => {
     const parts = page.getByRole("region", { name: "Plan" }).getByRole("listitem");
     expect(await parts.filter({ hasText: "After" }).count()).toBe(1);
     expect(await page.getByRole("log").innerText()).toContain("Dispatched");
-    await page.getByRole("region", { name: "The Mission" }).getByText("2 Tasks, 0 running").waitFor();
+    await page.getByRole("region", { name: "The Mission" }).getByText("2, 0 running").waitFor();
     expect(await broken()).toEqual([]);
 
     await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");

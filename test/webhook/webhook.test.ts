@@ -282,7 +282,7 @@ describe.each(stores.map((backend) => [backend.name, backend] as const))("%s", (
     for (const task of tasks) await lab.commit(task, message(), settled());
     await receiver.got(5);
     expect(new Set(told().slice(3))).toEqual(new Set([tasks[0], tasks[2]]));
-    expect(lab.warnings.filter(({ message: text }) => text === "a fact was not told")).toHaveLength(1);
+    expect(lab.warnings.filter(({ message: text }) => text === "an event was not sent to webhooks")).toHaveLength(1);
   });
 
   test("a Task that is erased is not told of any more", async () => {
@@ -336,7 +336,7 @@ describe("answers", () => {
       () => lab.webhooks.get(id),
       ({ state }) => state === "disabled",
     );
-    expect(await lab.webhooks.get(id)).toMatchObject({ reason: "The target answered 410: it is gone for good." });
+    expect(await lab.webhooks.get(id)).toMatchObject({ reason: "The target answered 410: it is permanently gone." });
     const all = await until(
       () => lab.webhooks.deliveries({ limit: 9 }),
       (found) => found.length === 3 && found.every(({ state }) => state !== "pending"),
@@ -410,7 +410,7 @@ describe("targets", () => {
     await using receiver = await startReceiver();
     const { port } = receiver;
     const why = (host: string) =>
-      `Expected a public address of ${host}, got 127.0.0.1; webhooks.allow lists what else may be asked`;
+      `Expected a public address of ${host}, got 127.0.0.1; webhooks.allow lists further permitted targets`;
     expect(await attempt("https://hooks.example.com/", [])).toBe(why("hooks.example.com"));
     expect(await attempt("https://two.example.com/", ["10.0.0.0/8"])).toBe(why("two.example.com"));
     expect(await attempt(`http://hooks.example.com:${port}/`, ["hooks.example.com"])).toBe("delivered");

@@ -196,9 +196,9 @@ test("elsewhere a folder is copied when it provably leads nowhere else, and left
   const given = (path: string) => workspace.dependencies.find((each) => each.path === path);
   expect(["vendor", "target", "node_modules", ".venv", "packages/app/node_modules"].map(given)).toEqual([
     { path: "vendor", how: "copied" },
-    { path: "target", how: "left-out", reason: "target/big holds the project's absolute path" },
-    { path: "node_modules", how: "left-out", reason: "node_modules/@own/lib is a link that leaves it" },
-    { path: ".venv", how: "left-out", reason: ".venv/lib/editable.pth holds the project's absolute path" },
+    { path: "target", how: "left-out", reason: "target/big contains the project's absolute path" },
+    { path: "node_modules", how: "left-out", reason: "node_modules/@own/lib is a link that leads out of it" },
+    { path: ".venv", how: "left-out", reason: ".venv/lib/editable.pth contains the project's absolute path" },
     { path: "packages/app/node_modules", how: "copied" },
   ]);
   const said = "cat vendor/inside; readlink vendor/inside; ls -A . packages/app; git status --porcelain";
@@ -229,9 +229,9 @@ test("a copy stays below its bounds; names, and a Task in place, decide what is 
     mkdir node_modules vendor target; touch node_modules/{a,b,c,d}; echo 0123456789 > vendor/file; echo 1 > target/file`);
   const workspace = await prepare(small.workspaces, small.root);
   expect(workspace.dependencies.toSorted((a, b) => a.path.localeCompare(b.path))).toEqual([
-    { path: "node_modules", how: "left-out", reason: "it holds more than 3 files" },
+    { path: "node_modules", how: "left-out", reason: "it contains more than 3 files" },
     { path: "target", how: "copied" },
-    { path: "vendor", how: "left-out", reason: "it holds more than 10 bytes" },
+    { path: "vendor", how: "left-out", reason: "it contains more than 10 bytes" },
   ]);
   const inPlace = await small.workspaces.prepare({
     taskID: "task_2",
@@ -267,7 +267,7 @@ test.skipIf(boxed === undefined)(
     open.unshift({ [Symbol.asyncDispose]: () => processes.stop() });
     const workspaces = scene.service({ processes, dependencies: { names, tier: 1 }, path });
     const workspace = await prepare(workspaces, scene.root);
-    const reason = "this file system takes no writable layer";
+    const reason = "this file system does not support a writable layer";
     expect(workspace.dependencies.find((each) => each.path === "node_modules")).toEqual({
       path: "node_modules",
       how: "read-only",

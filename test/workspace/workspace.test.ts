@@ -101,10 +101,10 @@ describe("inspect", () => {
         " ",
       );
     for (const folder of ofSystem.filter((each) => existsSync(each)))
-      expect(await inspect(folder), folder).toMatch(/^403 directory_not_allowed: .*a folder of the system/);
+      expect(await inspect(folder), folder).toMatch(/^403 directory_not_allowed: .*a system folder/);
     // By a link of somebody's, too; and each is there on this machine, as a link or as itself.
     symlinkSync("/etc/cron.d", join(base, "tasks"));
-    expect(await inspect(join(base, "tasks"))).toMatch(/a folder of the system/);
+    expect(await inspect(join(base, "tasks"))).toMatch(/a system folder/);
     expect(ofSystem.filter((each) => existsSync(each)).length).toBeGreaterThan(12);
     expect(await inspect(userInfo().homedir)).toMatch(/^403 directory_not_allowed: .*the home folder itself/);
     for (const folder of [dataDir, join(dataDir, "below"), base])
@@ -117,9 +117,11 @@ describe("inspect", () => {
     const named = scene.service({ projectRoots: ["/usr/share/doc"] });
     if (existsSync("/usr/share/doc/git"))
       expect((await named.inspect("/usr/share/doc/git")).directory).toBe("/usr/share/doc/git");
-    expect(await codeOf(named.inspect("/usr/share"))).toMatch(/a folder of the system/);
+    expect(await codeOf(named.inspect("/usr/share"))).toMatch(/a system folder/);
     for (const wide of ["/", "/usr"])
-      expect(await codeOf(scene.service({ projectRoots: [wide] }).inspect("/usr/share/doc"))).toMatch(/of the system/);
+      expect(await codeOf(scene.service({ projectRoots: [wide] }).inspect("/usr/share/doc"))).toMatch(
+        /a system folder/,
+      );
     symlinkSync(root, join(base, "home/out"));
     expect(await codeOf(confined.inspect(join(base, "home/out")))).toMatch(/^403/);
     sh("echo '[core' > .git/config");
@@ -439,7 +441,7 @@ describe("commit", () => {
       { path: "nested", reason: "a nested Git repository" },
       { path: "src/a.txt", reason: "a FIFO" },
       { path: "staged", reason: "a nested Git repository" },
-      { path: "sub", reason: "a submodule, whose commit we do not move" },
+      { path: "sub", reason: "a submodule; its commit is not changed" },
     ]);
     expect(scene.sh(`git diff --name-status main ${commit?.commit}`)).toBe("A\tx\n");
     expect((await workspace.commit("work"))?.commit).toBe(commit?.commit);
@@ -465,7 +467,7 @@ describe("commit", () => {
     const commit = await workspace.commit("work");
     // The control: what else it changed is there.
     expect(scene.sh(`git diff --name-status main ${commit?.commit}`)).toBe("A\tx\n");
-    expect(commit?.omitted.map(({ reason }) => reason)).toContain("settings of the service, which no Task changes");
+    expect(commit?.omitted.map(({ reason }) => reason)).toContain("settings of the service, which no Task may change");
     expect(commit?.omitted.every(({ path }) => /\.sortie/i.test(path))).toBe(true);
   });
 

@@ -70,7 +70,7 @@ export const openDevTools = ({ stdin, stdout }: { stdin: Writable; stdout: Reada
         hear(text);
       }
     } catch {
-      return lose("the browser sent something that is not a message");
+      return lose("the browser sent an invalid message");
     }
     const rest = chunk.subarray(from);
     held += rest.length;

@@ -81,7 +81,7 @@ export const capturePage = async (
     if (problem !== "") return failed(`Expected a CSS selector, got ${selector}: ${String(problem)}`);
     await until(`document.querySelector(${selector}) !== null`);
   }
-  at(`${url} did not come to rest`);
+  at(`${url} did not stop changing`);
   await ask(atRest);
   return { shot: { png: await photograph(page) }, errors };
 };

@@ -44,7 +44,7 @@ const judge = async (check: CommandCheck, ran: CommandResult): Promise<string | 
     case "aborted":
       return "was stopped";
     case "disk":
-      return "was ended, because the Task takes too much of the disk";
+      return "was ended, because the Task uses too much disk space";
     case "exit":
   }
   const wanted = check.expect?.exitCode ?? 0;

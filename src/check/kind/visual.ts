@@ -61,7 +61,7 @@ const judge = async (
     return {
       state: "passed",
       reason: null,
-      told: `${url} loaded. No picture to compare it with was given.`,
+      told: `${url} loaded. No image was given to compare it with.`,
       pictures: [picture],
     };
   const baseline = await blob(against.sha256);
@@ -75,7 +75,7 @@ const judge = async (
       return error(`${against.name} could not be compared: ${compared.why}`, [picture]);
     case "other size":
       return failed(
-        `Expected a picture of ${compared.expected} pixels as ${against.name}, got ${compared.got}. Set the viewport`,
+        `Expected an image of ${compared.expected} pixels, like ${against.name}, got ${compared.got}. Set the viewport`,
         [picture],
       );
     case "same size":

@@ -154,7 +154,7 @@ const port = ({ host, port: number }: Config): Promise<Finding> =>
           error.code === "EADDRINUSE"
             ? `Port ${number} is used by another program.`
             : `${host}:${number}: ${error.message}`,
-          "Use --port, or stop it.",
+          "Use --port, or stop that program.",
         ),
       ),
     );

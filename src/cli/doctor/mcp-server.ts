@@ -17,7 +17,7 @@ export const checkMcpServers = async (config: Config): Promise<Finding[]> => {
       const answer = await askMcpServer(name, server);
       return typeof answer === "number"
         ? ok(label, `${server.url} answers with ${answer} ${answer === 1 ? "tool" : "tools"}`)
-        : note(label, `${server.url}: ${line(answer, 300)}`, "Tasks go on without its tools.");
+        : note(label, `${server.url}: ${line(answer, 300)}`, "Until then, Tasks run without its tools.");
     }),
   );
 };

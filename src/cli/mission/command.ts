@@ -32,7 +32,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .addOption(
         new Option(
           "--landing <where>",
-          "of a new Mission: each phase on the project's branch, or all on one of its own, merged once",
+          "where a new Mission lands: each phase on the project's branch, or all phases on a separate branch, merged once",
         ).choices(["commit", "branch"]),
       )
       .addOption(
@@ -49,10 +49,10 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--callback <url>", "URL that gets a signed request when the Mission asks, stops or ends")
       .option(
         "--ask-seconds <n>",
-        "how long a question of it or its Tasks waits for an answer, 0 = for ever",
+        "how long a question from the Mission or its Tasks waits for an answer, 0 = for ever",
         wholeNumber(0, 366 * 86_400),
       )
-      .option("--drop-callback", "nothing is sent there any more")
+      .option("--drop-callback", "send no more requests to that URL")
       .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
       .option("--max-tokens <n>", "limit on the tokens of the Mission and its Tasks", parseAmount)
       .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)
@@ -63,7 +63,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
         "must pass on the project's head before the Mission can be done; repeatable",
         collect,
       )
-      .option("--drop-checks", "the Mission needs to pass no checks any more")
+      .option("--drop-checks", "remove the Mission's checks")
       .option("-f, --follow", "follow until the Mission is idle"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),
@@ -96,7 +96,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .description("answer a question of its agent, or approve its plan")
       .option("--ask <id>", "which question, if there are several")
       .option("--allow", "approve")
-      .option("--deny", "refuse; the answer says what is to be different"),
+      .option("--deny", "refuse; the answer says what to change"),
   ).action(
     async (id: string, text: string | undefined, options: Shared & { ask?: string; allow?: true; deny?: true }) =>
       finish(await (await load()).answer(id, text, options, await context(options))),

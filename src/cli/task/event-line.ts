@@ -99,8 +99,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const wrong =
           Object.values(problems).length === 0
             ? ""
-            : `; ${Object.values(problems).length} of its entries cannot be had`;
-        const said = `${line(file, 40)} asks for MCP servers: ${line(names.join(", "), 200) || "none"}${wrong}`;
+            : `; ${Object.values(problems).length} of its entries cannot be used`;
+        const said = `${line(file, 40)} requests MCP servers: ${line(names.join(", "), 200) || "none"}${wrong}`;
         return granted ? dim(said) : yellow(`${said}; grant them with \`sortie trust\``);
       }
       case "environment.given": {
@@ -109,7 +109,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         if (problem !== null) return yellow(`The project's environment: ${line(problem, 300)}`);
         return granted
           ? dim(`Environment of the ${from === "operator" ? "configuration" : "project"}${has}`)
-          : yellow(`The project asks for an environment${has}; grant it with \`sortie trust\``);
+          : yellow(`The project requests an environment${has}; grant it with \`sortie trust\``);
       }
       case "mcp.listed": {
         const { server, count, problem } = event.data;
@@ -146,7 +146,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
       case "ask.answered": {
         const { decision, answer, by, source } = event.data;
         const said = line([decision, answer].filter((one) => one !== undefined).join(": ") || "no answer");
-        if (source === "void") return dim("The change to approve is now a different one");
+        if (source === "void") return dim("The change to approve has changed");
         return by === "caller" ? `${bold(line(source, 40))} answered: ${said}` : dim(`Nobody answered: ${said}`);
       }
       case "ask.passed":
@@ -154,7 +154,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
       case "ask.reminded":
         return `${yellow("Still waiting for you:")} ${line(event.data.askIDs.join(", "))}`;
       case "approval.moved":
-        return dim(`The change to approve is the same on another base, as ${event.data.commit.slice(0, 10)}`);
+        return dim(`The change to approve was moved onto another base unchanged, as ${event.data.commit.slice(0, 10)}`);
       case "note.written":
       // What was said stands above.
       case "message.passed":

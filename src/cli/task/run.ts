@@ -111,7 +111,7 @@ const saved = async (text: string, service: Service, target: Target): Promise<st
   const names = known.map(({ name }) => `/${clean(name)}`).join(", ") || "there is none";
   throw new Exit(
     exit.usage,
-    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". A request of other words may begin with anything else.`,
+    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". To send other text, do not begin it with a slash.`,
   );
 };
 

@@ -59,7 +59,7 @@ export const headOf = async (path: string): Promise<ManifestFile["ledger"]> => {
 
 const manifestIn = async (zip: Unzip): Promise<ManifestFile> => {
   const text = await zip.text(manifestName, manifestBytes);
-  if (text === undefined) throw new Error("it is not there");
+  if (text === undefined) throw new Error("the file does not exist");
   return manifestFile.parse(JSON.parse(text));
 };
 
@@ -125,7 +125,7 @@ function* ends(
     const story = stories.get(taskID);
     if (story === undefined || ledgers[taskID] === undefined) {
       if (left.has(`${flow}tasks/${taskID}`)) out += 1;
-      else yield fault("the Mission says that it ended, and it is not in the archive");
+      else yield fault("the Mission says that it ended, but it is not in the archive");
     } else if (story.ends[attempt - 1] !== outcome)
       yield fault(`the Mission says ${outcome}, the Task ${story.ends[attempt - 1] ?? "nothing"}`);
     else if (landedCommit !== null && !story.landings.has(landedCommit))
@@ -133,7 +133,7 @@ function* ends(
     else same += 1;
   }
   const rest = out === 0 ? "" : `; ${out} of deleted Tasks`;
-  if (wrong === 0) yield ok("tasks", `${same} ends of Tasks are as these have them${rest}`);
+  if (wrong === 0) yield ok("tasks", `${same} ends of Tasks match the Tasks' own records${rest}`);
 }
 
 /** Where `project/` is what one of the Tasks landed. The user may have gone on since. */
@@ -145,7 +145,7 @@ const missionTree = (manifest: ManifestFile, stories: ReadonlyMap<string, Archiv
         return ok("tree", `project/ is Git tree ${got}, as ${taskID} landed it in ${commit}`);
   return note(
     "tree",
-    `project/ is no tree that a Task landed: ${list.length} files, commit ${manifest.commit ?? "none"}`,
+    `project/ is not a tree that a Task landed: ${list.length} files, commit ${manifest.commit ?? "none"}`,
   );
 };
 

@@ -37,7 +37,7 @@ export const addWebhookCommands = (program: Command, { speaking, context, finish
   speaking(webhook.command("pause <webhook>").description("pause deliveries")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "paused", await context(options))),
   );
-  speaking(webhook.command("resume <webhook>").description("resume deliveries, even if it was disabled")).action(
+  speaking(webhook.command("resume <webhook>").description("resume deliveries to a paused or disabled webhook")).action(
     async (id: string, options: Shared) => finish(await (await load()).setState(id, "enabled", await context(options))),
   );
   speaking(webhook.command("test <webhook>").description("send a test message now and print the result")).action(

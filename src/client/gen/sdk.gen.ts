@@ -346,7 +346,7 @@ export class Project extends HeyApiClient {
     }
     
     /**
-     * The requests that the project keeps in .claude/commands
+     * The project's saved requests in .claude/commands
      */
     public requests<ThrowOnError extends boolean = false>(options?: Options<ProjectRequestsData, ThrowOnError>): RequestResult<ProjectRequestsResponses, ProjectRequestsErrors, ThrowOnError> {
         return (options?.client ?? this.client).get<ProjectRequestsResponses, ProjectRequestsErrors, ThrowOnError>({

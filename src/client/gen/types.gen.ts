@@ -32,7 +32,7 @@ export type TaskCreate = {
     priority?: 'critical' | 'high' | 'normal' | 'low';
     attachments?: Array<Attachment>;
     /**
-     * Absent: the project's own commands, of which those that pass on the base must pass; []: none
+     * Absent: the project's own commands, of which those that pass on the base must still pass; []: none
      */
     checks?: Array<string | Check>;
     metadata?: {
@@ -43,28 +43,28 @@ export type TaskCreate = {
      */
     model?: string;
     /**
-     * Of reasoning; counts before the agent's and the operator's
+     * Reasoning effort; overrides the agent's and the operator's
      */
     effort?: 'none' | 'low' | 'medium' | 'high';
     source?: string;
     budget?: Budget;
     isolation?: 'worktree' | 'directory';
     /**
-     * pull-request: where a forge is known for the repository, or for the remote of the directory's clone
+     * pull-request: only if a forge is known for the repository, or for the remote of the directory's clone
      */
     landing?: 'commit' | 'branch' | 'pull-request';
     /**
-     * What waits for a person's approval, however long that takes
+     * What requires a person's approval, however long that takes
      */
     approve?: Array<'plan' | 'landing'>;
     /**
-     * JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it
+     * JSON Schema for the Task's `output`, at most 64 KiB (2020-12, or draft-07 if `$schema` says so)
      */
     outputSchema?: {
         [key: string]: JsonValue;
     };
     /**
-     * In the place of the service's
+     * Overrides the service's
      */
     limits?: OwnLimits;
     /**
@@ -72,7 +72,7 @@ export type TaskCreate = {
      */
     contrast?: boolean;
     /**
-     * Is told the Task's ends and asks, signed
+     * Receives signed messages when the Task ends or asks
      */
     callbackURL?: string;
 };
@@ -120,7 +120,7 @@ export type Check = {
     kind: 'file';
     path: string;
     /**
-     * false: nothing may stand there
+     * false: the path must not exist
      */
     exists?: boolean;
     /**
@@ -159,7 +159,7 @@ export type Check = {
     timeoutSeconds?: number;
     required?: boolean;
     /**
-     * How it should look: a PNG among the attachments, or of the project. true: also seen on the base tree
+     * The expected screenshot: a PNG among the attachments or in the project. true: also take one on the base tree
      */
     baseline?: boolean | string;
     kind: 'visual';
@@ -177,11 +177,11 @@ export type Check = {
      */
     viewport?: Viewport;
     /**
-     * CSS selector of what must be on the page
+     * CSS selector that must match before the screenshot is taken
      */
     waitFor?: string;
     /**
-     * Of the pixels, how many may differ
+     * The share of pixels that may differ
      */
     maxDiffRatio?: number;
 } | {
@@ -190,7 +190,7 @@ export type Check = {
     required?: boolean;
     kind: 'review';
     /**
-     * What the result is to be; judged by the squad's reviewer
+     * What the result must satisfy; judged by the squad's reviewer
      */
     criteria: string;
 };
@@ -219,7 +219,7 @@ export type TaskPatch = {
     priority?: 'critical' | 'high' | 'normal' | 'low';
     archived?: boolean;
     /**
-     * Replaces the whole; null = none, only the service's limits
+     * Replaces the whole budget; null: only the service's limits apply
      */
     budget?: Budget | null;
 };
@@ -254,7 +254,7 @@ export type TaskRetry = {
 export type TaskRevert = {
     source?: string;
     /**
-     * Absent: those of the Task that passed before its work; where there are none, the project's own. []: none
+     * Absent: the Task's checks that passed before its work; if there are none, the project's own. []: none
      */
     checks?: Array<string | Check>;
 };
@@ -267,11 +267,11 @@ export type TaskCancel = {
 
 export type TaskAnswer = {
     /**
-     * To an ask of kind permission or approval
+     * For an ask of the kind permission or approval
      */
     decision?: 'allow' | 'deny';
     /**
-     * To an ask of kind question: one of its options, or other words. With a denied approval: what is to be different
+     * For an ask of the kind question: one of its options, or any other text. With a denied approval: what to change
      */
     answer?: string;
     source?: string;
@@ -284,7 +284,7 @@ export type SessionInterrupt = {
 
 export type MissionWake = {
     /**
-     * Absent: a new Mission, with an id of the service's
+     * Absent: a new Mission, with a generated id
      */
     missionID?: string;
     /**
@@ -301,11 +301,11 @@ export type MissionWake = {
         ref?: string;
     };
     /**
-     * Of a new Mission; default: the text's first line
+     * Title of a new Mission; default: the text's first line
      */
     title?: string;
     /**
-     * Direction; required for a new Mission
+     * Instructions; required for a new Mission
      */
     text?: string;
     attachments?: Array<Attachment>;
@@ -314,7 +314,7 @@ export type MissionWake = {
      */
     model?: string;
     /**
-     * By role; a role that is absent stays as it was
+     * By role; an absent role is unchanged
      */
     models?: MissionModels;
     /**
@@ -322,46 +322,46 @@ export type MissionWake = {
      */
     productPillar?: 'code' | 'work';
     /**
-     * Only these may be dispatched to; [] = any; absent: as before
+     * The only squads that may be used; []: any; absent: unchanged
      */
     squads?: Array<string>;
     allowSquadProduction?: boolean;
     /**
-     * What the project's head must pass before the Mission can be done; [] = nothing; absent: as before
+     * What the project's head must pass before the Mission can be done; []: nothing; absent: unchanged
      */
     checks?: Array<string | Check>;
     /**
-     * What waits for a person's approval: its plan, each squad that is made, each landing; absent: as before
+     * What requires a person's approval: its plan, each new squad, each landing; absent: unchanged
      */
     approve?: Array<'plan' | 'squad' | 'landing'>;
     /**
-     * Of a new Mission in a directory: each phase on the project's branch (default), or all on sortie/<missionID>, merged once
+     * For a new Mission in a directory: each phase lands on the project's branch (default), or all phases on sortie/<missionID>, merged once
      */
     landing?: 'commit' | 'branch';
     /**
-     * Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before
+     * When that branch is merged: when you ask for it (default), or as soon as the Mission is done; absent: unchanged
      */
     merge?: 'manual' | 'auto';
     /**
-     * Default normal; on resume, absent: as before
+     * Default: normal; absent for an existing Mission: unchanged
      */
     priority?: 'critical' | 'high' | 'normal' | 'low';
     /**
-     * Replaces the whole; absent: as before
+     * Replaces all of it; absent: unchanged
      */
     metadata?: {
         [key: string]: JsonValue;
     };
     /**
-     * Is told its asks, stops and ends, signed; null = nothing any more; absent: as before
+     * Receives signed messages when it asks, stops or ends; null: removed; absent: unchanged
      */
     callbackURL?: string | null;
     /**
-     * In the place of the service's, for its Tasks too; absent: as before
+     * Overrides the service's, also for its Tasks; absent: unchanged
      */
     limits?: OwnLimits;
     /**
-     * Caps the whole tree of Tasks; null takes the cap away
+     * Limits the Mission and all its Tasks together; null removes the limit
      */
     budget?: MissionBudget | null;
 };
@@ -372,11 +372,11 @@ export type MissionModels = {
      */
     agent?: string;
     /**
-     * Tasks whose squad names none
+     * For Tasks whose squad names none
      */
     tasks?: string;
     /**
-     * Reviewers whose squad names none
+     * For reviewers whose squad names none
      */
     review?: string;
 };
@@ -386,7 +386,7 @@ export type MissionBudget = {
     maxTokens?: number;
     maxSteps?: number;
     /**
-     * Of work, added up over all that work
+     * Working time, added up over the Mission and its Tasks
      */
     maxMinutes?: number;
 };
@@ -463,14 +463,14 @@ export type SquadInstall = {
     };
     scope: 'user' | 'project';
     /**
-     * What an upgrade replaces; absent: nothing is there yet
+     * The digest that an upgrade replaces; absent: none is installed
      */
     expectedDigest?: string;
 };
 
 export type WebhookCreate = {
     /**
-     * https; other targets by the operator's `webhooks.allow`
+     * https; other targets only if the operator's `webhooks.allow` lists them
      */
     url: string;
     /**
@@ -493,31 +493,31 @@ export type CallbackSecretRequest = {
 
 export type WebhookRedeliver = {
     /**
-     * Dead deliveries made since then
+     * Dead deliveries created since then
      */
     since: string;
     /**
-     * Only of this webhook, or `callback`
+     * Only for this webhook, or `callback`
      */
     webhookID?: string;
 };
 
 export type WebhookPatch = {
     /**
-     * https; other targets by the operator's `webhooks.allow`
+     * https; other targets only if the operator's `webhooks.allow` lists them
      */
     url?: string;
     events?: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     description?: string;
     /**
-     * enabled also puts a disabled one back to work
+     * enabled also re-enables a disabled one
      */
     state?: 'enabled' | 'paused';
 };
 
 export type WebhookRotate = {
     /**
-     * Hours that messages are signed with the old one too; default 24
+     * Hours for which messages are also signed with the old one; default 24
      */
     keepHours?: number;
 };
@@ -536,7 +536,7 @@ export type ModelKey = {
     provider: 'anthropic' | 'openai' | 'google' | 'openrouter';
     key: string;
     /**
-     * Of Tasks that name none; default: the provider's usual one, where there is no language model yet
+     * The model for Tasks that name none; default: the provider's usual one, if there is no language model yet
      */
     model?: string;
 };
@@ -556,7 +556,7 @@ export type TaskCreated = {
     isolation: 'worktree' | 'directory';
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
-     * Where the project was named by address
+     * Set if the project was given by URL
      */
     repository?: {
         url: string;
@@ -593,11 +593,11 @@ export type TaskSummary = {
      */
     missionID?: string;
     /**
-     * Only of a Task that produces a squad
+     * Only for a Task that produces a squad
      */
     production?: Production;
     /**
-     * Where its ends and asks are told; without its query
+     * The URL that is notified when it ends or asks; without its query
      */
     callbackURL?: string;
     squad: SquadRef;
@@ -616,7 +616,7 @@ export type TaskSummary = {
      */
     now: Now | null;
     /**
-     * As requested or by default; none in place
+     * As requested or by default; `none` in place
      */
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
@@ -628,7 +628,7 @@ export type TaskSummary = {
      */
     landingBranch: string | null;
     /**
-     * Of its result; null while there is none
+     * The pull request of its result; null if there is none
      */
     pullRequest: PullRequest | null;
     /**
@@ -637,7 +637,7 @@ export type TaskSummary = {
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     /**
-     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     * Whether its required checks, or all of the project's checks, passed on what landed; null: nothing landed
      */
     verified: boolean | null;
     git: {
@@ -665,7 +665,7 @@ export type TaskSummary = {
             at: string;
         }>;
         /**
-         * Of the newest commit; null while there is none
+         * For the newest commit; null if there is none
          */
         diffStat: {
             files: number;
@@ -730,11 +730,11 @@ export type TaskSummary = {
         pending: number;
     };
     /**
-     * Of what waits for an answer: what a person is asked
+     * The questions, permissions and approvals that wait for a person
      */
     pendingCount: number;
     /**
-     * The first 200 characters of the status record's
+     * The first 200 characters of the status record's summary
      */
     summary: string | null;
 };
@@ -752,11 +752,11 @@ export type ErrorInfo = {
 export type Production = {
     identity: 'squad-sdk';
     /**
-     * What the squad is to own
+     * What the squad will own
      */
     phase: string;
     /**
-     * The id of the squad that it makes
+     * The id of the squad that it creates
      */
     squad: string;
 };
@@ -775,15 +775,15 @@ export type Now = {
      */
     text: string;
     /**
-     * The fact that began it
+     * When it started
      */
     since: string;
     /**
-     * Not in the log; absent where nothing counts
+     * Not in the log; absent if there is nothing to count
      */
     soFar?: SoFar;
     /**
-     * How long the same usually takes in this project; absent until it was seen a few times
+     * How long the same step usually takes in this project; absent until it has been seen a few times
      */
     usualMs?: number;
 };
@@ -804,27 +804,27 @@ export type PendingAsk = {
     kind: 'permission' | 'question' | 'approval';
     prompt: string;
     /**
-     * permission, approval: allow, deny; question: proposals, other words are welcome
+     * permission, approval: allow, deny; question: suggestions, any other text is accepted
      */
     options: Array<string>;
     /**
-     * What stands when nobody answers; null = the agent decides
+     * What applies if nobody answers; null: the agent decides
      */
     default: string | null;
     /**
-     * null = it waits until it is answered
+     * null: it waits until it is answered
      */
     expiresAt: string | null;
     /**
-     * Only of kind approval: what is asked about
+     * Only for an approval: what is to be approved
      */
     of?: 'plan' | 'squad' | 'landing';
     /**
-     * Only of kind approval: what would happen
+     * Only for an approval: what would happen
      */
     would?: Would;
     /**
-     * Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is
+     * For a Mission's Task: when the question passes from its Mission to a person; absent: it is a person's already
      */
     passesAt?: string;
 };
@@ -835,16 +835,16 @@ export type Would = {
      */
     subject: string;
     /**
-     * Of `landing`: what would land
+     * For `landing`: what would land
      */
     commit: string | null;
     tree: string | null;
     /**
-     * Of `landing`: where
+     * For `landing`: the branch
      */
     branch: string | null;
     /**
-     * Of `squad`: the package with all its handbooks, as one text
+     * For `squad`: the package with all its handbooks, as one text
      */
     artifactID?: string;
 };
@@ -855,21 +855,21 @@ export type CheckState = {
     kind: 'command' | 'build' | 'test' | 'lint' | 'typecheck' | 'file' | 'http' | 'visual' | 'review';
     required: boolean;
     /**
-     * A check of the project that passed on the base, and therefore must pass at the end, though not required
+     * One of the project's own checks that passed on the base and must therefore pass at the end, although it is not required
      */
     gates: boolean;
     origin: 'request' | 'project';
     state: 'pending' | 'running' | 'passed' | 'failed' | 'error';
     /**
-     * It failed first, and passed when it was run once more on the same tree
+     * It failed, then passed when run again on the same tree
      */
     flaky: boolean;
     /**
-     * The result is of an earlier tree
+     * The result is from an earlier tree
      */
     stale: boolean;
     /**
-     * What defines it and the Task changed: it also ran with that as it was before, and both count
+     * Parts of its definition that the Task changed: it also ran with the earlier version, and both runs count
      */
     redefined: Array<string>;
     exitCode: number | null;
@@ -926,11 +926,11 @@ export type TaskDetail = {
      */
     missionID?: string;
     /**
-     * Only of a Task that produces a squad
+     * Only for a Task that produces a squad
      */
     production?: Production;
     /**
-     * Where its ends and asks are told; without its query
+     * The URL that is notified when it ends or asks; without its query
      */
     callbackURL?: string;
     squad: SquadRef;
@@ -949,7 +949,7 @@ export type TaskDetail = {
      */
     now: Now | null;
     /**
-     * As requested or by default; none in place
+     * As requested or by default; `none` in place
      */
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
@@ -961,7 +961,7 @@ export type TaskDetail = {
      */
     landingBranch: string | null;
     /**
-     * Of its result; null while there is none
+     * The pull request of its result; null if there is none
      */
     pullRequest: PullRequest | null;
     /**
@@ -970,7 +970,7 @@ export type TaskDetail = {
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     /**
-     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     * Whether its required checks, or all of the project's checks, passed on what landed; null: nothing landed
      */
     verified: boolean | null;
     git: {
@@ -998,7 +998,7 @@ export type TaskDetail = {
             at: string;
         }>;
         /**
-         * Of the newest commit; null while there is none
+         * For the newest commit; null if there is none
          */
         diffStat: {
             files: number;
@@ -1051,20 +1051,20 @@ export type TaskDetail = {
          */
         ref: string | null;
         /**
-         * Where its work begins; null before it was fetched
+         * Where its work starts; null until it has been fetched
          */
         baseCommit: string | null;
     } | null;
     /**
-     * Of reasoning, as requested
+     * The reasoning effort, as requested
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
     /**
-     * What a person is asked before it happens, as requested
+     * What requires a person's approval, as requested
      */
     approve: Array<'plan' | 'squad' | 'landing'>;
     /**
-     * The Task that it takes back; null: it is no revert
+     * The Task that it reverts; null: it is not a revert
      */
     revertOf: string | null;
     /**
@@ -1077,11 +1077,11 @@ export type TaskDetail = {
     }>;
     goals: Array<Goal>;
     /**
-     * The agent's last whole report of its work, not its answer to a reviewer or a failed check
+     * The agent's last full report of its work, excluding answers to reviewers and failed checks
      */
     summary: string | null;
     /**
-     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     * Matches the request's outputSchema; null: none was requested, or none was given in this attempt
      */
     output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
@@ -1104,7 +1104,7 @@ export type TaskDetail = {
      */
     limits: OwnLimitsOutput;
     /**
-     * Only where its worktree should have gone and could not; it is tried again every hour
+     * Only if its worktree could not be removed; this is retried every hour
      */
     worktreeKept?: {
         reason: string;
@@ -1129,7 +1129,7 @@ export type Goal = {
         state: 'waiting' | 'running' | 'finished';
         sessionIDs: Array<string>;
         /**
-         * Sessions that were begun for it, the Orchestrator's included
+         * Sessions that were started for it, including the Orchestrator's
          */
         attempts: number;
         startedAt: string | null;
@@ -1140,23 +1140,23 @@ export type Goal = {
      */
     evidence: Array<{
         /**
-         * Of the call, check, commit or artifact
+         * The id of the call, check, commit or artifact
          */
         id: string;
         kind: 'change' | 'command' | 'check' | 'artifact' | 'contrast';
         summary: string;
         /**
-         * Of the output of a command or a check: of a failure the first error, the counts, the end
+         * Parts of the output of a command or check: the first error of a failure, the counts, the end
          */
         lastLines: string | null;
         /**
-         * Of the kind contrast; null for others
+         * Only for the kind contrast; null for others
          */
         contrast: Contrast | null;
         sessionID: string | null;
         commit: string | null;
         /**
-         * The tree or the contract is another one by now: kept, and not counted
+         * The tree or the contract has changed since: it is kept, but does not count
          */
         stale: boolean;
         /**
@@ -1182,12 +1182,12 @@ export type Goal = {
 
 export type Contrast = {
     /**
-     * proves: red on the base, green with the change. same: green on both
+     * proves: failed on the base, passes with the change. same: passes on both
      */
     result: 'proves' | 'same' | 'cannot-run';
     command: string | null;
     /**
-     * Of the failure: on the base, or why it cannot run
+     * The first lines of the failure on the base, or of the reason why it cannot run
      */
     firstLines: string | null;
     /**
@@ -1205,7 +1205,7 @@ export type SessionInvocationTopology = {
         kind: 'mission' | 'orchestrator' | 'agent';
         model: string;
         /**
-         * Of reasoning, as its newest reply was asked for; null: none was named
+         * The reasoning effort of its newest reply; null: none was requested
          */
         effort: 'none' | 'low' | 'medium' | 'high' | null;
         state: 'running' | 'idle' | 'ended';
@@ -1334,11 +1334,11 @@ export type TaskStatus = {
      */
     missionID?: string;
     /**
-     * Only of a Task that produces a squad
+     * Only for a Task that produces a squad
      */
     production?: Production;
     /**
-     * Where its ends and asks are told; without its query
+     * The URL that is notified when it ends or asks; without its query
      */
     callbackURL?: string;
     squad: SquadRef;
@@ -1357,7 +1357,7 @@ export type TaskStatus = {
      */
     now: Now | null;
     /**
-     * As requested or by default; none in place
+     * As requested or by default; `none` in place
      */
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
@@ -1369,7 +1369,7 @@ export type TaskStatus = {
      */
     landingBranch: string | null;
     /**
-     * Of its result; null while there is none
+     * The pull request of its result; null if there is none
      */
     pullRequest: PullRequest | null;
     /**
@@ -1378,7 +1378,7 @@ export type TaskStatus = {
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     /**
-     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     * Whether its required checks, or all of the project's checks, passed on what landed; null: nothing landed
      */
     verified: boolean | null;
     git: {
@@ -1406,7 +1406,7 @@ export type TaskStatus = {
             at: string;
         }>;
         /**
-         * Of the newest commit; null while there is none
+         * For the newest commit; null if there is none
          */
         diffStat: {
             files: number;
@@ -1459,20 +1459,20 @@ export type TaskStatus = {
          */
         ref: string | null;
         /**
-         * Where its work begins; null before it was fetched
+         * Where its work starts; null until it has been fetched
          */
         baseCommit: string | null;
     } | null;
     /**
-     * Of reasoning, as requested
+     * The reasoning effort, as requested
      */
     effort: 'none' | 'low' | 'medium' | 'high' | null;
     /**
-     * What a person is asked before it happens, as requested
+     * What requires a person's approval, as requested
      */
     approve: Array<'plan' | 'squad' | 'landing'>;
     /**
-     * The Task that it takes back; null: it is no revert
+     * The Task that it reverts; null: it is not a revert
      */
     revertOf: string | null;
     /**
@@ -1485,11 +1485,11 @@ export type TaskStatus = {
     }>;
     goals: Array<Goal>;
     /**
-     * The agent's last whole report of its work, not its answer to a reviewer or a failed check
+     * The agent's last full report of its work, excluding answers to reviewers and failed checks
      */
     summary: string | null;
     /**
-     * Meets the request's outputSchema; null: none is wanted, or none was given in this attempt
+     * Matches the request's outputSchema; null: none was requested, or none was given in this attempt
      */
     output: JsonValue | null;
     sessionInvocationTopology: SessionInvocationTopology;
@@ -1521,7 +1521,7 @@ export type TaskBoard = {
         kind: 'mission' | 'orchestrator' | 'agent';
         model: string;
         /**
-         * Of reasoning, as its newest reply was asked for; null: none was named
+         * The reasoning effort of its newest reply; null: none was requested
          */
         effort: 'none' | 'low' | 'medium' | 'high' | null;
         state: 'running' | 'idle' | 'ended';
@@ -1560,7 +1560,7 @@ export type TaskBoard = {
             at: string;
         }>;
         /**
-         * Of the newest commit; null while there is none
+         * For the newest commit; null if there is none
          */
         diffStat: {
             files: number;
@@ -1696,11 +1696,11 @@ export type StreamFrame = TaskEvent | LiveEvent | {
 export type TaskEvent = {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1719,15 +1719,15 @@ export type TaskEvent = {
          */
         directory: string;
         /**
-         * The Git common directory's real path, else the directory's; of a repository its address
+         * The real path of the Git common directory, else of the directory; for a repository, its URL
          */
         project: string;
         /**
-         * Of several nodes, another one than was asked, which has the directory
+         * With several nodes: the node that has the directory, if the request went to another one
          */
         node?: string;
         /**
-         * The project was named by address; `directory` is where the service keeps its files
+         * Set if the project was given by URL; `directory` is where the service keeps its files
          */
         repository?: {
             url: string;
@@ -1737,7 +1737,7 @@ export type TaskEvent = {
             ref: string | null;
         };
         /**
-         * Where the directory's clone comes from: its result is a pull request there, and its base what that has
+         * The remote of the directory's clone: the result is a pull request there, and the base is the remote's
          */
         remote?: {
             url: string;
@@ -1748,7 +1748,7 @@ export type TaskEvent = {
         };
         checks: Array<CheckSpec>;
         /**
-         * The request's `checks` are an empty list: not even the project's own run
+         * The request's `checks` are an empty list, so not even the project's own checks run
          */
         unchecked?: true;
         attachments: Array<AttachmentRef>;
@@ -1761,11 +1761,11 @@ export type TaskEvent = {
          */
         model: string;
         /**
-         * Of reasoning, where the request names one
+         * The reasoning effort, if the request names one
          */
         effort?: 'none' | 'low' | 'medium' | 'high';
         /**
-         * Of a Mission's Task: of reviewers whose squad names none
+         * For a Mission's Task: the model of reviewers whose squad names none
          */
         reviewModel?: string;
         isolation: 'worktree' | 'directory';
@@ -1792,7 +1792,7 @@ export type TaskEvent = {
             phase: string;
         };
         /**
-         * The phase of the Mission's plan that it delivers, as the plan had it
+         * The phase of the Mission's plan that it delivers, as in the plan at that time
          */
         phase?: {
             title: string;
@@ -1805,23 +1805,23 @@ export type TaskEvent = {
         callbackURL?: string;
         production?: Production;
         /**
-         * JSON Schema of the output that is wanted, as a JSON text
+         * The output's JSON Schema, as JSON text
          */
         outputSchema?: LongText;
         /**
-         * No proof by contrast is wanted
+         * false: no proof by contrast
          */
         contrast?: false;
         /**
-         * What a person is asked before it happens
+         * What requires a person's approval
          */
         approve?: Array<'plan' | 'squad' | 'landing'>;
         /**
-         * refs/heads/… on which it begins and lands, whatever the project has checked out
+         * The branch (refs/heads/…) on which it starts and lands, whatever the project has checked out
          */
         onto?: string;
         /**
-         * It merges this commit of its Mission's branch; the service does that itself
+         * It merges this commit of its Mission's branch; the service does this itself
          */
         mergeOf?: {
             branch: string;
@@ -1829,13 +1829,13 @@ export type TaskEvent = {
             title: string;
         };
         /**
-         * In the place of the service's
+         * Overrides the service's
          */
         limits?: {
             askSeconds?: number;
         };
         /**
-         * It takes back what this Task landed; the service does that itself
+         * It reverts what this Task landed; the service makes the change itself
          */
         revertOf?: {
             taskID: string;
@@ -1849,11 +1849,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1862,7 +1862,7 @@ export type TaskEvent = {
     data: {
         title?: string;
         /**
-         * The title of what landed; no caller gave one
+         * The title of what landed, because no caller gave one
          */
         titleBy?: 'service';
         priority?: 'critical' | 'high' | 'normal' | 'low';
@@ -1872,11 +1872,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1895,18 +1895,18 @@ export type TaskEvent = {
          */
         killed: Array<number>;
         /**
-         * The service died twice in a row within the step that is to be taken: nothing else runs beside it
+         * The service died twice in a row within this step, so nothing else runs at the same time
          */
         alone?: true;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1918,11 +1918,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1931,18 +1931,18 @@ export type TaskEvent = {
     data: {
         step: string;
         /**
-         * Of the state that the step was chosen for
+         * The state's version for which the step was chosen
          */
         version: number;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1955,11 +1955,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1975,11 +1975,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -1993,22 +1993,22 @@ export type TaskEvent = {
         attachments: Array<AttachmentRef>;
         disposition: 'steered' | 'queued' | 'interrupted' | 'restarted';
         /**
-         * It came from a caller, though its source is a name of the service's
+         * It came from a caller, although its source is a name that the service uses
          */
         byUser?: true;
         /**
-         * The request again: the conversation and the files begin anew. `service`: a revert, which no model is asked for
+         * The request is repeated, with a new conversation and fresh files. `service`: a revert, which calls no model
          */
         retried?: 'agents' | 'service';
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2026,7 +2026,7 @@ export type TaskEvent = {
          */
         calls: Array<string>;
         /**
-         * `empty`: neither words nor calls came, or no call that was announced; the model is asked again
+         * `empty`: no text and no calls, or an announced call did not arrive; the model is asked again
          */
         finish: 'calls' | 'end' | 'length' | 'empty' | 'failed';
         failure: {
@@ -2047,7 +2047,7 @@ export type TaskEvent = {
         };
         durationMs: number;
         /**
-         * Of reasoning, where the request named one
+         * The reasoning effort, if the request named one
          */
         effort?: 'none' | 'low' | 'medium' | 'high';
         /**
@@ -2066,11 +2066,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2087,11 +2087,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2106,11 +2106,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2132,11 +2132,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2155,11 +2155,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2175,34 +2175,34 @@ export type TaskEvent = {
          */
         output: LongText;
         /**
-         * The whole text, when what the model reads is its head and tail
+         * The whole text, if the model reads only its head and tail
          */
         full?: BlobRef;
         exitCode: number | null;
         durationMs: number;
         sandbox?: string;
         /**
-         * The files that it left, as a tree: of what may change files in place, once something is evidence
+         * The tree after the call, if it may have changed files in place and there is evidence
          */
         tree?: string;
         /**
-         * Of a command that a check or the project's manifest names, or that was run for a slice
+         * Only for a command that a check or the project's manifest names, or that was run for a slice
          */
         evidence?: {
             /**
-             * On one line, both ends of it
+             * On one line, shortened in the middle
              */
             command: string;
             /**
-             * The slice that its agent ran it for
+             * The slice for which the agent ran it
              */
             sliceID?: string;
             /**
-             * The files that it left, as a tree; null: not known
+             * The tree after the command; null: not known
              */
             tree: string | null;
             /**
-             * Of the output: of a failure the first error, the counts of a test runner, and the end
+             * Parts of the output: the first error of a failure, a test runner's counts, and the end
              */
             lastLines: string;
             /**
@@ -2218,11 +2218,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2236,11 +2236,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2253,16 +2253,16 @@ export type TaskEvent = {
          */
         through: number;
         /**
-         * Versions of the messages up to there that stand before the summary, word for word
+         * Versions of the earlier messages that are kept verbatim before the summary
          */
         kept: Array<number>;
         /**
-         * Versions of those that the model reads after it
+         * Versions of the messages that the model reads after the summary
          */
         carried: Array<number>;
         summary: LongText;
         /**
-         * The agent's note, as it stood
+         * The agent's note at that time
          */
         note: string | null;
         /**
@@ -2271,7 +2271,7 @@ export type TaskEvent = {
         before: number;
         after: number;
         /**
-         * The model that wrote the summary; `service`: the turns without their long outputs
+         * The model that wrote the summary; `service`: the turns, without their long outputs
          */
         by: string;
         usage: {
@@ -2286,11 +2286,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2308,18 +2308,18 @@ export type TaskEvent = {
         rule: string;
         origin: 'operator' | 'project' | 'default';
         /**
-         * Whose word it is
+         * What decided: a rule, a caller, a timeout, or the end of the call
          */
         by: 'rule' | 'caller' | 'timeout' | 'ended';
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2333,11 +2333,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2347,7 +2347,7 @@ export type TaskEvent = {
         askID: string;
         sessionID: string;
         /**
-         * null: of kind approval
+         * null for an approval
          */
         callID: string | null;
         kind: 'permission' | 'question' | 'approval';
@@ -2359,23 +2359,23 @@ export type TaskEvent = {
          */
         expiresAt: string | null;
         /**
-         * Of kind approval: what is asked about
+         * For an approval: what is to be approved
          */
         of?: 'plan' | 'squad' | 'landing';
         would?: Would;
         /**
-         * Of a Mission's Task: its Mission's agent is asked first, and until then at most
+         * For a Mission's Task: the latest time at which the question passes from the Mission's agent to a person
          */
         passesAt?: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2385,7 +2385,7 @@ export type TaskEvent = {
         askID: string;
         decision?: 'allow' | 'deny';
         /**
-         * Of an approval: why it was denied, in words for the agent
+         * For an approval: why it was denied, for the agent
          */
         answer?: string;
         by: 'caller' | 'timeout' | 'ended';
@@ -2401,11 +2401,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2414,7 +2414,7 @@ export type TaskEvent = {
     data: {
         askID: string;
         /**
-         * timeout: the Mission said nothing in time
+         * timeout: the Mission did not answer in time
          */
         by: 'mission' | 'timeout';
         expiresAt: string | null;
@@ -2422,11 +2422,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2439,11 +2439,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2458,11 +2458,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2472,22 +2472,22 @@ export type TaskEvent = {
         sessionID: string;
         agent: string;
         /**
-         * The agent's own id of its session
+         * The agent's own id for its session
          */
         attached: string;
         /**
-         * What the agent says it is: name and version
+         * The name and version that the agent reports
          */
         about: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2507,33 +2507,33 @@ export type TaskEvent = {
         baseCommit: string | null;
         baseTree: string | null;
         /**
-         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         * The remote's commit that corresponds to `baseCommit`, in which submodules and large files are filled in
          */
         of?: string;
         /**
-         * refs/heads/… that the result lands on; null = keep the branch only
+         * The branch (refs/heads/…) on which the result lands; null: the result stays on its own branch
          */
         targetRef: string | null;
         /**
-         * That branch was named: it is moved alone where nobody has it checked out
+         * That branch was named, so if it is not checked out anywhere, only the branch moves
          */
         named?: true;
         /**
-         * Absent when the directory held nothing but its commit
+         * Absent if the directory had no uncommitted changes
          */
         snapshot?: {
             /**
-             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             * The branch's commit. The base itself if nothing was uncommitted, or after a rebase
              */
             head: string;
             /**
-             * Paths that git did not know in the project
+             * Paths that were untracked in the project
              */
             untracked: Array<string> | {
                 blob: BlobRef;
             };
             /**
-             * What stands in the directory and is not in the base, with the reason
+             * What is in the directory but not in the base, with the reason
              */
             omitted: Array<{
                 path: string;
@@ -2541,22 +2541,22 @@ export type TaskEvent = {
             }>;
         };
         /**
-         * After a retry: the branch with what the attempt before it made
+         * After a retry: the branch with the previous attempt's work
          */
         before?: string;
         /**
-         * Of several nodes, the one that has these files
+         * With several nodes: the node that has these files
          */
         node?: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2574,11 +2574,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2588,22 +2588,22 @@ export type TaskEvent = {
         from: string;
         to: string;
         /**
-         * Of the newest checkpoint; null: there is none, and the work begins at its base
+         * The newest checkpoint's commit; null: there is none, and the work starts at its base
          */
         commit: string | null;
         /**
-         * How many calls that may have changed files came after it
+         * The number of later calls that may have changed files
          */
         lost: number;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2616,11 +2616,11 @@ export type TaskEvent = {
              */
             path: string;
             /**
-             * layer: the user's own, what the Task writes stays in the Task
+             * layer: the user's own folder; what the Task writes stays in the Task
              */
             how: 'layer' | 'read-only' | 'copied' | 'left-out';
             /**
-             * Why not as a layer, or not at all
+             * Why it is not a layer, or is missing
              */
             reason?: string;
         }>;
@@ -2628,11 +2628,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2641,17 +2641,17 @@ export type TaskEvent = {
     data: {
         file: string;
         /**
-         * SHA-256 of the file; empty where it could not be read
+         * SHA-256 of the file; empty if it could not be read
          */
         digest: string;
         granted: boolean;
         names: Array<string>;
         /**
-         * JSON: what each of them is, as the file says
+         * JSON: each server, as described in the file
          */
         servers: LongText;
         /**
-         * Why others of the file cannot be had; under the empty name, of the file
+         * Why other servers cannot be used; under the empty name, why the file cannot
          */
         problems: {
             [key: string]: string;
@@ -2660,11 +2660,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2684,26 +2684,26 @@ export type TaskEvent = {
         variables: Array<string>;
         secrets: Array<string>;
         /**
-         * null: as the service has it
+         * null: the service's setting
          */
         network: 'none' | 'all' | Array<string> | null;
         /**
-         * null: as the service has it
+         * null: the service's setting
          */
         setup: string | null;
         /**
-         * Why the file asks for nothing
+         * Why the file cannot be used
          */
         problem: string | null;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2721,11 +2721,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2734,18 +2734,18 @@ export type TaskEvent = {
     data: {
         run: string;
         /**
-         * Which files it was run in: made anew, it runs again
+         * Identifies the files it ran in; if they are recreated, it runs again
          */
         worktree: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2754,7 +2754,7 @@ export type TaskEvent = {
     data: {
         run: string;
         /**
-         * Which files it was run in: made anew, it runs again
+         * Identifies the files it ran in; if they are recreated, it runs again
          */
         worktree: string;
         state: 'passed' | 'failed';
@@ -2767,11 +2767,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2779,7 +2779,7 @@ export type TaskEvent = {
     type: 'commit.described';
     data: {
         /**
-         * null: no answer that could be used
+         * null: the answer could not be used
          */
         said: {
             title: string;
@@ -2798,11 +2798,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2827,11 +2827,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2849,18 +2849,18 @@ export type TaskEvent = {
             origin: 'operator' | 'project' | 'service';
         }>;
         /**
-         * How many further files there are, beyond the first 100
+         * The number of files beyond the first 100
          */
         more: number;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2872,11 +2872,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2888,11 +2888,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2908,11 +2908,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2933,34 +2933,34 @@ export type TaskEvent = {
          */
         tail: string;
         /**
-         * Why it did not pass: exit code, time-out, output does not match
+         * Why it did not pass: exit code, timeout, output does not match
          */
         reason: string | null;
         /**
-         * What defines it and the Task changed: it also ran with that as it was before, and both count
+         * Parts of its definition that the Task changed: it also ran with the earlier version, and both runs count
          */
         redefined?: Array<string>;
         /**
-         * It failed, and passed when it was run once more on the same tree
+         * It failed, then passed when run again on the same tree
          */
         flaky?: true;
         /**
-         * It was ended before it had a result, as by its time-out
+         * It was ended before it had a result, for example by its timeout
          */
         unfinished?: true;
         /**
-         * The Task whose run on the same tree has this result
+         * The Task whose run on the same tree gave this result
          */
         ranFor?: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -2968,12 +2968,12 @@ export type TaskEvent = {
     type: 'contrast.finished';
     data: {
         /**
-         * proves: red on the base, green with the change. same: green on both
+         * proves: failed on the base, passes with the change. same: passes on both
          */
         result: 'proves' | 'same' | 'cannot-run';
         command: string | null;
         /**
-         * Of the failure: on the base, or why it cannot run
+         * The first lines of the failure on the base, or of the reason why it cannot run
          */
         firstLines: string | null;
         /**
@@ -2989,11 +2989,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3003,24 +3003,24 @@ export type TaskEvent = {
         baseCommit: string;
         baseTree: string;
         /**
-         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         * The remote's commit that corresponds to `baseCommit`, in which submodules and large files are filled in
          */
         of?: string;
         commit: string;
         tree: string;
         /**
-         * Changes to what is uncommitted alone: no commit can hold them
+         * Changes that affect only uncommitted lines, so no commit can contain them
          */
         left?: Array<string>;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3032,22 +3032,22 @@ export type TaskEvent = {
         baseCommit: string;
         baseTree: string;
         /**
-         * What the remote has in the place of `baseCommit`, in which submodules and large files are filled in
+         * The remote's commit that corresponds to `baseCommit`, in which submodules and large files are filled in
          */
         of?: string;
         snapshot?: {
             /**
-             * The branch's commit. The base itself when nothing was uncommitted, or after a rebase
+             * The branch's commit. The base itself if nothing was uncommitted, or after a rebase
              */
             head: string;
             /**
-             * Paths that git did not know in the project
+             * Paths that were untracked in the project
              */
             untracked: Array<string> | {
                 blob: BlobRef;
             };
             /**
-             * What stands in the directory and is not in the base, with the reason
+             * What is in the directory but not in the base, with the reason
              */
             omitted: Array<{
                 path: string;
@@ -3055,7 +3055,7 @@ export type TaskEvent = {
             }>;
         };
         /**
-         * The change on the new base, with conflict markers where both sides changed the same
+         * The change on the new base, with conflict markers where both sides changed the same lines
          */
         commit: string;
         tree: string;
@@ -3063,11 +3063,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3093,11 +3093,11 @@ export type TaskEvent = {
                 object: string;
             } | null;
             /**
-             * `after` has the user's uncommitted edits too; they stay uncommitted
+             * `after` also contains the user's uncommitted edits, which stay uncommitted
              */
             merged?: true;
             /**
-             * Where the index does not simply go from the branch's entry to the commit's
+             * Set if the index does not simply change from the branch's entry to the commit's
              */
             index?: {
                 before: {
@@ -3117,18 +3117,18 @@ export type TaskEvent = {
          */
         pushed?: string;
         /**
-         * The branch is moved and no file: nobody has it checked out
+         * Only the branch moves and no file changes, because it is not checked out anywhere
          */
         alone?: true;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3137,18 +3137,18 @@ export type TaskEvent = {
     data: {
         reason: string;
         /**
-         * Files that the user saved while it landed: planned anew, it merges them
+         * Files that the user saved during the landing; the landing is planned again and merges them
          */
         edited?: Array<string>;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3168,11 +3168,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3183,18 +3183,18 @@ export type TaskEvent = {
         number: number;
         state: 'open' | 'closed' | 'merged';
         /**
-         * Which commit of its branch it was brought up to date with
+         * The commit of its branch to which it was updated
          */
         commit: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3205,11 +3205,11 @@ export type TaskEvent = {
             path: string;
             change: 'added' | 'changed' | 'removed';
             /**
-             * It is again as it was before the command
+             * It was restored to its state before the command
              */
             restored: boolean;
             /**
-             * Where that which was found is kept
+             * Where the changed version is kept
              */
             kept: string | null;
         }>;
@@ -3217,11 +3217,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3256,11 +3256,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3274,11 +3274,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3299,11 +3299,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3324,11 +3324,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3342,11 +3342,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3361,11 +3361,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3380,11 +3380,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3401,11 +3401,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3419,11 +3419,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3437,11 +3437,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3464,7 +3464,7 @@ export type TaskEvent = {
         checkIDs?: Array<string>;
         brief: LongText;
         /**
-         * It works in files of its own, made from this commit of the Task's
+         * It works in its own copy of the files, made from this commit of the Task
          */
         fork?: {
             name: string;
@@ -3472,18 +3472,18 @@ export type TaskEvent = {
             tree: string;
         };
         /**
-         * The commit of the Task's files that it began on, where they are its own
+         * The commit of the Task on which it started, if it has the Task's files to itself
          */
         from?: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3499,11 +3499,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3517,11 +3517,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3532,22 +3532,22 @@ export type TaskEvent = {
         outcome: 'finished' | 'failed' | 'stopped';
         reason: string | null;
         /**
-         * What became of the files of its own
+         * What happened to its own copy of the files
          */
         joined?: {
             files: number;
             /**
-             * Both changed these: nothing was taken over, its branch is kept
+             * Changed on both sides: nothing was merged, and its branch is kept
              */
             conflicts: Array<string>;
             branch: string | null;
             /**
-             * What the branch holds
+             * The branch's commit
              */
             commit?: string;
         };
         /**
-         * What of the files it changed, by whatever means, where that is known
+         * The files it changed, by whatever means, if known
          */
         changed?: {
             files: Array<{
@@ -3556,7 +3556,7 @@ export type TaskEvent = {
                 removed: number;
             }>;
             /**
-             * Files that are not named here
+             * The number of files that are not listed
              */
             more: number;
         };
@@ -3564,11 +3564,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3583,11 +3583,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3607,11 +3607,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3627,11 +3627,11 @@ export type TaskEvent = {
          */
         directory: string;
         /**
-         * The Git common directory's real path, else the directory's; of a repository its address
+         * The real path of the Git common directory, else of the directory; for a repository, its URL
          */
         project: string;
         /**
-         * Of several nodes, another one than was asked, which has the directory
+         * With several nodes: the node that has the directory, if the request went to another one
          */
         node?: string;
         productPillar: 'code' | 'work';
@@ -3640,7 +3640,7 @@ export type TaskEvent = {
          */
         model: string;
         /**
-         * Where the project was named by address
+         * Set if the project was given by URL
          */
         repository?: {
             url: string;
@@ -3649,23 +3649,23 @@ export type TaskEvent = {
              */
             ref: string | null;
             /**
-             * Of the remote, on which its Tasks land, unless somebody else has it by then
+             * The remote branch on which its Tasks land, unless somebody else takes it first
              */
             branch: string;
         };
         /**
-         * Where its phases land, in a directory; absent: commit
+         * Where its phases land in a directory; absent: commit
          */
         landing?: 'commit' | 'branch';
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3680,7 +3680,7 @@ export type TaskEvent = {
          */
         model?: string;
         /**
-         * By role, those that the wake named
+         * The models that the wake set, by role
          */
         models?: {
             /**
@@ -3705,7 +3705,7 @@ export type TaskEvent = {
             maxMinutes?: number;
         } | null;
         /**
-         * What the whole must pass; []: nothing any more
+         * What the whole Mission must pass; []: nothing
          */
         checks?: Array<CheckSpec>;
         approve?: Array<'plan' | 'squad' | 'landing'>;
@@ -3718,25 +3718,25 @@ export type TaskEvent = {
             [key: string]: JsonValue;
         };
         /**
-         * Without its query, which may be a secret; null: nothing is told there any more
+         * Without its query, which may be a secret; null: removed
          */
         callbackURL?: string | null;
         limits?: {
             askSeconds?: number;
         };
         /**
-         * By time: what its agent wanted to look at again
+         * For a wake by time: what its agent wanted to check
          */
         reason?: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3750,11 +3750,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3769,11 +3769,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3786,18 +3786,18 @@ export type TaskEvent = {
         summary: string;
         wakeAt: string | null;
         /**
-         * Of done: the checks of the whole passed on the project's head, as the service saw it
+         * For `done`: whether the Mission's checks passed on the project's head
          */
         verified?: boolean;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3807,7 +3807,7 @@ export type TaskEvent = {
         sessionID: string;
         callID: string;
         /**
-         * acceptance: the checks of the whole; asked: its agent's own
+         * acceptance: the Mission's checks; asked: its agent's own
          */
         of: 'acceptance' | 'asked';
         commit: string;
@@ -3823,7 +3823,7 @@ export type TaskEvent = {
              */
             reason: string | null;
             /**
-             * The end of its output, where it did not pass
+             * The end of its output, if it did not pass
              */
             tail: string;
             log: BlobRef;
@@ -3832,11 +3832,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3854,11 +3854,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3868,22 +3868,22 @@ export type TaskEvent = {
         sessionID: string;
         branch: string;
         /**
-         * At which it begins
+         * The commit at which it starts
          */
         commit: string;
         /**
-         * refs/heads/… that it is to be merged into; null: the project was on no branch
+         * The branch (refs/heads/…) it will be merged into; null: the project was on no branch
          */
         of: string | null;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3896,11 +3896,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3912,11 +3912,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3931,11 +3931,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3948,11 +3948,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -3969,11 +3969,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4000,11 +4000,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4018,11 +4018,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4036,11 +4036,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4067,11 +4067,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4085,13 +4085,13 @@ export type TaskEvent = {
         title: string;
         squad: SquadRef;
         /**
-         * SHA-256 of what was asked, so that a retry is another
+         * SHA-256 of the request, so that a retry can be told apart
          */
         brief: string;
         production: {
             identity: 'squad-sdk';
             /**
-             * The id that it is to make
+             * The id of the squad to create
              */
             squad: string;
         } | null;
@@ -4102,19 +4102,19 @@ export type TaskEvent = {
             maxMinutes?: number;
         } | null;
         /**
-         * When its agent wants to hear of it, if it has not ended by then
+         * When its agent wants to be woken if the Task is still running
          */
         lookAt?: string;
         /**
-         * No squad owns the phase: why a general one does it all the same
+         * Why a general squad does it, if no squad owns the phase
          */
         general?: string;
         /**
-         * Names of the files it was given: of wakes, or artifacts of other Tasks
+         * Names of the files it was given, from wakes or from other Tasks' artifacts
          */
         attachments?: Array<string>;
         /**
-         * It is no phase: it merges the Mission's branch into one of the project's
+         * It is not a phase: it merges the Mission's branch into one of the project's
          */
         merge?: {
             branch: string;
@@ -4125,11 +4125,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4147,11 +4147,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4163,7 +4163,7 @@ export type TaskEvent = {
         phase: string;
         title: string;
         /**
-         * What it does or waits for, as its record says
+         * What it does or waits for, as in its record
          */
         doing: string | null;
         usage: Usage;
@@ -4171,11 +4171,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4191,18 +4191,18 @@ export type TaskEvent = {
         options: Array<string>;
         default: string | null;
         /**
-         * When a person is asked at the latest
+         * The latest time at which a person is asked
          */
         passesAt: string;
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4213,18 +4213,18 @@ export type TaskEvent = {
         taskID: string;
         askID: string;
         /**
-         * closed: it was answered, or came to nothing; passed: a person is asked
+         * closed: it was answered, or is no longer relevant; passed: a person is asked
          */
         how: 'closed' | 'passed';
     };
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4233,16 +4233,16 @@ export type TaskEvent = {
     data: {
         sessionID: string;
         /**
-         * Of the Mission's agent; absent: somebody else's doing
+         * The call of the Mission's agent; absent: somebody else did it
          */
         callID?: string;
         taskID: string;
         /**
-         * The one that begins
+         * The attempt that starts
          */
         attempt?: number;
         /**
-         * Its whole budget from now on; absent: as it was
+         * Its whole budget from now on; absent: unchanged
          */
         reserved?: {
             maxCostUSD?: number;
@@ -4254,11 +4254,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4278,11 +4278,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4297,22 +4297,22 @@ export type TaskEvent = {
         outcome: 'completed' | 'failed' | 'cancelled' | 'deleted';
         error?: string;
         /**
-         * Of the failure, as in `errorInfo`
+         * The failure's code, as in `errorInfo`
          */
         code?: string;
         /**
-         * The Task's last words; may be cut
+         * The Task's last message; may be cut
          */
         summary: string;
         landedCommit: string | null;
         branch: string | null;
         usage: Usage;
         /**
-         * That this attempt worked
+         * How long this attempt worked
          */
         minutes?: number;
         /**
-         * What the service observed of its newest attempt; the beginnings of long lists and texts
+         * What the service observed in its newest attempt; long lists and texts are cut
          */
         evidence?: {
             diffStat: {
@@ -4321,7 +4321,7 @@ export type TaskEvent = {
                 deletions: number;
             } | null;
             /**
-             * The first of them
+             * The first ones only
              */
             files?: Array<{
                 path: string;
@@ -4334,7 +4334,7 @@ export type TaskEvent = {
                 state: string;
                 required: boolean;
                 /**
-                 * Of a red one: the end of its output
+                 * For a failed one: the end of its output
                  */
                 tail?: string;
             }>;
@@ -4346,7 +4346,7 @@ export type TaskEvent = {
             }>;
         };
         /**
-         * The plan after this and the ends told with it: phases that are ready, that run, and how many are not done
+         * The plan after this and the other ends in the same message: phases that are ready, phases that are running, and how many are not done
          */
         plan?: {
             ready: Array<string>;
@@ -4357,11 +4357,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4376,11 +4376,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4396,11 +4396,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4415,11 +4415,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4431,11 +4431,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4448,11 +4448,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4466,11 +4466,11 @@ export type TaskEvent = {
 } | {
     id: number;
     /**
-     * Absent in a Mission's own facts
+     * Absent for a Mission's own events
      */
     taskID?: string;
     /**
-     * The Mission that it is a fact of, or that dispatched the Task
+     * The Mission it belongs to, or that dispatched the Task
      */
     missionID?: string;
     sessionID?: string;
@@ -4532,11 +4532,11 @@ export type LiveEvent = {
     at: string;
     data: {
         /**
-         * Of the reply, call or check that grows
+         * The id of the reply, call or check that is in progress
          */
         id: string;
         /**
-         * Instead of the one of `now`; null: that one holds
+         * Replaces the text of `now`; null: that text still applies
          */
         text: string | null;
         soFar: SoFar;
@@ -4559,23 +4559,23 @@ export type MissionStatus = {
         ref: string | null;
     } | null;
     /**
-     * Of its Tasks alone
+     * Of its Tasks only
      */
     status: 'running' | 'inactive';
     /**
-     * Whether the Mission's own agent works
+     * Whether the Mission's own agent is working
      */
     agentStatus: 'running' | 'inactive';
     /**
-     * Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked
+     * The Mission's overall state in one word; stalled: nothing runs, nothing is due and nobody is asked
      */
     state: 'working' | 'waiting' | 'asking' | 'paused' | 'stalled' | 'blocked' | 'done' | 'aborted';
     /**
-     * In one sentence; null where the word says it
+     * The reason for `state`, in one sentence; null if it needs none
      */
     stateReason: string | null;
     /**
-     * Questions of its own that wait for an answer
+     * Its own questions that wait for an answer
      */
     pendingCount: number;
     /**
@@ -4583,23 +4583,23 @@ export type MissionStatus = {
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
     /**
-     * Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done
+     * For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done
      */
     verified: boolean | null;
     archived: boolean;
     /**
-     * Of its agent, and of Tasks for which that names none
+     * The priority of its agent, and of Tasks for which the agent sets none
      */
     priority: 'critical' | 'high' | 'normal' | 'low';
     metadata: {
         [key: string]: JsonValue;
     };
     /**
-     * Where its asks, stops and ends are told; without its query
+     * The URL that is notified when it asks, stops or ends; without its query
      */
     callbackURL?: string;
     /**
-     * What it does or waits for; null once it has ended, or stands still
+     * What it does or waits for; null if it has ended or is stalled
      */
     now: Now | null;
     /**
@@ -4622,34 +4622,34 @@ export type MissionStatus = {
     };
     lastEventID: number;
     /**
-     * Where its phases land: each on the project's branch, or all on its own
+     * Where its phases land: each on the project's branch, or all on the Mission's own
      */
     landing: 'commit' | 'branch';
     /**
-     * When its own branch is merged; null: it has none, or is proposed instead
+     * When its own branch is merged; null: it has none, or a pull request is opened instead
      */
     merge: 'manual' | 'auto' | null;
     /**
-     * The branch of its own on which its Tasks land; null: there is none (yet)
+     * The Mission's own branch, on which its Tasks land; null: there is none (yet)
      */
     landingBranch: string | null;
     /**
-     * The newest Task that merges that branch; null: none was begun
+     * The newest Task that merges that branch; null: no merge has started
      */
     merged: {
         taskID: string;
         state: 'running' | 'merged' | 'failed';
         /**
-         * Of the merge; null: it is not there, or changed nothing
+         * The merge commit; null: there is none yet, or the merge changed nothing
          */
         commit: string | null;
         /**
-         * Into which it is merged
+         * The branch it is merged into
          */
         branch: string;
     } | null;
     /**
-     * Of that branch as a whole, once the Mission said that it is done
+     * The pull request of that branch, once the Mission is done
      */
     pullRequest: PullRequest | null;
     /**
@@ -4679,7 +4679,7 @@ export type MissionStatus = {
         running: number;
         inactive: number;
         /**
-         * The share of Tasks that run
+         * The share of running Tasks
          */
         percent: number;
         /**
@@ -4702,7 +4702,7 @@ export type MissionStatus = {
     productPillar: 'code' | 'work';
     model: string;
     /**
-     * By role; null: none is named for it, and the squad's or the Task's own counts
+     * By role; null: none is set, and the squad's or the Task's own applies
      */
     models: {
         agent: string;
@@ -4710,25 +4710,25 @@ export type MissionStatus = {
         review: string | null;
     };
     /**
-     * The explicit set; empty: any
+     * The allowed squads; empty: any
      */
     squads: Array<string>;
     /**
-     * What a person is asked before it happens
+     * What requires a person's approval
      */
     approve: Array<'plan' | 'squad' | 'landing'>;
     /**
-     * As given by the last wake that named some; {}: the service's
+     * As given by the last wake that set any; {}: the service's
      */
     limits: OwnLimitsOutput;
     squadProduction: 'authorised' | 'forbidden';
     /**
-     * Of the whole tree
+     * Of the Mission and all its Tasks
      */
     usage: Usage;
     budget: MissionBudgetOutput | null;
     /**
-     * Used by the tree, with what is reserved for running Tasks
+     * Used by the Mission and its Tasks, including what is reserved for running Tasks
      */
     budgetUsed: {
         maxCostUSD: number;
@@ -4737,11 +4737,11 @@ export type MissionStatus = {
         maxMinutes: number;
     };
     /**
-     * Used by the tree by now; minutes of Tasks count when they end
+     * Used by the Mission and its Tasks so far; a Task's minutes count when it ends
      */
     budgetSpent: {
         /**
-         * null: a price is not known
+         * null: a price is unknown
          */
         maxCostUSD: number | null;
         maxTokens: number;
@@ -4749,7 +4749,7 @@ export type MissionStatus = {
         maxMinutes: number;
     };
     /**
-     * What running Tasks may still use of what is reserved for them
+     * What running Tasks may still use of their reserved shares
      */
     budgetReserved: {
         maxCostUSD: number;
@@ -4758,7 +4758,7 @@ export type MissionStatus = {
         maxMinutes: number;
     };
     /**
-     * What the whole must pass before it can be done
+     * What the Mission must pass before it can be done
      */
     checks: Array<CheckSpec>;
     /**
@@ -4793,11 +4793,11 @@ export type TaskStatusDetail = {
      */
     missionID?: string;
     /**
-     * Only of a Task that produces a squad
+     * Only for a Task that produces a squad
      */
     production?: Production;
     /**
-     * Where its ends and asks are told; without its query
+     * The URL that is notified when it ends or asks; without its query
      */
     callbackURL?: string;
     squad: SquadRef;
@@ -4816,7 +4816,7 @@ export type TaskStatusDetail = {
      */
     now: Now | null;
     /**
-     * As requested or by default; none in place
+     * As requested or by default; `none` in place
      */
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
@@ -4828,7 +4828,7 @@ export type TaskStatusDetail = {
      */
     landingBranch: string | null;
     /**
-     * Of its result; null while there is none
+     * The pull request of its result; null if there is none
      */
     pullRequest: PullRequest | null;
     /**
@@ -4837,7 +4837,7 @@ export type TaskStatusDetail = {
     pending: Array<PendingAsk>;
     checks: Array<CheckState>;
     /**
-     * Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed
+     * Whether its required checks, or all of the project's checks, passed on what landed; null: nothing landed
      */
     verified: boolean | null;
     git: {
@@ -4865,7 +4865,7 @@ export type TaskStatusDetail = {
             at: string;
         }>;
         /**
-         * Of the newest commit; null while there is none
+         * For the newest commit; null if there is none
          */
         diffStat: {
             files: number;
@@ -4930,11 +4930,11 @@ export type TaskStatusDetail = {
         pending: number;
     };
     /**
-     * Of what waits for an answer: what a person is asked
+     * The questions, permissions and approvals that wait for a person
      */
     pendingCount: number;
     /**
-     * The first 200 characters of the status record's
+     * The first 200 characters of the status record's summary
      */
     summary: string | null;
 };
@@ -4960,11 +4960,11 @@ export type MissionPhase = {
     taskID: string | null;
     productionTaskID: string | null;
     /**
-     * Where no squad owns it and none was made: why a general one does it. null: its squad owns it
+     * Why a general squad does it, if no squad owns it and none was created; null: its squad owns it
      */
     general: string | null;
     /**
-     * Of a phase that is done: its newest correction did not land. What landed before stays
+     * For a phase that is done: its newest correction did not land. What landed before stays
      */
     correction: 'failed' | 'cancelled' | null;
     attempts: number;
@@ -4987,7 +4987,7 @@ export type MessageAccepted = {
         sessionID: string;
         agent: string;
         /**
-         * next_turn: with its next request to the model. after_delegates: when the agents that it waits for have ended. when_done: when it has finished
+         * next_turn: with its next model request. after_delegates: when the agents it waits for have ended. when_done: when it has finished
          */
         when: 'next_turn' | 'after_delegates' | 'when_done';
     }>;
@@ -4999,7 +4999,7 @@ export type MessageAccepted = {
 export type RetryAccepted = {
     taskID: string;
     /**
-     * Of the request, as this attempt reads it
+     * The message that carries the request in this attempt
      */
     messageID: string;
     accepted: true;
@@ -5024,7 +5024,7 @@ export type TaskReverted = {
     isolation: 'worktree' | 'directory';
     landing: 'commit' | 'branch' | 'pull-request' | 'none';
     /**
-     * Where the project was named by address
+     * Set if the project was given by URL
      */
     repository?: {
         url: string;
@@ -5034,7 +5034,7 @@ export type TaskReverted = {
         ref: string | null;
     };
     /**
-     * The Task that it takes back
+     * The Task that it reverts
      */
     revertOf: string;
 };
@@ -5075,7 +5075,7 @@ export type ProjectPlace = {
      */
     isolation: 'worktree' | 'directory';
     /**
-     * Why there can be no copy to work in
+     * Why the Task cannot work on a copy
      */
     because: 'no_git' | 'no_commit' | null;
     /**
@@ -5087,30 +5087,30 @@ export type ProjectPlace = {
      */
     landing: 'commit' | 'branch' | 'none';
     /**
-     * What a request may ask for; none in place, and pull-request where the clone's remote can have one
+     * The landings that a request may name; none in place; pull-request only if the clone's remote supports it
      */
     landings: Array<'commit' | 'branch' | 'pull-request'>;
     /**
-     * The project's own commands, which run where a request names no checks
+     * The project's own commands, which run if a request names no checks
      */
     checks: Array<string>;
     /**
-     * Of a request that names none
+     * The default for requests that name none
      */
     squad: string;
 };
 
 export type SavedRequest = {
     /**
-     * As it is called: the file's name, with its folder before a colon
+     * The file's name, with its folder before a colon
      */
     name: string;
     /**
-     * Of its front matter, else its first line
+     * From its front matter, else its first line
      */
     description: string;
     /**
-     * What to give with it, in words
+     * The arguments it expects, in words
      */
     arguments: string | null;
     text: string;
@@ -5118,11 +5118,11 @@ export type SavedRequest = {
 
 export type Project = {
     /**
-     * Of its newest Task
+     * From its newest Task
      */
     directory: string;
     /**
-     * null: a directory of somebody's own
+     * null: the project is a directory
      */
     repository: {
         url: string;
@@ -5134,7 +5134,7 @@ export type Project = {
     tasks: number;
     active: number;
     /**
-     * Milliseconds; 0: it has no Task yet
+     * Milliseconds; 0: no Task yet
      */
     updated: number;
 };
@@ -5161,23 +5161,23 @@ export type MissionSummary = {
         ref: string | null;
     } | null;
     /**
-     * Of its Tasks alone
+     * Of its Tasks only
      */
     status: 'running' | 'inactive';
     /**
-     * Whether the Mission's own agent works
+     * Whether the Mission's own agent is working
      */
     agentStatus: 'running' | 'inactive';
     /**
-     * Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked
+     * The Mission's overall state in one word; stalled: nothing runs, nothing is due and nobody is asked
      */
     state: 'working' | 'waiting' | 'asking' | 'paused' | 'stalled' | 'blocked' | 'done' | 'aborted';
     /**
-     * In one sentence; null where the word says it
+     * The reason for `state`, in one sentence; null if it needs none
      */
     stateReason: string | null;
     /**
-     * Questions of its own that wait for an answer
+     * Its own questions that wait for an answer
      */
     pendingCount: number;
     /**
@@ -5185,23 +5185,23 @@ export type MissionSummary = {
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
     /**
-     * Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done
+     * For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done
      */
     verified: boolean | null;
     archived: boolean;
     /**
-     * Of its agent, and of Tasks for which that names none
+     * The priority of its agent, and of Tasks for which the agent sets none
      */
     priority: 'critical' | 'high' | 'normal' | 'low';
     metadata: {
         [key: string]: JsonValue;
     };
     /**
-     * Where its asks, stops and ends are told; without its query
+     * The URL that is notified when it asks, stops or ends; without its query
      */
     callbackURL?: string;
     /**
-     * What it does or waits for; null once it has ended, or stands still
+     * What it does or waits for; null if it has ended or is stalled
      */
     now: Now | null;
     /**
@@ -5252,7 +5252,7 @@ export type MissionAnswered = {
 
 export type SquadCatalog = {
     /**
-     * Read to the end, with no issue
+     * Read completely, with no issues
      */
     healthy: boolean;
     complete: boolean;
@@ -5318,7 +5318,7 @@ export type SquadRecommendation = {
     phase: string;
     productPillar: 'code' | 'work';
     /**
-     * Of the catalog it was read from
+     * The revision of the catalog it was read from
      */
     revision: string;
     /**
@@ -5409,7 +5409,7 @@ export type SquadValidation = {
 export type SquadInstalled = {
     squad: SquadRef;
     /**
-     * Digest of what stood there; the same: nothing was written
+     * Digest of the previous package; if it is the same, nothing was written
      */
     replaced: string | null;
 };
@@ -5422,7 +5422,7 @@ export type WebhookCreated = {
     url: string;
     events: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
-     * Only of this project; null = of all
+     * Only for this project; null: for all
      */
     directory: string | null;
     description: string;
@@ -5432,7 +5432,7 @@ export type WebhookCreated = {
     state: 'enabled' | 'paused' | 'disabled';
     reason: string | null;
     /**
-     * Newest first; more than one while the old ones still sign
+     * Newest first; more than one while old ones are still used to sign
      */
     secrets: Array<{
         /**
@@ -5454,7 +5454,7 @@ export type WebhookCreated = {
      */
     updatedAt: string;
     /**
-     * whsec_…; shown this once
+     * whsec_…; shown only once
      */
     secret: string;
 };
@@ -5467,7 +5467,7 @@ export type Webhook = {
     url: string;
     events: Array<'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted'>;
     /**
-     * Only of this project; null = of all
+     * Only for this project; null: for all
      */
     directory: string | null;
     description: string;
@@ -5477,7 +5477,7 @@ export type Webhook = {
     state: 'enabled' | 'paused' | 'disabled';
     reason: string | null;
     /**
-     * Newest first; more than one while the old ones still sign
+     * Newest first; more than one while old ones are still used to sign
      */
     secrets: Array<{
         /**
@@ -5508,7 +5508,7 @@ export type DeliveryPage = {
 export type Delivery = {
     deliveryID: string;
     /**
-     * `callback`: of the Task's or Mission's own callbackURL
+     * `callback`: for the Task's or Mission's own callbackURL
      */
     webhookID: string;
     /**
@@ -5518,11 +5518,11 @@ export type Delivery = {
     type: 'task.started' | 'task.asked' | 'task.reminded' | 'task.completed' | 'task.failed' | 'task.cancelled' | 'mission.asked' | 'mission.reminded' | 'mission.finished' | 'mission.paused' | 'mission.stalled' | 'mission.waiting' | 'mission.aborted';
     taskID: string | null;
     /**
-     * Of the Mission that it speaks of
+     * The session of the Mission it is about
      */
     sessionID: string | null;
     /**
-     * The fact in the log
+     * The event in the log
      */
     eventID: number;
     state: 'pending' | 'delivered' | 'dead';
@@ -5534,7 +5534,7 @@ export type Delivery = {
     last: {
         status: number | null;
         /**
-         * With the beginning of what was answered
+         * Including the beginning of the answer
          */
         reason: string | null;
         durationMs: number;
@@ -5552,11 +5552,11 @@ export type Delivery = {
 export type WebhookSecret = {
     webhookID: string;
     /**
-     * whsec_…; shown this once
+     * whsec_…; shown only once
      */
     secret: string;
     /**
-     * Until when the old one signs, too
+     * Until when the old one is also used
      */
     until: string | null;
 };
@@ -5577,7 +5577,7 @@ export type WebhookTested = {
     webhookID: string;
     delivered: boolean;
     /**
-     * Of the answer; null = none came
+     * The answer's status; null: there was none
      */
     status: number | null;
     durationMs: number;
@@ -5595,7 +5595,7 @@ export type Overview = {
          */
         needsYou: number;
         /**
-         * Tasks at work, without those that wait for an answer
+         * Running Tasks, without those that wait for an answer
          */
         running: number;
         queued: number;
@@ -5605,7 +5605,7 @@ export type Overview = {
         failed: number;
     };
     /**
-     * Those with a number that is not 0
+     * Projects with a count that is not 0
      */
     projects: Array<{
         /**
@@ -5613,7 +5613,7 @@ export type Overview = {
          */
         directory: string;
         /**
-         * null: a directory of somebody's own
+         * null: the project is a directory
          */
         repository: {
             url: string;
@@ -5627,7 +5627,7 @@ export type Overview = {
          */
         needsYou: number;
         /**
-         * Tasks at work, without those that wait for an answer
+         * Running Tasks, without those that wait for an answer
          */
         running: number;
         queued: number;
@@ -5647,32 +5647,32 @@ export type OverviewAsk = {
     kind: 'permission' | 'question' | 'approval';
     prompt: string;
     /**
-     * permission, approval: allow, deny; question: proposals, other words are welcome
+     * permission, approval: allow, deny; question: suggestions, any other text is accepted
      */
     options: Array<string>;
     /**
-     * What stands when nobody answers; null = the agent decides
+     * What applies if nobody answers; null: the agent decides
      */
     default: string | null;
     /**
-     * null = it waits until it is answered
+     * null: it waits until it is answered
      */
     expiresAt: string | null;
     /**
-     * Only of kind approval: what is asked about
+     * Only for an approval: what is to be approved
      */
     of?: 'plan' | 'squad' | 'landing';
     /**
-     * Only of kind approval: what would happen
+     * Only for an approval: what would happen
      */
     would?: Would;
     /**
-     * Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is
+     * For a Mission's Task: when the question passes from its Mission to a person; absent: it is a person's already
      */
     passesAt?: string;
     taskID: string | null;
     /**
-     * Of a Mission's own ask, whose taskID is null
+     * For a Mission's own ask; its taskID is null
      */
     missionID: string | null;
     title: string;
@@ -5698,7 +5698,7 @@ export type Health = {
          */
         ok: boolean;
         /**
-         * Why not; null where it is ok
+         * Why not; null if it is ok
          */
         reason: string | null;
     };
@@ -5742,7 +5742,7 @@ export type Node = {
      */
     state: 'up' | 'draining' | 'stopped' | 'lost';
     /**
-     * `api`: it runs nothing; `worker`: it answers about itself alone
+     * `api`: it runs nothing; `worker`: it answers only about itself
      */
     role: 'all' | 'api' | 'worker';
     /**
@@ -5758,7 +5758,7 @@ export type Node = {
      */
     diskFree: number;
     /**
-     * Of its sandbox; 1 is the strongest, 0 not yet known
+     * The tier of its sandbox; 1 is the strongest, 0: not yet known
      */
     tier: number;
     startedAt: string;
@@ -5812,7 +5812,7 @@ export type Models = {
 export type ModelTrial = {
     ref: string;
     /**
-     * It answered, and called the tool as it was asked to
+     * It answered and called the tool as requested
      */
     ok: boolean;
     /**
@@ -5832,7 +5832,7 @@ export type ModelTrial = {
      */
     tools: 'worked' | 'not called' | 'called wrongly' | 'unknown';
     /**
-     * What it said; may be cut
+     * Its text; may be cut
      */
     text: string;
     failure: {
@@ -5905,7 +5905,7 @@ export type MissionBudgetOutput = {
     maxTokens?: number;
     maxSteps?: number;
     /**
-     * Of work, added up over all that work
+     * Working time, added up over the Mission and its Tasks
      */
     maxMinutes?: number;
 };
@@ -5922,7 +5922,7 @@ export type TaskCreateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -6006,7 +6006,7 @@ export type TaskListData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6023,7 +6023,7 @@ export type TaskListData = {
         priority?: 'critical' | 'high' | 'normal' | 'low';
         search?: string;
         /**
-         * true = archived ones too
+         * true: include archived ones
          */
         archived?: boolean;
         /**
@@ -6094,7 +6094,7 @@ export type TaskDeleteData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6130,7 +6130,7 @@ export type TaskDeleteErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6182,7 +6182,7 @@ export type TaskGetData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6212,7 +6212,7 @@ export type TaskGetErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6248,7 +6248,7 @@ export type TaskUpdateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6282,7 +6282,7 @@ export type TaskUpdateErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6334,7 +6334,7 @@ export type TaskStatusData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6368,7 +6368,7 @@ export type TaskStatusErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6404,7 +6404,7 @@ export type TaskBoardData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6438,7 +6438,7 @@ export type TaskBoardErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6474,7 +6474,7 @@ export type TaskMessagesData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6506,7 +6506,7 @@ export type TaskMessagesErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6542,7 +6542,7 @@ export type TaskDiffData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6577,7 +6577,7 @@ export type TaskDiffErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `commit_not_found`
+     * No such object: `task_not_found`, `commit_not_found`
      */
     404: Error;
     /**
@@ -6613,7 +6613,7 @@ export type TaskCallOutputData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6644,7 +6644,7 @@ export type TaskCallOutputErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `call_not_found`
+     * No such object: `task_not_found`, `call_not_found`
      */
     404: Error;
     /**
@@ -6680,7 +6680,7 @@ export type TaskCheckLogData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6711,7 +6711,7 @@ export type TaskCheckLogErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `check_not_found`
+     * No such object: `task_not_found`, `check_not_found`
      */
     404: Error;
     /**
@@ -6747,7 +6747,7 @@ export type TaskArtifactData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6778,7 +6778,7 @@ export type TaskArtifactErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `artifact_not_found`
+     * No such object: `task_not_found`, `artifact_not_found`
      */
     404: Error;
     /**
@@ -6814,7 +6814,7 @@ export type TaskPreviewData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -6848,7 +6848,7 @@ export type TaskPreviewErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6892,7 +6892,7 @@ export type TaskCaptureData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -6930,7 +6930,7 @@ export type TaskCaptureErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -6982,7 +6982,7 @@ export type TaskEventsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7003,7 +7003,7 @@ export type TaskEventsData = {
          */
         follow?: boolean;
         /**
-         * json = one page of the log instead of a stream
+         * json: one page of the log instead of a stream
          */
         format?: 'json';
         /**
@@ -7032,7 +7032,7 @@ export type TaskEventsErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7076,7 +7076,7 @@ export type TaskMessageData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7114,7 +7114,7 @@ export type TaskMessageErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7166,7 +7166,7 @@ export type TaskRetryData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7204,7 +7204,7 @@ export type TaskRetryErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7256,7 +7256,7 @@ export type TaskRevertData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7294,7 +7294,7 @@ export type TaskRevertErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7346,7 +7346,7 @@ export type TaskCancelData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7384,7 +7384,7 @@ export type TaskCancelErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7440,7 +7440,7 @@ export type TaskAnswerData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7479,7 +7479,7 @@ export type TaskAnswerErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `ask_not_found`
+     * No such object: `task_not_found`, `ask_not_found`
      */
     404: Error;
     /**
@@ -7531,7 +7531,7 @@ export type TaskInterruptData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7570,7 +7570,7 @@ export type TaskInterruptErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`, `session_not_found`
+     * No such object: `task_not_found`, `session_not_found`
      */
     404: Error;
     /**
@@ -7622,7 +7622,7 @@ export type TaskProjectArchiveData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -7656,7 +7656,7 @@ export type TaskProjectArchiveErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `task_not_found`
+     * No such object: `task_not_found`
      */
     404: Error;
     /**
@@ -7700,7 +7700,7 @@ export type ProjectGetData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -7768,7 +7768,7 @@ export type ProjectRequestsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -7836,7 +7836,7 @@ export type ProjectListData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -7904,7 +7904,7 @@ export type MissionWakeData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -7988,7 +7988,7 @@ export type MissionListData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8000,7 +8000,7 @@ export type MissionListData = {
         search?: string;
         priority?: 'critical' | 'high' | 'normal' | 'low';
         /**
-         * true = archived ones too
+         * true: include archived ones
          */
         archived?: boolean;
         /**
@@ -8071,7 +8071,7 @@ export type MissionAllData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8083,7 +8083,7 @@ export type MissionAllData = {
         search?: string;
         priority?: 'critical' | 'high' | 'normal' | 'low';
         /**
-         * true = archived ones too
+         * true: include archived ones
          */
         archived?: boolean;
         /**
@@ -8154,7 +8154,7 @@ export type MissionStatusData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8192,7 +8192,7 @@ export type MissionStatusErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8236,7 +8236,7 @@ export type MissionEventsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -8253,7 +8253,7 @@ export type MissionEventsData = {
          */
         after?: string;
         /**
-         * json = one page of the log instead of a stream
+         * json: one page of the log instead of a stream
          */
         format?: 'json';
         /**
@@ -8286,7 +8286,7 @@ export type MissionEventsErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8334,7 +8334,7 @@ export type MissionMessagesData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8370,7 +8370,7 @@ export type MissionMessagesErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8414,7 +8414,7 @@ export type MissionRenameData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8448,7 +8448,7 @@ export type MissionRenameErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8500,7 +8500,7 @@ export type MissionArchiveData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8534,7 +8534,7 @@ export type MissionArchiveErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8586,7 +8586,7 @@ export type MissionAbortData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -8624,7 +8624,7 @@ export type MissionAbortErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8676,7 +8676,7 @@ export type MissionDeleteData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8712,7 +8712,7 @@ export type MissionDeleteErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8764,7 +8764,7 @@ export type MissionAnswerData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -8803,7 +8803,7 @@ export type MissionAnswerErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8855,7 +8855,7 @@ export type MissionMergeData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -8893,7 +8893,7 @@ export type MissionMergeErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -8945,7 +8945,7 @@ export type MissionProjectArchiveData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -8979,7 +8979,7 @@ export type MissionProjectArchiveErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `mission_not_found`
+     * No such object: `mission_not_found`
      */
     404: Error;
     /**
@@ -9023,7 +9023,7 @@ export type SquadListData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9091,7 +9091,7 @@ export type SquadRecommendData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9167,7 +9167,7 @@ export type SquadRemoveData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9209,7 +9209,7 @@ export type SquadRemoveErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `squad_not_found`
+     * No such object: `squad_not_found`
      */
     404: Error;
     /**
@@ -9253,7 +9253,7 @@ export type SquadGetData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9287,7 +9287,7 @@ export type SquadGetErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `squad_not_found`
+     * No such object: `squad_not_found`
      */
     404: Error;
     /**
@@ -9327,7 +9327,7 @@ export type SquadValidateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9411,7 +9411,7 @@ export type SquadInstallData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9495,7 +9495,7 @@ export type WebhookCreateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9579,7 +9579,7 @@ export type WebhookListData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9639,7 +9639,7 @@ export type WebhookDeliveriesData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9713,7 +9713,7 @@ export type WebhookCallbackSecretData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9789,7 +9789,7 @@ export type WebhookRedeliverDeadData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9865,7 +9865,7 @@ export type WebhookRedeliverData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -9899,7 +9899,7 @@ export type WebhookRedeliverErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `delivery_not_found`
+     * No such object: `delivery_not_found`
      */
     404: Error;
     /**
@@ -9947,7 +9947,7 @@ export type WebhookDeleteData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -9977,7 +9977,7 @@ export type WebhookDeleteErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `webhook_not_found`
+     * No such object: `webhook_not_found`
      */
     404: Error;
     /**
@@ -10013,7 +10013,7 @@ export type WebhookGetData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10043,7 +10043,7 @@ export type WebhookGetErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `webhook_not_found`
+     * No such object: `webhook_not_found`
      */
     404: Error;
     /**
@@ -10079,7 +10079,7 @@ export type WebhookUpdateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10109,7 +10109,7 @@ export type WebhookUpdateErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `webhook_not_found`
+     * No such object: `webhook_not_found`
      */
     404: Error;
     /**
@@ -10153,7 +10153,7 @@ export type WebhookTestData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10187,7 +10187,7 @@ export type WebhookTestErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `webhook_not_found`
+     * No such object: `webhook_not_found`
      */
     404: Error;
     /**
@@ -10235,7 +10235,7 @@ export type WebhookRotateData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10269,7 +10269,7 @@ export type WebhookRotateErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `webhook_not_found`
+     * No such object: `webhook_not_found`
      */
     404: Error;
     /**
@@ -10317,7 +10317,7 @@ export type EventStreamData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10336,7 +10336,7 @@ export type EventStreamData = {
          */
         follow?: boolean;
         /**
-         * json = one page of the log instead of a stream
+         * json: one page of the log instead of a stream
          */
         format?: 'json';
         /**
@@ -10409,7 +10409,7 @@ export type ServiceOverviewData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10481,7 +10481,7 @@ export type ServiceHealthData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10541,7 +10541,7 @@ export type ServiceNodesData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10601,7 +10601,7 @@ export type ServiceDrainNodeData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10635,7 +10635,7 @@ export type ServiceDrainNodeErrors = {
      */
     403: Error;
     /**
-     * Nothing has this id: `node_not_found`
+     * No such object: `node_not_found`
      */
     404: Error;
     /**
@@ -10683,7 +10683,7 @@ export type ServiceModelsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10743,7 +10743,7 @@ export type ServiceTestModelData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10823,7 +10823,7 @@ export type ServiceSetKeyData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
         /**
@@ -10899,7 +10899,7 @@ export type ServiceMetricsData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -10959,7 +10959,7 @@ export type ServiceOpenapiData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };
@@ -11021,7 +11021,7 @@ export type ServiceDocData = {
          */
         'x-service-directory'?: string;
         /**
-         * Of several nodes, the one whose directory is meant, where more than one has it
+         * The node whose directory is meant, if several nodes have it
          */
         'x-service-node'?: string;
     };

@@ -39,7 +39,7 @@ export const judgeContrast = (
   work: Report,
 ): Contrast => {
   if (red.length > 0 && (again === undefined || !isSame(failed, namesOf(again, "failed"))))
-    return cannotRun("flaky", "Two runs on the base had unlike results.");
+    return cannotRun("flaky", "Two runs on the base had different results.");
   const lost = work.tests.find(({ outcome }) => outcome === "failed");
   if (lost !== undefined) return cannotRun("it fails with the change, too", `${lost.name}\n${lost.message}`);
   const [broken] = work.broken;

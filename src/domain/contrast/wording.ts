@@ -9,9 +9,9 @@ export const contrastWords = ({
   const run = command === null ? "the tests that it changes" : `\`${command}\``;
   switch (result) {
     case "proves":
-      return `proves the change: ${run} was red on the base, and is green with it`;
+      return `proves the change: ${run} failed on the base, and passes with the change`;
     case "same":
-      return `shows no difference: ${run} is green on the base, too`;
+      return `shows no difference: ${run} also passes on the base`;
     case "cannot-run":
       return `cannot tell: ${run} on the base: ${reason ?? "not run"}`;
   }

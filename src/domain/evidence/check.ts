@@ -130,7 +130,7 @@ export const checksBroken = (state: TaskState, broken: CheckRun[]): TurnFailure 
   code: "checks_failed",
   message:
     `The agents finished, and the project's own ${broken.length === 1 ? "check" : "checks"} passed before the work and failed twice after it: ${broken.map((run) => failedWords(state, run)).join("; ")}. ` +
-    "Nothing landed. Where that is meant, send the request again with `checks` of its own, which replace the project's, or with `[]` for none.",
+    "Nothing landed. If that is intended, send the request again with its own `checks`, which replace the project's, or with `[]` for none.",
   retryable: false,
   remedy: remedyOf(state),
 });

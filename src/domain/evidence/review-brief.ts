@@ -19,7 +19,7 @@ const headings = {
   report:
     "# What the author reports, which proves nothing; what it decided where the request left it open is yours to judge",
   rounds: "# Earlier rounds of this review, and what the author answered",
-  landed: "# What was accepted before, and must still hold",
+  landed: "# What was accepted before, and must still hold where later words do not change it",
   phase: "# The phase of the Mission's plan that this delivers",
   part: "# Part ",
   evidence: "Evidence that the service recorded:",
@@ -42,6 +42,8 @@ export type BriefTexts = {
   /** Every changed file in a line; absent where the diff says it all. */
   files?: string;
   diff: string;
+  /** The file with the project's conventions, which the author was told to follow; "": there is none. */
+  guide?: string;
   /** How often the reviewer may look at the committed tree before it judges; by default it has the brief alone. */
   looks?: number;
 };
@@ -56,7 +58,18 @@ export type Part = {
 /** Writes the brief. */
 export const briefOf = (
   goals: readonly Part[],
-  { request, later, rounds, report = "", landed = null, phase = null, files = "", diff, looks = 0 }: BriefTexts,
+  {
+    request,
+    later,
+    rounds,
+    report = "",
+    landed = null,
+    phase = null,
+    files = "",
+    diff,
+    guide = "",
+    looks = 0,
+  }: BriefTexts,
 ): string => {
   const said = new Set<string>();
   return [
@@ -75,7 +88,7 @@ export const briefOf = (
       ...(looks === 0
         ? []
         : [
-            `What the diff cannot tell, such as callers outside of it, is in the tree that will land: \`read\`, \`list\`, \`search\` and \`git\` show it, in ${looks} turns at most, several calls in one.`,
+            `What the diff cannot tell, such as callers outside of it, is in the tree that will land: \`read\`, \`list\`, \`search\` and \`git\` show it, in ${looks} turns at most, several calls in one.${guide === "" ? "" : ` The author was told to follow the conventions in \`${guide}\`.`}`,
           ]),
       goals.length === 1
         ? "Judge it with one call of `verdict`."

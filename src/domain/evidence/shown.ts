@@ -1,3 +1,4 @@
+import { aboutOf as whatOf, type CheckSpec } from "../../protocol/check.ts";
 import type { Goal } from "../../protocol/task/status.ts";
 import { needsCode } from "../contrast/verdict.ts";
 import { type CheckRun, isOfPresentFiles, type TaskState } from "../state/task.ts";
@@ -11,7 +12,13 @@ type Piece = Goal["evidence"][number];
 /** What is known beside a piece of evidence. */
 export type About = {
   /** Of a check, as it ran last: its name and result, and that on the base. */
-  check?: { name: string; result: CheckRun; before: CheckRun | undefined };
+  check?: {
+    name: string;
+    /** What it runs, where its name does not say so. */
+    runs?: string;
+    result: CheckRun;
+    before: CheckRun | undefined;
+  };
   /** Of what is stale: it was seen on the files as they are, under an earlier contract. */
   sameFiles?: boolean;
   /** Of what is stale: files that were edited since. */
@@ -33,11 +40,16 @@ export const aboutOf = (state: TaskState, { id, kind }: Piece, edited: (callID: 
   const spec = specsOf(state).find((one) => one.id === id);
   return {
     ...(kind === "check" && result !== undefined && spec !== undefined && spec.kind !== "review"
-      ? { check: { name: spec.name, result, before: onBase(state, id) } }
+      ? { check: { name: spec.name, ...runsOf(spec), result, before: onBase(state, id) } }
       : {}),
     sameFiles: proof !== undefined && isOfPresentFiles(state, proof),
     edited: edited(id),
   };
+};
+
+const runsOf = (spec: CheckSpec): { runs?: string } => {
+  const runs = whatOf(spec).replaceAll(/\s*\n\s*/g, " ⏎ ");
+  return runs === spec.name ? {} : { runs: bothEnds(runs) };
 };
 
 /**
@@ -104,7 +116,7 @@ const linesOf = ({ kind, summary, lastLines, contrast, about }: ShownEvidence, s
   ];
 };
 
-const checkWords = ({ result, before }: NonNullable<About["check"]>): string => {
+const checkWords = ({ result, before, runs }: NonNullable<About["check"]>): string => {
   const was =
     before === undefined
       ? ""
@@ -117,7 +129,7 @@ const checkWords = ({ result, before }: NonNullable<About["check"]>): string => 
   // Where it is red, its reason says so.
   const defined =
     by.length === 0 || result.state !== "passed" ? "" : `, also as ${by.join(", ")} had it before the work`;
-  return `${was}${result.flaky === true ? ", at its second try" : ""}${defined}`;
+  return `${was}${result.flaky === true ? ", at its second try" : ""}${defined}${runs === undefined ? "" : `, run as \`${runs}\``}`;
 };
 
 const oldLine = ({ kind, summary, lastLines, about }: ShownEvidence): string => {

@@ -96,6 +96,6 @@ export const units: Record<Name, string> = {
 };
 
 export const pausedText = ({ name, used, cap }: Pick<EventData["mission.paused"], "name" | "used" | "cap">): string =>
-  `The Mission's budget is used up: ${used} of ${cap} ${units[name]} (${name}) by it and its Tasks. Nothing more is dispatched; wake it with a higher budget to go on.`;
+  `The Mission's budget is used up: ${used} of ${cap} ${units[name]} (${name}) by it and its Tasks. Nothing more is dispatched; wake it with a higher budget to continue.`;
 
 export const rounded = (used: number): number => Number(used.toFixed(used < 1 ? 6 : 2));

@@ -69,9 +69,9 @@ const table: readonly Row[] = [
     ({ failure, finished, refusedBy }) => ({
       reason:
         refusedBy !== null
-          ? `Its plan was not approved (${refusedBy}), and nothing was said of what is to be different`
+          ? `Its plan was not approved (${refusedBy}), and no changes were requested`
           : finished !== null
-            ? `It waits for something outside, and no time is set at which it looks again: ${finished.summary}`
+            ? `It waits for something outside, and has set no time to check again: ${finished.summary}`
             : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),
     }),
   ],

@@ -1,6 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Usage } from "../../protocol/task/status.ts";
 import type { DomainEvent } from "../event.ts";
+import { readEnd } from "../task/commit-text.ts";
 import { pausedText } from "./budget.ts";
 
 /** A Mission's events in words: for its agent, as messages of the service, and for people, in one line. */
@@ -54,7 +55,8 @@ const endedText = ({
           ? ""
           : ` Nothing landed; its work is on ${branch}.`;
   const why = error === undefined ? "" : `\n\nWhy:\n${material(`${taskID} error`, error)}`;
-  const said = summary.trim() === "" ? "" : `\n\nIts last words:\n${material(taskID, summary)}`;
+  const words = readEnd(summary).report.trim();
+  const said = words === "" ? "" : `\n\nIts last words:\n${material(taskID, words)}`;
   const seen = evidence === undefined ? "" : `\n\n${evidenceText(taskID, evidence, usage)}`;
   const next = plan === undefined ? "" : `\n\n${planText(plan)}`;
   return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${seen}${why}${said}${next}`;
@@ -124,7 +126,9 @@ const checksText = (taskID: string, checks: Evidence["checks"]): string[] => {
   if (checks.length === 0) return ["It had no checks."];
   const green = checks.filter(({ state }) => state === "passed").length;
   return [
-    green === checks.length ? `Checks: all ${green} passed.` : `Checks: ${green} of ${checks.length} passed.`,
+    green === checks.length
+      ? `Checks, all passed: ${greenText(checks)}.`
+      : `Checks: ${green} of ${checks.length} passed.`,
     ...checks
       .filter(({ state }) => state !== "passed")
       .map(({ name, state, required, tail }) => {
@@ -132,6 +136,14 @@ const checksText = (taskID: string, checks: Evidence["checks"]): string[] => {
         return tail === undefined ? `${line}.` : `${line}, at the end:\n${material(`${taskID} check`, tail)}`;
       }),
   ];
+};
+
+/** Checks that are named when all passed. */
+const mostNamed = 6;
+
+const greenText = (checks: Evidence["checks"]): string => {
+  const names = checks.slice(0, mostNamed).map(({ name }) => name);
+  return `${names.join(", ")}${checks.length > mostNamed ? ` and ${checks.length - mostNamed} more` : ""}`;
 };
 
 const planText = ({ ready, running, left }: NonNullable<EventData["task.ended"]["plan"]>): string => {

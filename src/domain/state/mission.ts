@@ -126,7 +126,7 @@ export const outcomeOf = (task: Dispatched): EventData["task.ended"]["outcome"] 
 export const errorOf = ({ aborted, failure }: MissionState): { error: string; errorInfo: ErrorInfo } | undefined => {
   if (aborted !== null) {
     const { surface, reason, at } = aborted;
-    const remedy = "Wake the Mission to go on.";
+    const remedy = "Wake the Mission to continue.";
     return {
       error: `Aborted by ${surface}${reason === "" ? "" : `: ${reason}`}`,
       errorInfo: { code: "aborted", retryable: false, remedy, at },

@@ -15,14 +15,14 @@ import {
   stillSeen,
 } from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
-import { landedAs, withLanding, withProposal } from "./landing.ts";
+import { evolveLanding } from "./landing.ts";
 import { withNow } from "./now.ts";
 import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { outputGiven, outputRefused } from "../session/output.ts";
 import { evolveSession } from "../session/evolve.ts";
-import { isOpenSlice, remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
-import { isRead, noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
+import { isOpenSlice, type TaskState } from "../state/task.ts";
+import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
@@ -289,59 +289,12 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "contrast.finished":
       return { ...state, contrast: event.data, ...contrastEvidence(state, event) };
     case "workspace.rebased":
-      return {
-        ...state,
-        workspace: state.workspace && moved(state.workspace, event.data),
-        tree: state.tree && {
-          ...state.tree,
-          commit: event.data.commit,
-          tree: event.data.tree,
-          parent: event.data.baseCommit,
-        },
-        contrast:
-          state.contrast !== null && state.contrast.tree === state.tree?.tree
-            ? { ...state.contrast, tree: event.data.tree }
-            : state.contrast,
-        unlandable: event.data.left ?? state.unlandable,
-        moves: state.moves + 1,
-      };
-    case "landing.conflicted": {
-      const { snapshot, paths, round } = event.data;
-      return {
-        ...state,
-        workspace: state.workspace && based(seenAs(state.workspace, snapshot), event.data),
-        tree: null,
-        touched: true,
-        writes: state.writes + 1,
-        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
-        landingRound: round,
-        moves: 0,
-        conflicts: paths,
-        conflictedAt: state.edits,
-        unlandable: [],
-      };
-    }
+    case "landing.conflicted":
     case "landing.started":
-      return { ...state, landingStarted: event.data };
     case "landing.withdrawn":
-      return {
-        ...state,
-        landingStarted: null,
-        moves: event.data.edited === undefined ? state.moves : state.moves + 1,
-      };
     case "landing.finished":
-      // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
-      return staysOnBranch(state) && !isRead(state)
-        ? { ...state, landingStarted: null, landed: null, pushed: pushedBy(state, event.data) }
-        : {
-            ...state,
-            landingStarted: null,
-            landed: event.data,
-            pushed: pushedBy(state, event.data),
-            landings: withLanding(state, event),
-          };
     case "landing.proposed":
-      return withProposal(state, event.data);
+      return evolveLanding(state, event);
     case "squad.staged":
       return { ...state, staged: event.data };
     case "squad.installing":
@@ -426,27 +379,3 @@ const withChecks = (state: TaskState, checks: TaskState["checks"]): Partial<Task
       : slice,
   ),
 });
-
-const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
-  remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };
-
-type Place = EventData["workspace.prepared"];
-
-/**
- * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still says what was left
- * out.
- */
-const moved = (place: Place, data: EventData["workspace.rebased"]): Place => ({
-  ...based(place, data),
-  ...(place.snapshot === undefined ? {} : { snapshot: { ...place.snapshot, head: data.baseCommit } }),
-});
-
-const based = (
-  { of: _before, ...place }: Place,
-  { baseCommit, baseTree, of }: Pick<EventData["workspace.rebased"], "baseCommit" | "baseTree" | "of">,
-): Place => ({ ...place, baseCommit, baseTree, ...(of === undefined ? {} : { of }) });
-
-const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
-  const { snapshot: before, ...rest } = place;
-  return snapshot === undefined ? (before === undefined ? place : rest) : { ...rest, snapshot };
-};

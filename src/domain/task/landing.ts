@@ -1,9 +1,10 @@
 import type { Recorded } from "../event.ts";
 import type { EventData } from "../../protocol/event/event.ts";
-import { isActive, type Landed, staysOnBranch, type TaskState } from "../state/task.ts";
+import { isRead } from "../state/stream.ts";
+import { isActive, type Landed, remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
 import { newAttempt } from "./attempt.ts";
 
-/** What of a Task landed, attempt by attempt. */
+/** How a Task comes to land, and what of it landed, attempt by attempt. */
 
 /** A branch's short name, of this repository or of the remote that it mirrors. */
 export const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes\/(origin|filled))\//, "");
@@ -13,7 +14,7 @@ export const landedAs = ({ commit, pushed }: Pick<EventData["landing.finished"],
   pushed ?? commit;
 
 /** A result on the Task's own branch replaces the one that was there before: it is the same change, taken further. */
-export const withLanding = (
+const withLanding = (
   state: TaskState,
   { data, at, version }: Recorded & { type: "landing.finished" },
 ): TaskState["landings"] => {
@@ -37,7 +38,7 @@ export const isProposalUnseen = ({ pullRequest, pushed, attempt }: TaskState): b
 export const afterMerge = ({ pullRequest, pushed }: Pick<TaskState, "pullRequest" | "pushed">): boolean =>
   pullRequest?.state === "merged" && pushed !== null;
 
-export const withProposal = (state: TaskState, data: EventData["landing.proposed"]): TaskState => {
+const withProposal = (state: TaskState, data: EventData["landing.proposed"]): TaskState => {
   const pullRequest = { ...data, seenIn: state.attempt };
   return afterMerge({ ...state, pullRequest }) && isActive(state) && state.landed === null
     ? { ...state, ...newAttempt, workspace: null, pushed: null, pullRequest }
@@ -55,3 +56,97 @@ export const landingsOf = ({ landings }: TaskState) =>
     diffStat,
     at,
   }));
+
+type LandingEvent = Recorded & {
+  type:
+    | "workspace.rebased"
+    | "landing.conflicted"
+    | "landing.started"
+    | "landing.withdrawn"
+    | "landing.finished"
+    | "landing.proposed";
+};
+
+/** Folds in what happens from the first look at the branch to the pull request. */
+export const evolveLanding = (state: TaskState, event: LandingEvent): TaskState => {
+  switch (event.type) {
+    case "workspace.rebased":
+      return {
+        ...state,
+        workspace: state.workspace && moved(state.workspace, event.data),
+        tree: state.tree && {
+          ...state.tree,
+          commit: event.data.commit,
+          tree: event.data.tree,
+          parent: event.data.baseCommit,
+        },
+        contrast:
+          state.contrast !== null && state.contrast.tree === state.tree?.tree
+            ? { ...state.contrast, tree: event.data.tree }
+            : state.contrast,
+        unlandable: event.data.left ?? state.unlandable,
+        moves: state.moves + 1,
+      };
+    case "landing.conflicted": {
+      const { snapshot, paths, round } = event.data;
+      return {
+        ...state,
+        workspace: state.workspace && based(seenAs(state.workspace, snapshot), event.data),
+        tree: null,
+        touched: true,
+        writes: state.writes + 1,
+        mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
+        landingRound: round,
+        moves: 0,
+        conflicts: paths,
+        conflictedAt: state.edits,
+        unlandable: [],
+      };
+    }
+    case "landing.started":
+      return { ...state, landingStarted: event.data };
+    case "landing.withdrawn":
+      return {
+        ...state,
+        landingStarted: null,
+        moves: event.data.edited === undefined ? state.moves : state.moves + 1,
+      };
+    case "landing.finished":
+      // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
+      return staysOnBranch(state) && !isRead(state)
+        ? { ...state, landingStarted: null, landed: null, pushed: pushedBy(state, event.data) }
+        : {
+            ...state,
+            landingStarted: null,
+            landed: event.data,
+            pushed: pushedBy(state, event.data),
+            landings: withLanding(state, event),
+          };
+    case "landing.proposed":
+      return withProposal(state, event.data);
+  }
+};
+
+const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
+  remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };
+
+type Place = EventData["workspace.prepared"];
+
+/**
+ * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still says what was left
+ * out.
+ */
+const moved = (place: Place, data: EventData["workspace.rebased"]): Place => ({
+  ...based(place, data),
+  ...(place.snapshot === undefined ? {} : { snapshot: { ...place.snapshot, head: data.baseCommit } }),
+});
+
+const based = (
+  { of: _before, ...place }: Place,
+  { baseCommit, baseTree, of }: Pick<EventData["workspace.rebased"], "baseCommit" | "baseTree" | "of">,
+): Place => ({ ...place, baseCommit, baseTree, ...(of === undefined ? {} : { of }) });
+
+const seenAs = (place: Place, snapshot: Place["snapshot"]): Place => {
+  const { snapshot: before, ...rest } = place;
+  return snapshot === undefined ? (before === undefined ? place : rest) : { ...rest, snapshot };
+};

@@ -23,7 +23,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
   if (wait !== undefined) return wait;
   if (state.attemptStartedAt === null || state.stopped) return { kind: "queue", text: "Waiting in the queue" };
   if (state.setup !== null && state.setup.finished === null)
-    return { kind: "setup", text: short(`Running \`${state.setup.run}\`, which sets the workspace up`) };
+    return { kind: "setup", text: short(`Running \`${state.setup.run}\`, to set up the workspace`) };
   const checks = checksRunning(state);
   if (checks !== undefined) return checks;
   if (isProposalDue(state)) return { kind: "landing", text: "Opening its pull request" };
@@ -45,7 +45,7 @@ const checksRunning = (state: TaskState): Doing | undefined => {
   if (first === undefined) return undefined;
   const spec = specsOf(state).find(({ id }) => id === first.checkID);
   const more = running.length === 1 ? "" : ` and ${running.length - 1} more`;
-  const where = first.on === "base" ? " on what was there before" : "";
+  const where = first.on === "base" ? " on the base" : "";
   return { kind: "check", text: short(`Running ${named(spec, first.checkID)}${more}${where}`) };
 };
 

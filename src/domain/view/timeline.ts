@@ -17,7 +17,7 @@ const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]):
   const asks =
     names.length === 0
       ? []
-      : [`${file} asks for MCP servers: ${names.join(", ")}; ${granted ? "granted" : "not granted (`sortie trust`)"}`];
+      : [`${file} requests MCP servers: ${names.join(", ")}; ${granted ? "granted" : "not granted (`sortie trust`)"}`];
   return [...asks, ...wrong.map((one) => `${file}: ${one}`)].join("; ");
 };
 
@@ -35,7 +35,7 @@ const environmentWords = ({
     ...(network === null ? [] : [`network: ${typeof network === "string" ? network : network.join(", ")}`]),
     ...(secrets.length === 0 ? [] : [`secrets: ${secrets.join(", ")}`]),
   ].join("; ");
-  const whose = from === "operator" ? "Environment of the configuration" : "The project asks for an environment";
+  const whose = from === "operator" ? "Environment of the configuration" : "The project requests an environment";
   if (problem !== null) return `${whose}: ${problem}`;
   return `${whose}${what === "" ? "" : ` (${what})`}${granted ? "" : "; not granted (`sortie trust`)"}`;
 };
@@ -145,12 +145,12 @@ export const describeEvent = (event: Recorded): string => {
       return `${askedFor[event.data.kind]}: ${event.data.prompt}`;
     case "ask.passed":
       return event.data.by === "mission"
-        ? "The Mission has a person asked"
+        ? "The Mission passed the question to a person"
         : "The Mission did not answer: a person is asked";
     case "ask.reminded":
       return `Reminded of what waits for an answer: ${event.data.askIDs.join(", ")}`;
     case "approval.moved":
-      return `The change to approve is the same on another base, as ${event.data.commit.slice(0, 10)}`;
+      return `The change to approve was moved onto another base unchanged, as ${event.data.commit.slice(0, 10)}`;
     case "ask.answered":
       return answerWords(event.data);
     case "commit.described":

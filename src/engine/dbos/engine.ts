@@ -68,7 +68,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
       bound = setTimeout(resolve, ms + closeMs).unref();
     });
     await Promise.race([library.shutdown({ workflowCompletionTimeoutMS: ms, deregister: true }), late]).catch(
-      (error: unknown) => log.warn({ error: messageOf(error) }, "the engine did not stop in good order"),
+      (error: unknown) => log.warn({ error: messageOf(error) }, "the engine did not stop cleanly"),
     );
     clearTimeout(bound);
     await Promise.race([pool.end(), late]);
@@ -84,7 +84,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
       works.delete(id);
       // Nothing of what a run throws is written into DBOS's tables.
       await outside(() => (work === undefined ? core.take(stream) : work())).catch((error: unknown) =>
-        log.debug({ stream, error: messageOf(error) }, "a look at a stream failed"),
+        log.debug({ stream, error: messageOf(error) }, "a stream could not be checked"),
       );
     },
     { name: "look" },

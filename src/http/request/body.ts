@@ -89,7 +89,7 @@ const collect = async (incoming: IncomingMessage, limit: number): Promise<Buffer
       if (size > limit) stop(tooLarge(limit, "more"));
       else chunks.push(chunk);
     };
-    const cut = () => reject(new ServiceError("invalid_request", "Expected a whole body, got a part of it."));
+    const cut = () => reject(new ServiceError("invalid_request", "Expected a complete body, got part of one."));
     incoming.on("data", data);
     incoming.once("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size)));
     incoming.once("error", cut);
@@ -119,7 +119,7 @@ const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
   await pause();
   // Before JSON.parse, which would look through all of it first.
   if (text.trimStart() === "") throw new ServiceError("invalid_json", "Expected valid JSON, got white space.");
-  if (named) throw new ServiceError("invalid_request", 'Expected keys other than "__proto__", got that one.');
+  if (named) throw new ServiceError("invalid_request", 'Expected no key "__proto__", got one.');
   try {
     return JSON.parse(text);
   } catch (error) {

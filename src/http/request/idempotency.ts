@@ -59,7 +59,7 @@ export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
       if (running !== once.bodyHash) throw reused(once.key);
       throw new ServiceError(
         "idempotency_in_progress",
-        `Expected the first request with the key ${quote(once.key)} to be answered, got a second one before. Try again.`,
+        `Expected the first request with the key ${quote(once.key)} to have been answered, got a second one before that. Try again.`,
       );
     }
     open.set(id, once.bodyHash);

@@ -129,7 +129,7 @@ export const failureOf = (thrown: unknown, requestID: string, log: Log): Failure
   const error = thrown instanceof ServiceError || !isFull(thrown) ? thrown : diskFull(thrown);
   if (!(error instanceof ServiceError)) {
     log.error({ requestID, err: error instanceof Error ? error : { message: String(error) } }, "request failed");
-    return failure("internal", 500, "An internal error; the log has it under this requestID.", requestID);
+    return failure("internal", 500, "An internal error. Look for this requestID in the service's log.", requestID);
   }
   // One text for every missing Task, so that the message does not reveal which ids exist.
   const message = error.code === "task_not_found" ? unknownTask : error.message;

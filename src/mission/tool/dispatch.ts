@@ -21,7 +21,7 @@ import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 import { catalogDirectory, readyBranch } from "../branch.ts";
 import { branchOut } from "../repository.ts";
-import { handoverOf } from "./handover.ts";
+import { commitsLeft, handoverOf } from "./handover.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -104,7 +104,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     },
     budget: given.budget as MissionBudget | undefined,
     lookInMinutes: given.lookInMinutes,
-    handover: handoverOf(run.state(), phase, run.chat.note),
+    handover: handoverOf(run.state(), phase, run.chat.note, await commitsLeft(run, phase)),
     contract: { title: phase.title, objective: phase.objective, acceptance: phase.acceptance },
     production: undefined,
   });

@@ -53,8 +53,10 @@ const openPhases = (state: MissionState): string | undefined => {
   const open = state.plan.filter((phase) => phaseState(state, phase) !== "done");
   return open.length === 0
     ? undefined
-    : `Expected every phase of the plan to be done, these are not: ${open.map((phase) => `${phase.id} (${phaseState(state, phase)})`).join(", ")}. Change the plan if they are no longer wanted, or say blocked.`;
+    : `Expected every phase of the plan to be done, these are not: ${open.map((phase) => `${phase.id} (${phaseState(state, phase)})`).join(", ")}. ${open.some((phase) => isAtWork(phaseState(state, phase))) ? "End your turn without a call: you are woken when a Task ends. Or c" : "C"}hange the plan if they are no longer wanted, or say blocked.`;
 };
+
+const isAtWork = (phase: ReturnType<typeof phaseState>): boolean => phase === "running" || phase === "producing";
 
 /** The user's checks of the whole, on the project's head. A string says why the Mission is not done. */
 const accept = async (
@@ -68,5 +70,5 @@ const accept = async (
     return `${done} The user's checks of the whole could not be run, so it is not done: say blocked if you cannot help that.`;
   return redOf(done.results).length === 0
     ? { verified: isGreen(done.results) }
-    : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results)}`;
+    : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results, checks)}`;
 };

@@ -2,7 +2,10 @@ import { failuresOf, outcomeText, workOf } from "../../domain/mission/plan.ts";
 import { deliveredBy, type MissionState } from "../../domain/state/mission.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
+import { readEnd } from "../../domain/task/commit-text.ts";
 import { markForeign } from "../../tool/result.ts";
+import { workDirectory } from "../repository.ts";
+import type { MissionRun } from "../run.ts";
 
 /**
  * What earlier phases left, and how the phase is accepted: the service's message to the squad, in addition to the
@@ -13,7 +16,13 @@ import { markForeign } from "../../tool/result.ts";
 const shortWords = 600;
 const mostOthers = 40;
 
-export const handoverOf = (state: MissionState, phase: PlannedPhase, note: string | null): string => {
+/** `commits`: what a failed attempt left, by its branch. The branch itself has no name in the repository of a Task. */
+export const handoverOf = (
+  state: MissionState,
+  phase: PlannedPhase,
+  note: string | null,
+  commits: ReadonlyMap<string, string>,
+): string => {
   const before = phase.after.flatMap((id) => {
     const other = state.plan.find((one) => one.id === id);
     const work = workOf(state, id);
@@ -30,8 +39,9 @@ export const handoverOf = (state: MissionState, phase: PlannedPhase, note: strin
   const told = others.slice(-mostOthers).map(({ other, last }) => leftText(other, last, shortWords));
   const earlier = failuresOf(state, phase.id).map((task, at) => {
     const end = task.ends.at(-1);
-    const branch = end?.branch == null ? "" : ` ${branchText(end.branch)}`;
-    return `- Attempt ${at + 1} (${task.taskID}) failed: ${end?.error ?? "no reason given"}${branch}`;
+    const commit = end?.branch == null ? undefined : commits.get(end.branch);
+    const left = commit === undefined ? "" : `\n${leftBehind(commit.slice(0, 12))}`;
+    return `- Attempt ${at + 1} (${task.taskID}) failed: ${end?.error ?? "no reason given"}${left}`;
   });
   const section = (heading: string, parts: readonly string[], between = "\n\n") =>
     parts.length === 0 ? [] : [`# ${heading}\n${parts.join(between)}`];
@@ -50,11 +60,26 @@ export const handoverOf = (state: MissionState, phase: PlannedPhase, note: strin
   ].join("\n\n");
 };
 
-const branchText = (branch: string): string =>
-  `What it left is on the branch ${branch}: look at it with \`git log\` and \`git diff HEAD...${branch}\`, and take over what is right of it.`;
+const leftBehind = (commit: string): string =>
+  `What it left is commit ${commit}: \`git diff HEAD...${commit}\` shows it. Take over what is right of it, all of it with \`git diff HEAD...${commit} | git apply\`.`;
+
+/** The commits of what failed attempts at the phase left; a branch that is gone has none. */
+export const commitsLeft = async (run: MissionRun, phase: PlannedPhase): Promise<Map<string, string>> => {
+  const left = failuresOf(run.state(), phase.id).flatMap(({ ends }) => ends.at(-1)?.branch ?? []);
+  if (left.length === 0) return new Map();
+  const { project } = await run.workspaces.inspect(workDirectory(run));
+  const branches = run.workspaces.branches(project);
+  const found = await Promise.all(
+    left.map(async (branch) => [branch, await branches.headOf(fullName(branch))] as const),
+  );
+  return new Map(found.flatMap(([branch, commit]) => (commit === null ? [] : [[branch, commit] as const])));
+};
+
+const fullName = (branch: string): string => (branch.startsWith("refs/") ? branch : `refs/heads/${branch}`);
 
 const leftText = ({ id, title }: PlannedPhase, last: EventData["task.ended"], longest: number): string => {
   const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
-  const words = last.summary.length > longest ? `${last.summary.slice(0, longest)}…` : last.summary;
+  const { report } = readEnd(last.summary);
+  const words = report.length > longest ? `${report.slice(0, longest)}…` : report;
   return `## ${title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${words === "" ? "" : markForeign(last.taskID, words)}`.trim();
 };

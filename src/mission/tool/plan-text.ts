@@ -7,13 +7,21 @@ import { maxOutput } from "../../tool/result.ts";
 
 /** The plan and the Tasks as JSON, for the Mission's agent. */
 
-/** Where the plan stands after it was written, without its words. `dropped`: the phases that are gone now. */
-export const planSummary = (state: MissionState, dropped: readonly string[]): string =>
-  JSON.stringify(
-    { ...(dropped.length === 0 ? {} : { dropped }), phases: planOf(state).map(standOf), ...restOf(state) },
-    null,
-    1,
-  );
+/**
+ * What became of the plan, without the words that its agent has just written: the phases that were written, those that are
+ * gone, and in which state all are.
+ */
+export const planSummary = (state: MissionState, written: readonly string[], dropped: readonly string[]): string => {
+  const states = Map.groupBy(planOf(state), (phase) => phase.state);
+  const named = (word: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${word}: ${ids.join(", ")}.`]);
+  return [
+    ...named("Written", written),
+    ...named("Dropped", dropped),
+    ...(written.length + dropped.length === 0 ? ["Nothing changed in the words of a phase."] : []),
+    `The plan in its order: ${state.plan.map(({ id }) => id).join(", ")}.`,
+    ...[...states].map(([name, phases]) => `In the state ${name}: ${phases.map(({ id }) => id).join(", ")}.`),
+  ].join("\n");
+};
 
 /**
  * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go

@@ -115,6 +115,11 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
         return failed(
           `Expected the id of another phase (${ids}) in \`before\`, got "${before}". The plan is as it was.`,
         );
+      const heirs = plan.flatMap((phase) => (phase.after.includes(id) ? [phase.id] : []));
+      if (drop && heirs.length > 0)
+        return failed(
+          `Expected no phase to start from one that is dropped, but ${heirs.join(", ")} ${heirs.length === 1 ? "has" : "have"} "${id}" in \`after\`: change that first. The plan is as it was.`,
+        );
       if (drop)
         return write(
           run,
@@ -152,7 +157,13 @@ const write = async (run: MissionRun, callID: string, next: readonly PlannedPhas
     ...(order === null ? [] : [{ type: "plan.ordered" as const, data: { ...at, phases: order } }]),
   ];
   if (facts.length > 0) await run.record(facts);
-  return ok(planSummary(run.state(), dropped));
+  return ok(
+    planSummary(
+      run.state(),
+      written.map((phase) => phase.id),
+      dropped,
+    ),
+  );
 };
 
 const problemOf = ({ tasks }: MissionState, next: readonly PlannedPhase[]): string | undefined => {

@@ -27,10 +27,19 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
     cancelTool(run),
     verifyTool(run),
     produceTool(run),
-    ask,
+    askTool,
     remember,
     finishTool(run),
   ] as Tool[];
+
+/** A Task's `ask` in the words of a Mission. */
+const askTool: typeof ask = {
+  ...ask,
+  description:
+    "Puts one question to the user, and waits for the answer; the user is often away, and you do nothing else until then. " +
+    "Only for what the goal leaves open, you cannot find out, and would be costly to undo. " +
+    "First dispatch all that needs no answer: Tasks run on.",
+};
 
 /** A Task's `note` under another name. */
 const remember: typeof note = {

@@ -1,3 +1,4 @@
+import { readEnd } from "../../domain/task/commit-text.ts";
 import { z } from "zod";
 import type { FileDiff } from "../../domain/evidence/diff.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
@@ -42,7 +43,7 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
           }));
           return data(
             JSON.stringify(
-              { lifecycleStatus, error, errorInfo, git, slices, usage, lastWords: summary ?? "" },
+              { lifecycleStatus, error, errorInfo, git, slices, usage, lastWords: readEnd(summary ?? "").report },
               null,
               1,
             ),

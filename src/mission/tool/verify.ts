@@ -4,7 +4,7 @@ import { ServiceError } from "../../error.ts";
 import { checkSpecs } from "../../task/operation/check-spec.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
-import type { CheckSpec } from "../../protocol/check.ts";
+import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
 import type { MissionRun } from "../run.ts";
 import { verify } from "../verify.ts";
 import { checkAsTold } from "./check-input.ts";
@@ -34,7 +34,7 @@ export const verifyTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
       const done = await verify(run, { callID: context.callID, of, checks }, context);
       return typeof done === "string"
         ? failed(`${done} Nothing was run.`)
-        : ok(`On ${done.commit}:\n${evidenceText(done.results)}`);
+        : ok(`On ${done.commit}:\n${evidenceText(done.results, checks)}`);
     }),
 });
 
@@ -53,13 +53,24 @@ const asked = (given: Parameters<typeof checkSpecs>[0]): CheckSpec[] | string =>
   }
 };
 
-/** Each check in a line, red ones with the end of their output. */
-export const evidenceText = (results: readonly Verification[]): string =>
+/** Each check in a line, red ones with what they run and the end of their output. */
+export const evidenceText = (results: readonly Verification[], checks: readonly CheckSpec[]): string =>
   results
-    .map(({ name, state, required, reason, tail }) => {
-      const line = `${name}: ${state}${required ? "" : " (not required)"}${reason === null ? "" : `, ${reason}`}`;
+    .map(({ checkID, name, state, required, reason, tail }) => {
+      const spec = state === "passed" ? undefined : checks.find((check) => check.id === checkID);
+      const line = `${spec === undefined ? name : namedCheck(spec)}: ${state}${required ? "" : " (not required)"}${reason === null ? "" : `, ${reason}`}`;
       return tail.trim() === "" ? line : `${line}\n<data from="check">\n${inert(tail.trimEnd())}\n</data>`;
     })
     .join("\n");
+
+/** Characters of what a check runs, as it is shown beside its name. */
+const longestAbout = 400;
+
+/** A check by its name, and with what it runs where the name does not say it. */
+export const namedCheck = (spec: CheckSpec): string => {
+  const about = aboutOf(spec);
+  if (about === spec.name) return spec.name;
+  return `${spec.name} (${about.length > longestAbout ? `${about.slice(0, longestAbout)}…` : about})`;
+};
 
 const inert = (text: string): string => text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1");

@@ -97,9 +97,17 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
       });
       // What that commit wrote here.
       await run.record([]);
-      return ok(`${body.disposition}.`);
+      return ok(wasTold[body.disposition]);
     }),
 });
+
+/** What becomes of the message, by what the service says of it. */
+const wasTold = {
+  steered: "The Task runs, and reads it at its next step.",
+  queued: "The Task runs, and reads it when it is done with what it does.",
+  interrupted: "What the Task was doing is stopped, and it reads this now.",
+  restarted: "The Task had ended. It goes on from there with this, and you are woken when it ends anew.",
+};
 
 const answerInput = z.strictObject({
   task: z.string(),

@@ -1,6 +1,7 @@
 import { branchOf, hasOwnBranch } from "../../domain/mission/merge.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
+import { namedCheck } from "../tool/verify.ts";
 
 /**
  * The system prompt of a Mission's agent. It changes only with a wake that changes the Mission's settings, so that
@@ -50,7 +51,9 @@ const factsOf = (state: MissionState, production: boolean | undefined): string =
           }.`,
         ]
       : []),
-    productPillar === "code" ? "- Its work is on a repository." : "- Its work is documents and knowledge.",
+    productPillar === "code"
+      ? "- Its Tasks change the files of a Git project."
+      : "- Its Tasks find things out and write documents.",
     squads.length === 0
       ? "- Any squad of the catalog may be dispatched to."
       : `- The user chose these squads, and no other may be used: ${squads.join(", ")}.`,
@@ -64,9 +67,7 @@ const factsOf = (state: MissionState, production: boolean | undefined): string =
       : "- No squads may be made.",
     ...(checks.length === 0
       ? []
-      : [
-          `- The whole must pass these checks of the user's: ${checks.map(({ name }) => JSON.stringify(name)).join(", ")}.`,
-        ]),
+      : [`- The whole must pass these checks of the user's: ${checks.map(namedCheck).join("; ")}.`]),
     ...(cap === null
       ? []
       : [

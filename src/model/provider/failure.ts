@@ -45,7 +45,7 @@ export const failureOf = (error: unknown, failing: Failing): ModelFailure => {
   switch (code) {
     case 401:
     case 403: {
-      const key = keySource === null ? "the request, which carried no key" : `the key from ${keySource}`;
+      const key = keySource === null ? "the request, which had no key" : `the key from ${keySource}`;
       const reason = code === 403 ? quoted : ".";
       return refused(
         `${id} refused ${key}${status}${reason}`,
@@ -117,7 +117,10 @@ const localFault = (
         remedy: "Record the cassette again (SERVICE_RECORD), or use a model.",
       };
     if (cause instanceof SilentError)
-      return { message: `${origin} fell silent (${cause.message}); the line was cut.`, retryable: true };
+      return {
+        message: `${origin} stopped responding (${cause.message}); the connection was closed.`,
+        retryable: true,
+      };
     if (cause instanceof OriginError)
       return {
         message: `Expected every request to stay at ${origin}, where the key belongs; ${cause.message}.`,

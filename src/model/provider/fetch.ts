@@ -72,7 +72,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     const coding = answer.headers["content-encoding"] ?? "identity";
     if (coding !== "identity") {
       answer.destroy();
-      throw new Error(`the answer is packed (${coding}), although no compression was requested`);
+      throw new Error(`the answer is compressed (${coding}), although no compression was requested`);
     }
     const headers = new Headers();
     for (let at = 0; at < answer.rawHeaders.length; at += 2)

@@ -44,7 +44,7 @@ export const createGroupRecord = (folder: string, log: Log): GroupRecord => {
       bytes += writeSync(fd, line);
     } catch (error) {
       // Without a record, the mark in the environment still finds its processes.
-      log.warn({ error: messageOf(error) }, "process group not on record");
+      log.warn({ error: messageOf(error) }, "process group could not be recorded");
     }
   };
 

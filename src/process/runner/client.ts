@@ -118,7 +118,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
   const lose = (lost: Runner, why: string): void => {
     if (runner !== lost) return;
     runner = undefined;
-    if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the runner of commands is gone");
+    if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the command runner has ended");
     for (const [box, told] of boxes) told({ box, gone: true });
     boxes.clear();
     const orphans = [...listeners.values()];

@@ -32,12 +32,12 @@ export const talkEvents = {
     byUser: z
       .literal(true)
       .exactOptional()
-      .describe("It came from a caller, though its source is a name of the service's"),
+      .describe("It came from a caller, although its source is a name that the service uses"),
     retried: z
       .enum(["agents", "service"])
       .exactOptional()
       .describe(
-        "The request again: the conversation and the files begin anew. `service`: a revert, which no model is asked for",
+        "The request is repeated, with a new conversation and fresh files. `service`: a revert, which calls no model",
       ),
   }),
   "reply.finished": z.object({
@@ -51,11 +51,11 @@ export const talkEvents = {
     calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
     finish: z
       .enum(["calls", "end", "length", "empty", "failed"])
-      .describe("`empty`: neither words nor calls came, or no call that was announced; the model is asked again"),
+      .describe("`empty`: no text and no calls, or an announced call did not arrive; the model is asked again"),
     failure: turnFailure.nullable(),
     usage: modelUsage,
     durationMs: z.number(),
-    effort: effort.exactOptional().describe("Of reasoning, where the request named one"),
+    effort: effort.exactOptional().describe("The reasoning effort, if the request named one"),
     system: blobRef
       .exactOptional()
       .describe("With the Orchestrator's first reply: its system prompt, the same in each later request of the Task"),
@@ -104,26 +104,26 @@ export const talkEvents = {
     tool: z.string(),
     outcome: z.enum(["ok", "error", "interrupted"]),
     output: longText.describe("What the model reads"),
-    full: blobRef.exactOptional().describe("The whole text, when what the model reads is its head and tail"),
+    full: blobRef.exactOptional().describe("The whole text, if the model reads only its head and tail"),
     exitCode: z.number().nullable(),
     durationMs: z.number(),
     sandbox: z.string().exactOptional(),
     tree: gitID
       .exactOptional()
-      .describe("The files that it left, as a tree: of what may change files in place, once something is evidence"),
+      .describe("The tree after the call, if it may have changed files in place and there is evidence"),
     evidence: z
       .object({
-        command: z.string().describe("On one line, both ends of it"),
-        sliceID: z.string().exactOptional().describe("The slice that its agent ran it for"),
-        tree: gitID.nullable().describe("The files that it left, as a tree; null: not known"),
+        command: z.string().describe("On one line, shortened in the middle"),
+        sliceID: z.string().exactOptional().describe("The slice for which the agent ran it"),
+        tree: gitID.nullable().describe("The tree after the command; null: not known"),
         lastLines: z
           .string()
-          .describe("Of the output: of a failure the first error, the counts of a test runner, and the end"),
+          .describe("Parts of the output: the first error of a failure, a test runner's counts, and the end"),
         proves: z.literal(true).exactOptional().describe("Its agent ran it with `proves`"),
         last: z.literal(true).exactOptional().describe("The exit code is that of its last command only: `a; b`"),
       })
       .exactOptional()
-      .describe("Of a command that a check or the project's manifest names, or that was run for a slice"),
+      .describe("Only for a command that a check or the project's manifest names, or that was run for a slice"),
   }),
   /** The agent's complete notes; the newest event counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
@@ -131,15 +131,13 @@ export const talkEvents = {
   "conversation.compacted": z.object({
     sessionID: z.string(),
     through: z.number().describe("Version of the last reply whose turn is replaced"),
-    kept: z
-      .array(z.number())
-      .describe("Versions of the messages up to there that stand before the summary, word for word"),
-    carried: z.array(z.number()).describe("Versions of those that the model reads after it"),
+    kept: z.array(z.number()).describe("Versions of the earlier messages that are kept verbatim before the summary"),
+    carried: z.array(z.number()).describe("Versions of the messages that the model reads after the summary"),
     summary: longText,
-    note: z.string().nullable().describe("The agent's note, as it stood"),
+    note: z.string().nullable().describe("The agent's note at that time"),
     before: z.number().describe("Estimated tokens of the next request"),
     after: z.number(),
-    by: z.string().describe("The model that wrote the summary; `service`: the turns without their long outputs"),
+    by: z.string().describe("The model that wrote the summary; `service`: the turns, without their long outputs"),
     usage: modelUsage,
     durationMs: z.number(),
   }),
@@ -152,7 +150,9 @@ export const talkEvents = {
     decision: z.enum(["deny", "ask", "allow"]),
     rule: z.string(),
     origin: z.enum(["operator", "project", "default"]),
-    by: z.enum(["rule", "caller", "timeout", "ended"]).describe("Whose word it is"),
+    by: z
+      .enum(["rule", "caller", "timeout", "ended"])
+      .describe("What decided: a rule, a caller, a timeout, or the end of the call"),
   }),
   /** The project's own rules, read once before the agents' first step. They can only narrow the operator's. */
   "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
@@ -163,24 +163,26 @@ export const talkEvents = {
   "ask.opened": z.object({
     askID: z.string(),
     sessionID: z.string(),
-    callID: z.string().nullable().describe("null: of kind approval"),
+    callID: z.string().nullable().describe("null for an approval"),
     kind: z.enum(["permission", "question", "approval"]),
     prompt: z.string(),
     options: z.array(z.string()),
     default: z.string().nullable(),
     expiresAt: z.iso.datetime().nullable().describe("null: it waits until it is answered"),
-    of: approvable.exactOptional().describe("Of kind approval: what is asked about"),
+    of: approvable.exactOptional().describe("For an approval: what is to be approved"),
     would: would.exactOptional(),
     passesAt: z.iso
       .datetime()
       .exactOptional()
-      .describe("Of a Mission's Task: its Mission's agent is asked first, and until then at most"),
+      .describe(
+        "For a Mission's Task: the latest time at which the question passes from the Mission's agent to a person",
+      ),
   }),
   /** Exactly one for each ask. `ended`: closed by a message, a cancel or the Task's end, or because it is void. */
   "ask.answered": z.object({
     askID: z.string(),
     decision: z.enum(["allow", "deny"]).exactOptional(),
-    answer: z.string().exactOptional().describe("Of an approval: why it was denied, in words for the agent"),
+    answer: z.string().exactOptional().describe("For an approval: why it was denied, for the agent"),
     by: z.enum(["caller", "timeout", "ended"]),
     source: z.string(),
     from: z
@@ -191,7 +193,7 @@ export const talkEvents = {
   /** The Mission's agent did not answer it: a person is asked from now on. */
   "ask.passed": z.object({
     askID: z.string(),
-    by: z.enum(["mission", "timeout"]).describe("timeout: the Mission said nothing in time"),
+    by: z.enum(["mission", "timeout"]).describe("timeout: the Mission did not answer in time"),
     expiresAt: z.iso.datetime().nullable(),
   }),
   /** Somebody is reminded that these have waited for an answer for long. */
@@ -202,8 +204,8 @@ export const talkEvents = {
   "agent.attached": z.object({
     sessionID: z.string(),
     agent: z.string(),
-    attached: z.string().describe("The agent's own id of its session"),
-    about: z.string().describe("What the agent says it is: name and version"),
+    attached: z.string().describe("The agent's own id for its session"),
+    about: z.string().describe("The name and version that the agent reports"),
   }),
 } as const;
 

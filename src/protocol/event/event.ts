@@ -37,27 +37,32 @@ export const eventData = {
     directory: z.string().describe("Real path"),
     project: z
       .string()
-      .describe("The Git common directory's real path, else the directory's; of a repository its address"),
-    node: z.string().exactOptional().describe("Of several nodes, another one than was asked, which has the directory"),
+      .describe("The real path of the Git common directory, else of the directory; for a repository, its URL"),
+    node: z
+      .string()
+      .exactOptional()
+      .describe("With several nodes: the node that has the directory, if the request went to another one"),
     repository: repository
       .exactOptional()
-      .describe("The project was named by address; `directory` is where the service keeps its files"),
+      .describe("Set if the project was given by URL; `directory` is where the service keeps its files"),
     remote: repository
       .exactOptional()
       .describe(
-        "Where the directory's clone comes from: its result is a pull request there, and its base what that has",
+        "The remote of the directory's clone: the result is a pull request there, and the base is the remote's",
       ),
     checks: z.array(checkSpec),
     unchecked: z
       .literal(true)
       .exactOptional()
-      .describe("The request's `checks` are an empty list: not even the project's own run"),
+      .describe("The request's `checks` are an empty list, so not even the project's own checks run"),
     attachments: z.array(attachmentRef),
     metadata: z.record(z.string(), z.json()),
     squad: squadRef,
     model: modelRef,
-    effort: effort.exactOptional().describe("Of reasoning, where the request names one"),
-    reviewModel: modelRef.exactOptional().describe("Of a Mission's Task: of reviewers whose squad names none"),
+    effort: effort.exactOptional().describe("The reasoning effort, if the request names one"),
+    reviewModel: modelRef
+      .exactOptional()
+      .describe("For a Mission's Task: the model of reviewers whose squad names none"),
     isolation: z.enum(["worktree", "directory"]),
     landing: z.enum(["commit", "branch", "pull-request", "none"]),
     budget: budget.nullable(),
@@ -67,29 +72,29 @@ export const eventData = {
     phase: z
       .object({ title: z.string(), objective: z.string(), acceptance: z.array(z.string()) })
       .exactOptional()
-      .describe("The phase of the Mission's plan that it delivers, as the plan had it"),
+      .describe("The phase of the Mission's plan that it delivers, as in the plan at that time"),
     callbackURL: z.string().exactOptional().describe("Without its query, which may be a secret"),
     production: production.exactOptional(),
-    outputSchema: longText.exactOptional().describe("JSON Schema of the output that is wanted, as a JSON text"),
-    contrast: z.literal(false).exactOptional().describe("No proof by contrast is wanted"),
-    approve: z.array(approvable).exactOptional().describe("What a person is asked before it happens"),
+    outputSchema: longText.exactOptional().describe("The output's JSON Schema, as JSON text"),
+    contrast: z.literal(false).exactOptional().describe("false: no proof by contrast"),
+    approve: z.array(approvable).exactOptional().describe("What requires a person's approval"),
     onto: z
       .string()
       .exactOptional()
-      .describe("refs/heads/… on which it begins and lands, whatever the project has checked out"),
+      .describe("The branch (refs/heads/…) on which it starts and lands, whatever the project has checked out"),
     mergeOf: z
       .object({ branch: z.string(), commit: gitID, title: z.string() })
       .exactOptional()
-      .describe("It merges this commit of its Mission's branch; the service does that itself"),
-    limits: keptLimits.exactOptional().describe("In the place of the service's"),
+      .describe("It merges this commit of its Mission's branch; the service does this itself"),
+    limits: keptLimits.exactOptional().describe("Overrides the service's"),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()
-      .describe("It takes back what this Task landed; the service does that itself"),
+      .describe("It reverts what this Task landed; the service makes the change itself"),
   }),
   "task.updated": z.object({
     title: z.string().exactOptional(),
-    titleBy: z.literal("service").exactOptional().describe("The title of what landed; no caller gave one"),
+    titleBy: z.literal("service").exactOptional().describe("The title of what landed, because no caller gave one"),
     priority: priority.exactOptional(),
     archived: z.boolean().exactOptional(),
     budget: budget.nullable().exactOptional(),
@@ -107,14 +112,14 @@ export const eventData = {
     alone: z
       .literal(true)
       .exactOptional()
-      .describe("The service died twice in a row within the step that is to be taken: nothing else runs beside it"),
+      .describe("The service died twice in a row within this step, so nothing else runs at the same time"),
   }),
   /** The service was stopped in an orderly way, as opposed to a crash. */
   "run.stopped": z.object({ reason: z.string() }),
   /** A step was taken again although nothing new was on record. It is tried again after a wait, four times at most. */
   "run.stuck": z.object({
     step: z.string(),
-    version: z.number().describe("Of the state that the step was chosen for"),
+    version: z.number().describe("The state's version for which the step was chosen"),
   }),
   /** The run waits, and nothing new is begun. Absent where the disk was too full for it to be written. */
   "run.paused": z.object({ code: z.enum(["disk_low", "repository_unavailable"]), reason: z.string() }),

@@ -11,8 +11,8 @@ import { taskStatus } from "../task/status.ts";
 /** A durable frame. `id`: the event's position in the whole log, ascending, with gaps within one stream. */
 const frame = {
   id: z.number().int(),
-  taskID: z.string().optional().describe("Absent in a Mission's own facts"),
-  missionID: z.string().optional().describe("The Mission that it is a fact of, or that dispatched the Task"),
+  taskID: z.string().optional().describe("Absent for a Mission's own events"),
+  missionID: z.string().optional().describe("The Mission it belongs to, or that dispatched the Task"),
   sessionID: z.string().optional(),
   at: z.iso.datetime(),
 };
@@ -46,8 +46,8 @@ const live = [
     sessionID: z.string().optional(),
     at: z.iso.datetime(),
     data: z.object({
-      id: z.string().describe("Of the reply, call or check that grows"),
-      text: z.string().nullable().describe("Instead of the one of `now`; null: that one holds"),
+      id: z.string().describe("The id of the reply, call or check that is in progress"),
+      text: z.string().nullable().describe("Replaces the text of `now`; null: that text still applies"),
       soFar,
     }),
   }),

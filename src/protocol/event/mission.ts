@@ -28,17 +28,20 @@ export const missionEvents = {
     directory: z.string().describe("Real path"),
     project: z
       .string()
-      .describe("The Git common directory's real path, else the directory's; of a repository its address"),
-    node: z.string().exactOptional().describe("Of several nodes, another one than was asked, which has the directory"),
+      .describe("The real path of the Git common directory, else of the directory; for a repository, its URL"),
+    node: z
+      .string()
+      .exactOptional()
+      .describe("With several nodes: the node that has the directory, if the request went to another one"),
     productPillar,
     model: modelRef,
     repository: repository
       .extend({
-        branch: z.string().describe("Of the remote, on which its Tasks land, unless somebody else has it by then"),
+        branch: z.string().describe("The remote branch on which its Tasks land, unless somebody else takes it first"),
       })
       .exactOptional()
-      .describe("Where the project was named by address"),
-    landing: missionLanding.exactOptional().describe("Where its phases land, in a directory; absent: commit"),
+      .describe("Set if the project was given by URL"),
+    landing: missionLanding.exactOptional().describe("Where its phases land in a directory; absent: commit"),
   }),
   /**
    * A caller woke it, or its time came. The fields that are present replace earlier values. The text follows as a
@@ -49,11 +52,11 @@ export const missionEvents = {
     by: z.enum(["user", "time"]),
     productPillar: productPillar.exactOptional(),
     model: modelRef.exactOptional(),
-    models: namedModels.exactOptional().describe("By role, those that the wake named"),
+    models: namedModels.exactOptional().describe("The models that the wake set, by role"),
     squads: squadIDs.exactOptional(),
     allowSquadProduction: z.boolean().exactOptional(),
     budget: budgetShare.nullable().exactOptional(),
-    checks: z.array(checkSpec).exactOptional().describe("What the whole must pass; []: nothing any more"),
+    checks: z.array(checkSpec).exactOptional().describe("What the whole Mission must pass; []: nothing"),
     approve: z.array(approvable).exactOptional(),
     merge: missionMerge.exactOptional(),
     priority: priority.exactOptional(),
@@ -62,9 +65,9 @@ export const missionEvents = {
       .string()
       .nullable()
       .exactOptional()
-      .describe("Without its query, which may be a secret; null: nothing is told there any more"),
+      .describe("Without its query, which may be a secret; null: removed"),
     limits: keptLimits.exactOptional(),
-    reason: z.string().exactOptional().describe("By time: what its agent wanted to look at again"),
+    reason: z.string().exactOptional().describe("For a wake by time: what its agent wanted to check"),
   }),
   "mission.updated": z.object({
     sessionID,
@@ -82,13 +85,13 @@ export const missionEvents = {
     verified: z
       .boolean()
       .exactOptional()
-      .describe("Of done: the checks of the whole passed on the project's head, as the service saw it"),
+      .describe("For `done`: whether the Mission's checks passed on the project's head"),
   }),
   /** Checks ran on a checkout of the project's head, of which nothing stays. */
   "mission.verified": z.object({
     sessionID,
     callID: z.string(),
-    of: z.enum(["acceptance", "asked"]).describe("acceptance: the checks of the whole; asked: its agent's own"),
+    of: z.enum(["acceptance", "asked"]).describe("acceptance: the Mission's checks; asked: its agent's own"),
     commit: z.string(),
     results: z.array(verification),
   }),
@@ -103,8 +106,11 @@ export const missionEvents = {
   "mission.branched": z.object({
     sessionID,
     branch: z.string(),
-    commit: z.string().describe("At which it begins"),
-    of: z.string().nullable().describe("refs/heads/… that it is to be merged into; null: the project was on no branch"),
+    commit: z.string().describe("The commit at which it starts"),
+    of: z
+      .string()
+      .nullable()
+      .describe("The branch (refs/heads/…) it will be merged into; null: the project was on no branch"),
   }),
   /** No merge was begun when the Mission was done. `reason` null: the project's branch has all of it already. */
   "mission.unmerged": z.object({ sessionID, reason: z.string().nullable() }),
@@ -136,21 +142,21 @@ export const missionEvents = {
     phase: z.string(),
     title: z.string(),
     squad: squadRef,
-    brief: z.string().describe("SHA-256 of what was asked, so that a retry is another"),
+    brief: z.string().describe("SHA-256 of the request, so that a retry can be told apart"),
     production: z
-      .object({ identity: z.literal("squad-sdk"), squad: z.string().describe("The id that it is to make") })
+      .object({ identity: z.literal("squad-sdk"), squad: z.string().describe("The id of the squad to create") })
       .nullable(),
     reserved: budgetShare.nullable(),
-    lookAt: time.exactOptional().describe("When its agent wants to hear of it, if it has not ended by then"),
-    general: z.string().exactOptional().describe("No squad owns the phase: why a general one does it all the same"),
+    lookAt: time.exactOptional().describe("When its agent wants to be woken if the Task is still running"),
+    general: z.string().exactOptional().describe("Why a general squad does it, if no squad owns the phase"),
     attachments: z
       .array(z.string())
       .exactOptional()
-      .describe("Names of the files it was given: of wakes, or artifacts of other Tasks"),
+      .describe("Names of the files it was given, from wakes or from other Tasks' artifacts"),
     merge: z
       .object({ branch: z.string(), commit: z.string(), into: z.string() })
       .exactOptional()
-      .describe("It is no phase: it merges the Mission's branch into one of the project's"),
+      .describe("It is not a phase: it merges the Mission's branch into one of the project's"),
   }),
   /** Its agent wants to hear of a Task that runs, if it has not ended by then. */
   "task.watched": z.object({ sessionID, callID: z.string(), taskID: z.string(), lookAt: time }),
@@ -160,7 +166,7 @@ export const missionEvents = {
     taskID: z.string(),
     phase: z.string(),
     title: z.string(),
-    doing: z.string().nullable().describe("What it does or waits for, as its record says"),
+    doing: z.string().nullable().describe("What it does or waits for, as in its record"),
     usage,
   }),
   /** A Task asks: its Mission's agent first, a person where that does not answer. */
@@ -173,7 +179,7 @@ export const missionEvents = {
     prompt: z.string(),
     options: z.array(z.string()),
     default: z.string().nullable(),
-    passesAt: z.iso.datetime().describe("When a person is asked at the latest"),
+    passesAt: z.iso.datetime().describe("The latest time at which a person is asked"),
   }),
   /** What a Task asked is not the Mission's to answer any more. */
   "task.answered": z.object({
@@ -182,15 +188,15 @@ export const missionEvents = {
     askID: z.string(),
     how: z
       .enum(["closed", "passed"])
-      .describe("closed: it was answered, or came to nothing; passed: a person is asked"),
+      .describe("closed: it was answered, or is no longer relevant; passed: a person is asked"),
   }),
   /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
   "task.reopened": z.object({
     sessionID,
-    callID: z.string().exactOptional().describe("Of the Mission's agent; absent: somebody else's doing"),
+    callID: z.string().exactOptional().describe("The call of the Mission's agent; absent: somebody else did it"),
     taskID: z.string(),
-    attempt: z.number().int().exactOptional().describe("The one that begins"),
-    reserved: budgetShare.nullable().exactOptional().describe("Its whole budget from now on; absent: as it was"),
+    attempt: z.number().int().exactOptional().describe("The attempt that starts"),
+    reserved: budgetShare.nullable().exactOptional().describe("Its whole budget from now on; absent: unchanged"),
   }),
   /** A running Task has another budget: in the same commit as that. */
   "task.reserved": z.object({
@@ -208,12 +214,12 @@ export const missionEvents = {
     title: z.string(),
     outcome: z.enum(["completed", "failed", "cancelled", "deleted"]),
     error: z.string().exactOptional(),
-    code: z.string().exactOptional().describe("Of the failure, as in `errorInfo`"),
-    summary: z.string().describe("The Task's last words; may be cut"),
+    code: z.string().exactOptional().describe("The failure's code, as in `errorInfo`"),
+    summary: z.string().describe("The Task's last message; may be cut"),
     landedCommit: z.string().nullable(),
     branch: z.string().nullable(),
     usage,
-    minutes: z.number().exactOptional().describe("That this attempt worked"),
+    minutes: z.number().exactOptional().describe("How long this attempt worked"),
     evidence: z
       .object({
         diffStat: diffStat.nullable(),
@@ -227,25 +233,25 @@ export const missionEvents = {
             }),
           )
           .exactOptional()
-          .describe("The first of them"),
+          .describe("The first ones only"),
         checks: z.array(
           z.object({
             name: z.string(),
             state: z.string(),
             required: z.boolean(),
-            tail: z.string().exactOptional().describe("Of a red one: the end of its output"),
+            tail: z.string().exactOptional().describe("For a failed one: the end of its output"),
           }),
         ),
         contrast: z.string().nullable(),
         reviews: z.array(z.object({ title: z.string(), verdict: z.string(), notes: z.string() })),
       })
       .exactOptional()
-      .describe("What the service observed of its newest attempt; the beginnings of long lists and texts"),
+      .describe("What the service observed in its newest attempt; long lists and texts are cut"),
     plan: z
       .object({ ready: z.array(z.string()), running: z.array(z.string()), left: z.number().int() })
       .exactOptional()
       .describe(
-        "The plan after this and the ends told with it: phases that are ready, that run, and how many are not done",
+        "The plan after this and the other ends in the same message: phases that are ready, phases that are running, and how many are not done",
       ),
   }),
   /** A produced squad is in the catalog as it was staged: with the same id, version and digest. */

@@ -55,11 +55,11 @@ export const sliceEvents = {
     fork: z
       .object({ name: z.string(), commit: z.string(), tree: z.string() })
       .exactOptional()
-      .describe("It works in files of its own, made from this commit of the Task's"),
+      .describe("It works in its own copy of the files, made from this commit of the Task"),
     from: z
       .string()
       .exactOptional()
-      .describe("The commit of the Task's files that it began on, where they are its own"),
+      .describe("The commit of the Task on which it started, if it has the Task's files to itself"),
   }),
   /** A message to the Task reaches a session that was delegated to, too. */
   "message.passed": z.object({
@@ -78,19 +78,19 @@ export const sliceEvents = {
     joined: z
       .object({
         files: z.number().int(),
-        conflicts: z.array(z.string()).describe("Both changed these: nothing was taken over, its branch is kept"),
+        conflicts: z.array(z.string()).describe("Changed on both sides: nothing was merged, and its branch is kept"),
         branch: z.string().nullable(),
-        commit: z.string().exactOptional().describe("What the branch holds"),
+        commit: z.string().exactOptional().describe("The branch's commit"),
       })
       .exactOptional()
-      .describe("What became of the files of its own"),
+      .describe("What happened to its own copy of the files"),
     changed: z
       .object({
         files: z.array(z.object({ path: z.string(), added: z.number().int(), removed: z.number().int() })),
-        more: z.number().int().describe("Files that are not named here"),
+        more: z.number().int().describe("The number of files that are not listed"),
       })
       .exactOptional()
-      .describe("What of the files it changed, by whatever means, where that is known"),
+      .describe("The files it changed, by whatever means, if known"),
   }),
   /** A reviewer's verdict on a check's criteria; `check.finished` follows. */
   "check.judged": z.object({

@@ -8,7 +8,7 @@ import { modelUsage } from "./conversation.ts";
 /** Of a repository with submodules or large files. */
 const baseOf = gitID
   .exactOptional()
-  .describe("What the remote has in the place of `baseCommit`, in which submodules and large files are filled in");
+  .describe("The remote's commit that corresponds to `baseCommit`, in which submodules and large files are filled in");
 
 /** Events of a Task's files: its workspace, commits, checks and landing. */
 
@@ -22,22 +22,22 @@ const landedPath = z.object({
   merged: z
     .literal(true)
     .exactOptional()
-    .describe("`after` has the user's uncommitted edits too; they stay uncommitted"),
+    .describe("`after` also contains the user's uncommitted edits, which stay uncommitted"),
   index: z
     .object({ before: indexEntry.nullable(), after: indexEntry.nullable() })
     .exactOptional()
-    .describe("Where the index does not simply go from the branch's entry to the commit's"),
+    .describe("Set if the index does not simply change from the branch's entry to the commit's"),
 });
 
 const omission = z.object({ path: z.string(), reason: z.string() });
 
 /** What the base of a workspace contains beyond the commit of the project's branch. */
 const snapshot = z.object({
-  head: gitID.describe("The branch's commit. The base itself when nothing was uncommitted, or after a rebase"),
+  head: gitID.describe("The branch's commit. The base itself if nothing was uncommitted, or after a rebase"),
   untracked: z
     .union([z.array(z.string()), z.object({ blob: blobRef })])
-    .describe("Paths that git did not know in the project"),
-  omitted: z.array(omission).describe("What stands in the directory and is not in the base, with the reason"),
+    .describe("Paths that were untracked in the project"),
+  omitted: z.array(omission).describe("What is in the directory but not in the base, with the reason"),
 });
 
 /** A folder that Git ignores and commands need, and how it is provided to the Task's commands. */
@@ -45,14 +45,17 @@ const given = z.object({
   path: z.string().describe("Relative to the project's top"),
   how: z
     .enum(["layer", "read-only", "copied", "left-out"])
-    .describe("layer: the user's own, what the Task writes stays in the Task"),
-  reason: z.string().exactOptional().describe("Why not as a layer, or not at all"),
+    .describe("layer: the user's own folder; what the Task writes stays in the Task"),
+  reason: z.string().exactOptional().describe("Why it is not a layer, or is missing"),
 });
 
 /** Of an MCP server, as agents are told of it. */
 const listedTools = longText.describe("JSON: a list of `name`, `tool`, `description`, `parameters`");
 
-const setup = { run: z.string(), worktree: z.string().describe("Which files it was run in: made anew, it runs again") };
+const setup = {
+  run: z.string(),
+  worktree: z.string().describe("Identifies the files it ran in; if they are recreated, it runs again"),
+};
 
 export const workEvents = {
   "workspace.prepared": z.object({
@@ -63,14 +66,17 @@ export const workEvents = {
     baseCommit: gitID.nullable(),
     baseTree: gitID.nullable(),
     of: baseOf,
-    targetRef: z.string().nullable().describe("refs/heads/… that the result lands on; null = keep the branch only"),
+    targetRef: z
+      .string()
+      .nullable()
+      .describe("The branch (refs/heads/…) on which the result lands; null: the result stays on its own branch"),
     named: z
       .literal(true)
       .exactOptional()
-      .describe("That branch was named: it is moved alone where nobody has it checked out"),
-    snapshot: snapshot.exactOptional().describe("Absent when the directory held nothing but its commit"),
-    before: z.string().exactOptional().describe("After a retry: the branch with what the attempt before it made"),
-    node: z.string().exactOptional().describe("Of several nodes, the one that has these files"),
+      .describe("That branch was named, so if it is not checked out anywhere, only the branch moves"),
+    snapshot: snapshot.exactOptional().describe("Absent if the directory had no uncommitted changes"),
+    before: z.string().exactOptional().describe("After a retry: the branch with the previous attempt's work"),
+    node: z.string().exactOptional().describe("With several nodes: the node that has these files"),
   }),
   /** The Task's commit, kept where all nodes reach it: another one could go on from there. */
   "checkpoint.kept": z.object({
@@ -83,8 +89,10 @@ export const workEvents = {
   "workspace.moved": z.object({
     from: z.string(),
     to: z.string(),
-    commit: gitID.nullable().describe("Of the newest checkpoint; null: there is none, and the work begins at its base"),
-    lost: z.number().int().describe("How many calls that may have changed files came after it"),
+    commit: gitID
+      .nullable()
+      .describe("The newest checkpoint's commit; null: there is none, and the work starts at its base"),
+    lost: z.number().int().describe("The number of later calls that may have changed files"),
   }),
   /**
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
@@ -93,13 +101,13 @@ export const workEvents = {
   /** The project asks for MCP servers, which it has where the operator has granted this file. */
   "mcp.asked": z.object({
     file: z.string(),
-    digest: z.string().describe("SHA-256 of the file; empty where it could not be read"),
+    digest: z.string().describe("SHA-256 of the file; empty if it could not be read"),
     granted: z.boolean(),
     names: z.array(z.string()),
-    servers: longText.describe("JSON: what each of them is, as the file says"),
+    servers: longText.describe("JSON: each server, as described in the file"),
     problems: z
       .record(z.string(), z.string())
-      .describe("Why others of the file cannot be had; under the empty name, of the file"),
+      .describe("Why other servers cannot be used; under the empty name, why the file cannot"),
   }),
   /**
    * What the commands of this project get. `granted`: it is the operator's own, or a file of the project's that the operator
@@ -115,9 +123,9 @@ export const workEvents = {
     network: z
       .union([z.enum(["none", "all"]), z.array(z.string())])
       .nullable()
-      .describe("null: as the service has it"),
-    setup: z.string().nullable().describe("null: as the service has it"),
-    problem: z.string().nullable().describe("Why the file asks for nothing"),
+      .describe("null: the service's setting"),
+    setup: z.string().nullable().describe("null: the service's setting"),
+    problem: z.string().nullable().describe("Why the file cannot be used"),
   }),
   /**
    * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of stays. A
@@ -142,7 +150,7 @@ export const workEvents = {
   }),
   /** The model was asked for the commit's message, because its agent's end had none. */
   "commit.described": z.object({
-    said: z.object({ title: z.string(), body: z.string() }).nullable().describe("null: no answer that could be used"),
+    said: z.object({ title: z.string(), body: z.string() }).nullable().describe("null: the answer could not be used"),
     model: z.string(),
     usage: modelUsage,
     durationMs: z.number(),
@@ -169,7 +177,7 @@ export const workEvents = {
         origin: z.enum(["operator", "project", "service"]),
       }),
     ),
-    more: z.number().describe("How many further files there are, beyond the first 100"),
+    more: z.number().describe("The number of files beyond the first 100"),
   }),
   /** The project's own commands, for a request that names no checks. What passes on the base must pass at the end. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
@@ -193,14 +201,19 @@ export const workEvents = {
     durationMs: z.number(),
     log: blobRef,
     tail: z.string().describe("The last lines of the output"),
-    reason: z.string().nullable().describe("Why it did not pass: exit code, time-out, output does not match"),
+    reason: z.string().nullable().describe("Why it did not pass: exit code, timeout, output does not match"),
     redefined: z
       .array(z.string())
       .exactOptional()
-      .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
-    flaky: z.literal(true).exactOptional().describe("It failed, and passed when it was run once more on the same tree"),
-    unfinished: z.literal(true).exactOptional().describe("It was ended before it had a result, as by its time-out"),
-    ranFor: z.string().exactOptional().describe("The Task whose run on the same tree has this result"),
+      .describe(
+        "Parts of its definition that the Task changed: it also ran with the earlier version, and both runs count",
+      ),
+    flaky: z.literal(true).exactOptional().describe("It failed, then passed when run again on the same tree"),
+    unfinished: z
+      .literal(true)
+      .exactOptional()
+      .describe("It was ended before it had a result, for example by its timeout"),
+    ranFor: z.string().exactOptional().describe("The Task whose run on the same tree gave this result"),
   }),
   /** The tests that the change adds or changes ran on the base: red there, and green with the change, they prove it. */
   "contrast.finished": contrast.extend({
@@ -219,7 +232,10 @@ export const workEvents = {
     of: baseOf,
     commit: gitID,
     tree: gitID,
-    left: z.array(z.string()).exactOptional().describe("Changes to what is uncommitted alone: no commit can hold them"),
+    left: z
+      .array(z.string())
+      .exactOptional()
+      .describe("Changes that affect only uncommitted lines, so no commit can contain them"),
   }),
   /** The project changed the same places. The change went back to the agent, on top of a new snapshot. */
   "landing.conflicted": z.object({
@@ -229,7 +245,7 @@ export const workEvents = {
     baseTree: gitID,
     of: baseOf,
     snapshot: snapshot.exactOptional(),
-    commit: gitID.describe("The change on the new base, with conflict markers where both sides changed the same"),
+    commit: gitID.describe("The change on the new base, with conflict markers where both sides changed the same lines"),
     tree: gitID,
   }),
   /** The point of no return: from here on the landing is only rolled forward. */
@@ -244,7 +260,10 @@ export const workEvents = {
       .describe(
         "The commit as the remote has it, with the names of submodules and large files; absent: `commit` itself",
       ),
-    alone: z.literal(true).exactOptional().describe("The branch is moved and no file: nobody has it checked out"),
+    alone: z
+      .literal(true)
+      .exactOptional()
+      .describe("Only the branch moves and no file changes, because it is not checked out anywhere"),
   }),
   /** The landing was taken back before the ref was updated: the branch moved, or the Task failed. All is as before. */
   "landing.withdrawn": z.object({
@@ -252,7 +271,7 @@ export const workEvents = {
     edited: z
       .array(z.string())
       .exactOptional()
-      .describe("Files that the user saved while it landed: planned anew, it merges them"),
+      .describe("Files that the user saved during the landing; the landing is planned again and merges them"),
   }),
   "landing.finished": z.object({
     commit: gitID,
@@ -273,7 +292,7 @@ export const workEvents = {
    * branch was pushed; the forge is asked first whether an earlier attempt got through.
    */
   "landing.proposed": pullRequest.omit({}).extend({
-    commit: gitID.describe("Which commit of its branch it was brought up to date with"),
+    commit: gitID.describe("The commit of its branch to which it was updated"),
   }),
   /** Files that make git run programs were changed while a command of this Task ran: the Task ends. */
   "git.tampered": z.object({
@@ -281,8 +300,8 @@ export const workEvents = {
       z.object({
         path: z.string(),
         change: z.enum(["added", "changed", "removed"]),
-        restored: z.boolean().describe("It is again as it was before the command"),
-        kept: z.string().nullable().describe("Where that which was found is kept"),
+        restored: z.boolean().describe("It was restored to its state before the command"),
+        kept: z.string().nullable().describe("Where the changed version is kept"),
       }),
     ),
   }),

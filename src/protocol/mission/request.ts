@@ -26,53 +26,52 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
   return {
     missionWake: z
       .strictObject({
-        missionID: missionID.optional().describe("Absent: a new Mission, with an id of the service's"),
+        missionID: missionID.optional().describe("Absent: a new Mission, with a generated id"),
         repository: repositoryRequest
           .optional()
           .describe("Instead of a directory. Its Tasks land on a branch of the Mission's own"),
-        title: title.optional().describe("Of a new Mission; default: the text's first line"),
-        text: text(limits.requestBytes).optional().describe("Direction; required for a new Mission"),
+        title: title.optional().describe("Title of a new Mission; default: the text's first line"),
+        text: text(limits.requestBytes).optional().describe("Instructions; required for a new Mission"),
         attachments: z.array(attachmentRequest).max(limits.attachments).optional(),
         model: modelRef.optional(),
-        models: models.optional().describe("By role; a role that is absent stays as it was"),
+        models: models.optional().describe("By role; an absent role is unchanged"),
         productPillar: productPillar.optional().describe("Default code"),
-        squads: squadIDs.optional().describe("Only these may be dispatched to; [] = any; absent: as before"),
+        squads: squadIDs.optional().describe("The only squads that may be used; []: any; absent: unchanged"),
         allowSquadProduction: z.boolean().optional(),
         checks: z
           .array(z.union([commandText, checkRequest]))
           .max(limits.checks)
           .optional()
-          .describe(
-            "What the project's head must pass before the Mission can be done; [] = nothing; absent: as before",
-          ),
+          .describe("What the project's head must pass before the Mission can be done; []: nothing; absent: unchanged"),
         approve: z
           .array(approvable)
           .max(3)
           .optional()
-          .describe(
-            "What waits for a person's approval: its plan, each squad that is made, each landing; absent: as before",
-          ),
+          .describe("What requires a person's approval: its plan, each new squad, each landing; absent: unchanged"),
         landing: missionLanding
           .optional()
           .describe(
-            "Of a new Mission in a directory: each phase on the project's branch (default), or all on sortie/<missionID>, merged once",
+            "For a new Mission in a directory: each phase lands on the project's branch (default), or all phases on sortie/<missionID>, merged once",
           ),
         merge: missionMerge
           .optional()
           .describe(
-            "Of that branch: when you ask for it (default), or as soon as the Mission is done; absent: as before",
+            "When that branch is merged: when you ask for it (default), or as soon as the Mission is done; absent: unchanged",
           ),
-        priority: priority.optional().describe("Default normal; on resume, absent: as before"),
-        metadata: metadataWithin(limits.metadataBytes).optional().describe("Replaces the whole; absent: as before"),
+        priority: priority.optional().describe("Default: normal; absent for an existing Mission: unchanged"),
+        metadata: metadataWithin(limits.metadataBytes).optional().describe("Replaces all of it; absent: unchanged"),
         callbackURL: z
           .string()
           .min(1)
           .max(2000)
           .nullable()
           .optional()
-          .describe("Is told its asks, stops and ends, signed; null = nothing any more; absent: as before"),
-        limits: ownLimits.optional().describe("In the place of the service's, for its Tasks too; absent: as before"),
-        budget: missionBudget.nullable().optional().describe("Caps the whole tree of Tasks; null takes the cap away"),
+          .describe("Receives signed messages when it asks, stops or ends; null: removed; absent: unchanged"),
+        limits: ownLimits.optional().describe("Overrides the service's, also for its Tasks; absent: unchanged"),
+        budget: missionBudget
+          .nullable()
+          .optional()
+          .describe("Limits the Mission and all its Tasks together; null removes the limit"),
       })
       .meta({ id: "MissionWake" }),
     missionTitle: z.strictObject({ title }).meta({ id: "MissionTitle" }),

@@ -35,7 +35,7 @@ export const missionBudget = z
     maxCostUSD: z.number().positive().optional(),
     maxTokens: z.number().int().positive().optional(),
     maxSteps: z.number().int().positive().optional(),
-    maxMinutes: z.number().positive().optional().describe("Of work, added up over all that work"),
+    maxMinutes: z.number().positive().optional().describe("Working time, added up over the Mission and its Tasks"),
   })
   .meta({ id: "MissionBudget" });
 
@@ -43,8 +43,8 @@ export const missionBudget = z
 export const models = z
   .strictObject({
     agent: modelRef.optional().describe("The Mission's agent"),
-    tasks: modelRef.optional().describe("Tasks whose squad names none"),
-    review: modelRef.optional().describe("Reviewers whose squad names none"),
+    tasks: modelRef.optional().describe("For Tasks whose squad names none"),
+    review: modelRef.optional().describe("For reviewers whose squad names none"),
   })
   .meta({ id: "MissionModels" });
 
@@ -65,7 +65,7 @@ export const verification = z.object({
   exitCode: z.number().int().nullable(),
   durationMs: z.number().int(),
   reason: z.string().nullable().describe("Why it did not pass"),
-  tail: z.string().describe("The end of its output, where it did not pass"),
+  tail: z.string().describe("The end of its output, if it did not pass"),
   log: blobRef,
 });
 
@@ -83,23 +83,28 @@ const head = {
   title: z.string(),
   directory: z.string(),
   repository: repository.nullable().describe("null: the project is a directory"),
-  status: activity.describe("Of its Tasks alone"),
-  agentStatus: activity.describe("Whether the Mission's own agent works"),
+  status: activity.describe("Of its Tasks only"),
+  agentStatus: activity.describe("Whether the Mission's own agent is working"),
   state: z
     .enum(["working", "waiting", "asking", "paused", "stalled", "blocked", "done", "aborted"])
-    .describe("Of the whole, one word: stalled where nothing runs, nothing is due and nobody is asked"),
-  stateReason: z.string().nullable().describe("In one sentence; null where the word says it"),
-  pendingCount: z.number().int().describe("Questions of its own that wait for an answer"),
+    .describe("The Mission's overall state in one word; stalled: nothing runs, nothing is due and nobody is asked"),
+  stateReason: z.string().nullable().describe("The reason for `state`, in one sentence; null if it needs none"),
+  pendingCount: z.number().int().describe("Its own questions that wait for an answer"),
   outcome: z.enum(["done", "blocked", "waiting"]).nullable().describe("Its agent's last report on the whole Mission"),
   verified: z
     .boolean()
     .nullable()
-    .describe("Of a Mission that is done: its checks passed on the project's head. false: it has none. null: not done"),
+    .describe(
+      "For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done",
+    ),
   archived: z.boolean(),
-  priority: priority.describe("Of its agent, and of Tasks for which that names none"),
+  priority: priority.describe("The priority of its agent, and of Tasks for which the agent sets none"),
   metadata: z.record(z.string(), z.json()),
-  callbackURL: z.string().optional().describe("Where its asks, stops and ends are told; without its query"),
-  now: now.nullable().describe("What it does or waits for; null once it has ended, or stands still"),
+  callbackURL: z
+    .string()
+    .optional()
+    .describe("The URL that is notified when it asks, stops or ends; without its query"),
+  now: now.nullable().describe("What it does or waits for; null if it has ended or is stalled"),
   createdAt: time,
   updatedAt: time,
 };
@@ -138,11 +143,11 @@ const missionPhase = planned
     general: z
       .string()
       .nullable()
-      .describe("Where no squad owns it and none was made: why a general one does it. null: its squad owns it"),
+      .describe("Why a general squad does it, if no squad owns it and none was created; null: its squad owns it"),
     correction: z
       .enum(["failed", "cancelled"])
       .nullable()
-      .describe("Of a phase that is done: its newest correction did not land. What landed before stays"),
+      .describe("For a phase that is done: its newest correction did not land. What landed before stays"),
     attempts: z.number().int(),
   })
   .meta({ id: "MissionPhase" });
@@ -171,22 +176,29 @@ export const missionStatus = z
     ...head,
     session: missionSession,
     lastEventID: z.number().int(),
-    landing: missionLanding.describe("Where its phases land: each on the project's branch, or all on its own"),
-    merge: missionMerge.nullable().describe("When its own branch is merged; null: it has none, or is proposed instead"),
+    landing: missionLanding.describe(
+      "Where its phases land: each on the project's branch, or all on the Mission's own",
+    ),
+    merge: missionMerge
+      .nullable()
+      .describe("When its own branch is merged; null: it has none, or a pull request is opened instead"),
     landingBranch: z
       .string()
       .nullable()
-      .describe("The branch of its own on which its Tasks land; null: there is none (yet)"),
+      .describe("The Mission's own branch, on which its Tasks land; null: there is none (yet)"),
     merged: z
       .object({
         taskID: z.string(),
         state: z.enum(["running", "merged", "failed"]),
-        commit: z.string().nullable().describe("Of the merge; null: it is not there, or changed nothing"),
-        branch: z.string().describe("Into which it is merged"),
+        commit: z
+          .string()
+          .nullable()
+          .describe("The merge commit; null: there is none yet, or the merge changed nothing"),
+        branch: z.string().describe("The branch it is merged into"),
       })
       .nullable()
-      .describe("The newest Task that merges that branch; null: none was begun"),
-    pullRequest: pullRequest.nullable().describe("Of that branch as a whole, once the Mission said that it is done"),
+      .describe("The newest Task that merges that branch; null: no merge has started"),
+    pullRequest: pullRequest.nullable().describe("The pull request of that branch, once the Mission is done"),
     error: z.string().optional().describe("Why its agent stopped: it failed or was aborted; a wake tries again"),
     errorInfo: errorInfo.optional(),
     aborted: z.boolean().describe("Only a wake resumes it"),
@@ -197,7 +209,7 @@ export const missionStatus = z
     taskCounts: z.object(counts),
     progress: z.object({
       ...counts,
-      percent: z.number().describe("The share of Tasks that run"),
+      percent: z.number().describe("The share of running Tasks"),
       phases: z
         .object({
           total: z.number().int(),
@@ -215,19 +227,19 @@ export const missionStatus = z
     model: z.string(),
     models: z
       .object({ agent: z.string(), tasks: z.string().nullable(), review: z.string().nullable() })
-      .describe("By role; null: none is named for it, and the squad's or the Task's own counts"),
-    squads: z.array(z.string()).describe("The explicit set; empty: any"),
-    approve: z.array(approvable).describe("What a person is asked before it happens"),
-    limits: ownLimits.describe("As given by the last wake that named some; {}: the service's"),
+      .describe("By role; null: none is set, and the squad's or the Task's own applies"),
+    squads: z.array(z.string()).describe("The allowed squads; empty: any"),
+    approve: z.array(approvable).describe("What requires a person's approval"),
+    limits: ownLimits.describe("As given by the last wake that set any; {}: the service's"),
     squadProduction: z.enum(["authorised", "forbidden"]),
-    usage: usage.describe("Of the whole tree"),
+    usage: usage.describe("Of the Mission and all its Tasks"),
     budget: missionBudget.nullable(),
-    budgetUsed: amounts.describe("Used by the tree, with what is reserved for running Tasks"),
+    budgetUsed: amounts.describe("Used by the Mission and its Tasks, including what is reserved for running Tasks"),
     budgetSpent: amounts
-      .extend({ maxCostUSD: z.number().nullable().describe("null: a price is not known") })
-      .describe("Used by the tree by now; minutes of Tasks count when they end"),
-    budgetReserved: amounts.describe("What running Tasks may still use of what is reserved for them"),
-    checks: z.array(checkSpec).describe("What the whole must pass before it can be done"),
+      .extend({ maxCostUSD: z.number().nullable().describe("null: a price is unknown") })
+      .describe("Used by the Mission and its Tasks so far; a Task's minutes count when it ends"),
+    budgetReserved: amounts.describe("What running Tasks may still use of their reserved shares"),
+    checks: z.array(checkSpec).describe("What the Mission must pass before it can be done"),
     generatedAt: time,
   })
   .meta({ id: "MissionStatus" });

@@ -19,7 +19,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     query: z.object({
       search: z.string().min(1).max(200).optional().describe("Title, Mission id or directory"),
       priority: priority.optional(),
-      archived: flag.optional().describe("true = archived ones too"),
+      archived: flag.optional().describe("true: include archived ones"),
       limit: count(1, 200).optional().describe("Default 50"),
       cursorUpdated: z.string().optional(),
       cursorSessionID: z.string().optional(),

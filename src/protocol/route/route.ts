@@ -81,6 +81,6 @@ export const unchanged: Answer = { status: 304, description: "Unchanged since If
 export const eventQuery = z.object({
   after: z.string().optional().describe("Resume after this event id; 0 replays from the start"),
   follow: flag.optional().describe("1 = stay open after task.settled"),
-  format: z.enum(["json"]).optional().describe("json = one page of the log instead of a stream"),
+  format: z.enum(["json"]).optional().describe("json: one page of the log instead of a stream"),
   limit: count(1, 1000).optional().describe("Page size with format=json"),
 });

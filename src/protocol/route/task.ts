@@ -42,7 +42,7 @@ export const taskRoutes = (bodies: Requests) =>
         promptProfile: z.string().min(1).max(64).optional(),
         priority: field.priority.optional(),
         search: z.string().min(1).max(200).optional(),
-        archived: flag.optional().describe("true = archived ones too"),
+        archived: flag.optional().describe("true: include archived ones"),
         limit: count(1, 200).optional().describe("Default 50"),
         cursorUpdated: z.string().optional(),
         cursorTaskID: z.string().optional(),
@@ -277,7 +277,7 @@ export const taskRoutes = (bodies: Requests) =>
     "project.requests": {
       method: "GET",
       path: "/project/requests",
-      summary: "The requests that the project keeps in .claude/commands",
+      summary: "The project's saved requests in .claude/commands",
       directory: "required",
       answers: [json(z.array(savedRequest), "Saved requests, by name")],
     },

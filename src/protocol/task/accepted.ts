@@ -12,7 +12,7 @@ export const taskCreated = z
     squad: squadRef.omit({ scope: true }),
     isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
     landing: z.enum(["commit", "branch", "pull-request", "none"]),
-    repository: repository.optional().describe("Where the project was named by address"),
+    repository: repository.optional().describe("Set if the project was given by URL"),
   })
   .meta({ id: "TaskCreated" });
 
@@ -34,7 +34,7 @@ export const messageAccepted = z
           when: z
             .enum(["next_turn", "after_delegates", "when_done"])
             .describe(
-              "next_turn: with its next request to the model. after_delegates: when the agents that it waits for have ended. when_done: when it has finished",
+              "next_turn: with its next model request. after_delegates: when the agents it waits for have ended. when_done: when it has finished",
             ),
         }),
       )
@@ -48,7 +48,7 @@ export const messageAccepted = z
 export const retryAccepted = z
   .object({
     taskID: z.string(),
-    messageID: z.string().describe("Of the request, as this attempt reads it"),
+    messageID: z.string().describe("The message that carries the request in this attempt"),
     accepted: z.literal(true),
     attempt: z.number().int(),
     status: activity,
@@ -58,7 +58,7 @@ export const retryAccepted = z
   .meta({ id: "RetryAccepted" });
 
 export const taskReverted = taskCreated
-  .extend({ revertOf: z.string().describe("The Task that it takes back") })
+  .extend({ revertOf: z.string().describe("The Task that it reverts") })
   .meta({ id: "TaskReverted" });
 
 export const cancelAccepted = z

@@ -75,11 +75,11 @@ export const preview = z
 
 export const project = z
   .object({
-    directory: z.string().describe("Of its newest Task"),
-    repository: repository.nullable().describe("null: a directory of somebody's own"),
+    directory: z.string().describe("From its newest Task"),
+    repository: repository.nullable().describe("null: the project is a directory"),
     tasks: z.number().int(),
     active: z.number().int(),
-    updated: z.number().int().describe("Milliseconds; 0: it has no Task yet"),
+    updated: z.number().int().describe("Milliseconds; 0: no Task yet"),
   })
   .meta({ id: "Project" });
 
@@ -95,14 +95,16 @@ export const projectPlace = z
     isolation: z
       .enum(["worktree", "directory"])
       .describe("directory: in the files themselves; edits are final at once"),
-    because: z.enum(["no_git", "no_commit"]).nullable().describe("Why there can be no copy to work in"),
+    because: z.enum(["no_git", "no_commit"]).nullable().describe("Why the Task cannot work on a copy"),
     branch: z.string().nullable().describe("The branch that a result would land on; null: none is checked out"),
     landing: z.enum(["commit", "branch", "none"]).describe("As of the 202"),
     landings: z
       .array(z.enum(["commit", "branch", "pull-request"]))
-      .describe("What a request may ask for; none in place, and pull-request where the clone's remote can have one"),
-    checks: z.array(z.string()).describe("The project's own commands, which run where a request names no checks"),
-    squad: z.string().describe("Of a request that names none"),
+      .describe(
+        "The landings that a request may name; none in place; pull-request only if the clone's remote supports it",
+      ),
+    checks: z.array(z.string()).describe("The project's own commands, which run if a request names no checks"),
+    squad: z.string().describe("The default for requests that name none"),
   })
   .meta({ id: "ProjectPlace" });
 

@@ -54,3 +54,9 @@ export type EnvironmentSettings = z.infer<typeof environmentSettings>;
 
 /** Where a project asks for its environment. */
 export const environmentFile = ".sortie/environment.jsonc";
+
+const secretPrefix = "secret:";
+
+/** The secret that a value of an MCP server's `env` or `headers` stands for; undefined: it is a value itself. */
+export const secretNamed = (value: string): string | undefined =>
+  value.startsWith(secretPrefix) ? value.slice(secretPrefix.length) : undefined;

@@ -41,10 +41,12 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         attachments: attachments.optional(),
         checks: checks
           .optional()
-          .describe("Absent: the project's own commands, of which those that pass on the base must pass; []: none"),
+          .describe(
+            "Absent: the project's own commands, of which those that pass on the base must still pass; []: none",
+          ),
         metadata: metadataWithin(limits.metadataBytes).optional(),
         model: modelRef.optional(),
-        effort: effort.optional().describe("Of reasoning; counts before the agent's and the operator's"),
+        effort: effort.optional().describe("Reasoning effort; overrides the agent's and the operator's"),
         source: source(limits).optional(),
         budget: budget.optional(),
         isolation: z.enum(["worktree", "directory"]).optional(),
@@ -52,20 +54,25 @@ export const createRequests = (limits: Limits = defaultLimits) => {
           .enum(["commit", "branch", "pull-request"])
           .optional()
           .describe(
-            "pull-request: where a forge is known for the repository, or for the remote of the directory's clone",
+            "pull-request: only if a forge is known for the repository, or for the remote of the directory's clone",
           ),
         approve: z
           .array(z.enum(["plan", "landing"]))
           .max(2)
           .optional()
-          .describe("What waits for a person's approval, however long that takes"),
+          .describe("What requires a person's approval, however long that takes"),
         outputSchema: z
           .record(z.string(), z.json())
           .optional()
-          .describe("JSON Schema of at most 64 KiB (2020-12, or draft-07 by `$schema`): the Task's `output` meets it"),
-        limits: ownLimits.optional().describe("In the place of the service's"),
+          .describe("JSON Schema for the Task's `output`, at most 64 KiB (2020-12, or draft-07 if `$schema` says so)"),
+        limits: ownLimits.optional().describe("Overrides the service's"),
         contrast: z.boolean().optional().describe("false: the changed tests do not also run on the base"),
-        callbackURL: z.string().min(1).max(2000).optional().describe("Is told the Task's ends and asks, signed"),
+        callbackURL: z
+          .string()
+          .min(1)
+          .max(2000)
+          .optional()
+          .describe("Receives signed messages when the Task ends or asks"),
       })
       .meta({ id: "TaskCreate" }),
     taskMessage: z
@@ -83,7 +90,7 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         checks: checks
           .optional()
           .describe(
-            "Absent: those of the Task that passed before its work; where there are none, the project's own. []: none",
+            "Absent: the Task's checks that passed before its work; if there are none, the project's own. []: none",
           ),
       })
       .meta({ id: "TaskRevert" }),
@@ -93,11 +100,11 @@ export const createRequests = (limits: Limits = defaultLimits) => {
     sessionInterrupt: z.strictObject({ surface, reason }).meta({ id: "SessionInterrupt" }),
     taskAnswer: z
       .strictObject({
-        decision: z.enum(["allow", "deny"]).optional().describe("To an ask of kind permission or approval"),
+        decision: z.enum(["allow", "deny"]).optional().describe("For an ask of the kind permission or approval"),
         answer: text(maxAnswer)
           .optional()
           .describe(
-            "To an ask of kind question: one of its options, or other words. With a denied approval: what is to be different",
+            "For an ask of the kind question: one of its options, or any other text. With a denied approval: what to change",
           ),
         source: source(limits).optional(),
       })
@@ -119,7 +126,10 @@ export const createRequests = (limits: Limits = defaultLimits) => {
         title: title(limits).optional(),
         priority: priority.optional(),
         archived: z.boolean().optional(),
-        budget: budget.nullable().optional().describe("Replaces the whole; null = none, only the service's limits"),
+        budget: budget
+          .nullable()
+          .optional()
+          .describe("Replaces the whole budget; null: only the service's limits apply"),
       })
       .refine((patch) => Object.keys(patch).length > 0, {
         error: "Expected at least one of title, priority, archived, budget; got none",

@@ -4,9 +4,9 @@ import { z } from "zod";
 
 export const savedRequest = z
   .object({
-    name: z.string().describe("As it is called: the file's name, with its folder before a colon"),
-    description: z.string().describe("Of its front matter, else its first line"),
-    arguments: z.string().nullable().describe("What to give with it, in words"),
+    name: z.string().describe("The file's name, with its folder before a colon"),
+    description: z.string().describe("From its front matter, else its first line"),
+    arguments: z.string().nullable().describe("The arguments it expects, in words"),
     text: z.string(),
   })
   .meta({ id: "SavedRequest" });

@@ -44,15 +44,17 @@ export const checkState = z
     gates: z
       .boolean()
       .describe(
-        "A check of the project that passed on the base, and therefore must pass at the end, though not required",
+        "One of the project's own checks that passed on the base and must therefore pass at the end, although it is not required",
       ),
     origin: z.enum(["request", "project"]),
     state: z.enum(["pending", "running", "passed", "failed", "error"]),
-    flaky: z.boolean().describe("It failed first, and passed when it was run once more on the same tree"),
-    stale: z.boolean().describe("The result is of an earlier tree"),
+    flaky: z.boolean().describe("It failed, then passed when run again on the same tree"),
+    stale: z.boolean().describe("The result is from an earlier tree"),
     redefined: z
       .array(z.string())
-      .describe("What defines it and the Task changed: it also ran with that as it was before, and both count"),
+      .describe(
+        "Parts of its definition that the Task changed: it also ran with the earlier version, and both runs count",
+      ),
     exitCode: z.number().int().nullable(),
     durationMs: z.number().nullable(),
     commit: z.string().nullable(),
@@ -79,7 +81,7 @@ export const topology = z
         agent: z.string(),
         kind: z.enum(["mission", "orchestrator", "agent"]),
         model: z.string(),
-        effort: effort.nullable().describe("Of reasoning, as its newest reply was asked for; null: none was named"),
+        effort: effort.nullable().describe("The reasoning effort of its newest reply; null: none was requested"),
         state: z.enum(["running", "idle", "ended"]),
         sliceIDs: z.array(z.string()),
         usage,
@@ -102,9 +104,12 @@ export const contrast = z
   .object({
     result: z
       .enum(["proves", "same", "cannot-run"])
-      .describe("proves: red on the base, green with the change. same: green on both"),
+      .describe("proves: failed on the base, passes with the change. same: passes on both"),
     command: z.string().nullable(),
-    firstLines: z.string().nullable().describe("Of the failure: on the base, or why it cannot run"),
+    firstLines: z
+      .string()
+      .nullable()
+      .describe("The first lines of the failure on the base, or of the reason why it cannot run"),
     reason: z.string().nullable().describe("Why it cannot run"),
   })
   .meta({ id: "Contrast" });
@@ -123,24 +128,24 @@ const goal = z
     execution: z.object({
       state: z.enum(["waiting", "running", "finished"]),
       sessionIDs: z.array(z.string()),
-      attempts: z.number().int().describe("Sessions that were begun for it, the Orchestrator's included"),
+      attempts: z.number().int().describe("Sessions that were started for it, including the Orchestrator's"),
       startedAt: time.nullable(),
       endedAt: time.nullable(),
     }),
     evidence: z
       .array(
         z.object({
-          id: z.string().describe("Of the call, check, commit or artifact"),
+          id: z.string().describe("The id of the call, check, commit or artifact"),
           kind: z.enum(["change", "command", "check", "artifact", "contrast"]),
           summary: z.string(),
           lastLines: z
             .string()
             .nullable()
-            .describe("Of the output of a command or a check: of a failure the first error, the counts, the end"),
-          contrast: contrast.nullable().describe("Of the kind contrast; null for others"),
+            .describe("Parts of the output of a command or check: the first error of a failure, the counts, the end"),
+          contrast: contrast.nullable().describe("Only for the kind contrast; null for others"),
           sessionID: z.string().nullable(),
           commit: z.string().nullable(),
-          stale: z.boolean().describe("The tree or the contract is another one by now: kept, and not counted"),
+          stale: z.boolean().describe("The tree or the contract has changed since: it is kept, but does not count"),
           at: time,
         }),
       )
@@ -194,14 +199,16 @@ export const pendingAsk = z
     prompt: z.string(),
     options: z
       .array(z.string())
-      .describe("permission, approval: allow, deny; question: proposals, other words are welcome"),
-    default: z.string().nullable().describe("What stands when nobody answers; null = the agent decides"),
-    expiresAt: time.nullable().describe("null = it waits until it is answered"),
-    of: approvable.optional().describe("Only of kind approval: what is asked about"),
-    would: would.optional().describe("Only of kind approval: what would happen"),
+      .describe("permission, approval: allow, deny; question: suggestions, any other text is accepted"),
+    default: z.string().nullable().describe("What applies if nobody answers; null: the agent decides"),
+    expiresAt: time.nullable().describe("null: it waits until it is answered"),
+    of: approvable.optional().describe("Only for an approval: what is to be approved"),
+    would: would.optional().describe("Only for an approval: what would happen"),
     passesAt: time
       .optional()
-      .describe("Of a Mission's Task: its Mission is asked first, and a person from then on; absent: a person is"),
+      .describe(
+        "For a Mission's Task: when the question passes from its Mission to a person; absent: it is a person's already",
+      ),
   })
   .meta({ id: "PendingAsk" });
 
@@ -209,8 +216,8 @@ export const pendingAsk = z
 export const production = z
   .object({
     identity: z.literal("squad-sdk"),
-    phase: z.string().describe("What the squad is to own"),
-    squad: z.string().describe("The id of the squad that it makes"),
+    phase: z.string().describe("What the squad will own"),
+    squad: z.string().describe("The id of the squad that it creates"),
   })
   .meta({ id: "Production" });
 
@@ -239,8 +246,8 @@ const common = {
   source: z.string(),
   directory: z.string(),
   missionID: z.string().optional().describe("The Mission that dispatched it"),
-  production: production.optional().describe("Only of a Task that produces a squad"),
-  callbackURL: z.string().optional().describe("Where its ends and asks are told; without its query"),
+  production: production.optional().describe("Only for a Task that produces a squad"),
+  callbackURL: z.string().optional().describe("The URL that is notified when it ends or asks; without its query"),
   squad: squadRef,
   model: z.string(),
   attempt: z.number().int(),
@@ -249,17 +256,17 @@ const common = {
     .nullable()
     .describe("null unless queued, for the first time or again"),
   now: now.nullable().describe("What it does or waits for; null once ended"),
-  landing: z.enum(["commit", "branch", "pull-request", "none"]).describe("As requested or by default; none in place"),
+  landing: z.enum(["commit", "branch", "pull-request", "none"]).describe("As requested or by default; `none` in place"),
   isolation: z.enum(["worktree", "directory"]).describe("directory: it works in the user's own files"),
   landingBranch: z.string().nullable().describe("Where the result goes; null in place, and before it is known"),
-  pullRequest: pullRequest.nullable().describe("Of its result; null while there is none"),
+  pullRequest: pullRequest.nullable().describe("The pull request of its result; null if there is none"),
   pending: z.array(pendingAsk).describe("What waits for an answer"),
   checks: z.array(checkState),
   verified: z
     .boolean()
     .nullable()
     .describe(
-      "Checks of its own (all required ones) or of the project (all) passed on what landed; null: nothing landed",
+      "Whether its required checks, or all of the project's checks, passed on what landed; null: nothing landed",
     ),
   git: z.object({
     baseCommit: z.string().nullable(),
@@ -273,7 +280,7 @@ const common = {
         z.object({ commit: z.string(), tree: z.string(), branch: z.string(), diffStat: diffStat.nullable(), at: time }),
       )
       .describe("Everything that landed, oldest first: a follow-up lands a commit of its own"),
-    diffStat: diffStat.nullable().describe("Of the newest commit; null while there is none"),
+    diffStat: diffStat.nullable().describe("For the newest commit; null if there is none"),
   }),
   usage,
   budget: budget.nullable(),
@@ -308,8 +315,8 @@ export const taskSummary = z
       error: z.number().int(),
       pending: z.number().int(),
     }),
-    pendingCount: z.number().int().describe("Of what waits for an answer: what a person is asked"),
-    summary: z.string().nullable().describe("The first 200 characters of the status record's"),
+    pendingCount: z.number().int().describe("The questions, permissions and approvals that wait for a person"),
+    summary: z.string().nullable().describe("The first 200 characters of the status record's summary"),
   })
   .meta({ id: "TaskSummary" });
 
@@ -317,12 +324,12 @@ export const taskStatus = z
   .object({
     ...common,
     repository: repository
-      .extend({ baseCommit: z.string().nullable().describe("Where its work begins; null before it was fetched") })
+      .extend({ baseCommit: z.string().nullable().describe("Where its work starts; null until it has been fetched") })
       .nullable()
       .describe("null: the project is a directory"),
-    effort: effort.nullable().describe("Of reasoning, as requested"),
-    approve: z.array(approvable).describe("What a person is asked before it happens, as requested"),
-    revertOf: z.string().nullable().describe("The Task that it takes back; null: it is no revert"),
+    effort: effort.nullable().describe("The reasoning effort, as requested"),
+    approve: z.array(approvable).describe("What requires a person's approval, as requested"),
+    revertOf: z.string().nullable().describe("The Task that it reverts; null: it is not a revert"),
     dependencies: z
       .array(
         z.object({
@@ -336,11 +343,11 @@ export const taskStatus = z
     summary: z
       .string()
       .nullable()
-      .describe("The agent's last whole report of its work, not its answer to a reviewer or a failed check"),
+      .describe("The agent's last full report of its work, excluding answers to reviewers and failed checks"),
     output: z
       .json()
       .nullable()
-      .describe("Meets the request's outputSchema; null: none is wanted, or none was given in this attempt"),
+      .describe("Matches the request's outputSchema; null: none was requested, or none was given in this attempt"),
     sessionInvocationTopology: topology,
   })
   .meta({ id: "TaskStatus" });
@@ -362,7 +369,7 @@ export const taskDetail = taskStatus
     worktreeKept: z
       .object({ reason: z.string(), since: time })
       .exactOptional()
-      .describe("Only where its worktree should have gone and could not; it is tried again every hour"),
+      .describe("Only if its worktree could not be removed; this is retried every hour"),
   })
   .meta({ id: "TaskDetail" });
 

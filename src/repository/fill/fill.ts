@@ -87,12 +87,9 @@ const treeOf = async (
   const linked = files.filter(({ mode }) => mode === "160000");
   const large = await namesLarge(git, files, refuse, signal);
   if (linked.length > 0 && settings.submodules === false)
-    throw refuse("without submodules (repositories.submodules of config.jsonc is off)", "a tree with at least one");
+    throw refuse("without submodules (repositories.submodules in config.jsonc is off)", "a tree with at least one");
   if (large !== undefined && settings.lfs === false)
-    throw refuse(
-      "without files in large file storage (repositories.lfs of config.jsonc is off)",
-      `${large} with filter=lfs`,
-    );
+    throw refuse("without Git LFS files (repositories.lfs in config.jsonc is off)", `${large} with filter=lfs`);
   using index = await openIndex(git, commit, lfs.folder, signal);
   if (large !== undefined) await index.set(await largeEntries(part, files, index, options, signal));
   const urls = linked.length === 0 ? new Map<string, string>() : await submodulesIn(git, commit);
@@ -182,7 +179,9 @@ const submoduleTree = async (
     throw new ServiceError(error.code, `${called} cannot be fetched: ${messageOf(error)}`);
   }
   if (settings.submodules === "same-host" && !onSameHost(remote.address, address))
-    throw refuse(`is on another host, ${remote.address.host}, which repositories.submodules "same-host" does not open`);
+    throw refuse(
+      `is on another host, ${remote.address.host}, which repositories.submodules "same-host" does not allow`,
+    );
   const kept = `refs/submodules/${createHash("sha256").update(identityOf(remote.address)).digest("hex").slice(0, 16)}`;
   if (!(await isOn(git, commit, kept))) {
     const refs = [`+refs/heads/*:${kept}/heads/*`, `+refs/tags/*:${kept}/tags/*`];

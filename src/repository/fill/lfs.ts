@@ -58,7 +58,7 @@ export const fetchLarge = async (
 ): Promise<Map<string, string>> => {
   const { address } = remote;
   if (address.scheme !== "https" && address.scheme !== "http")
-    throw lasting(`its large file storage is asked for over https, got ${address.scheme}`);
+    throw lasting(`Git LFS requires https, got ${address.scheme}`);
   const authorization = await authorizationOf(remote, options.tokens, signal);
   const found = new Map<string, string>();
   for (let at = 0; at < pointers.length; at += objectsAtOnce) {
@@ -105,7 +105,7 @@ const offersOf = async (
     .then((answer) => jsonOf(answer, address.host))
     .catch(refusedForGood);
   const { data } = answerSchema.safeParse(said);
-  if (data === undefined) throw lasting(`its large file storage answers with what is no answer of Git LFS`);
+  if (data === undefined) throw lasting(`its Git LFS server sent an invalid answer`);
   return new Map(data.objects.map((offer) => [offer.oid, offer]));
 };
 
@@ -117,12 +117,12 @@ const download = async (
   { folder, resolve, sameHost, authorization }: LfsOptions & { authorization: Record<string, string> },
   signal: AbortSignal,
 ): Promise<string> => {
-  const named = `the file ${oid.slice(0, 12)} of its large file storage`;
+  const named = `the file ${oid.slice(0, 12)} of Git LFS`;
   const offered = offer?.actions?.download;
   if (offered === undefined)
     throw lasting(`${named} is not there (${(offer?.error?.message ?? "no words").slice(0, 200)})`);
   const own = new URL(urlOf(address)).origin === URL.parse(offered.href)?.origin;
-  if (!own && sameHost) throw lasting(`${named} is on another host, which repositories.lfs "same-host" does not open`);
+  if (!own && sameHost) throw lasting(`${named} is on another host, which repositories.lfs "same-host" does not allow`);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, randomUUID());
   const output = openSync(path, "wx", 0o600);
@@ -150,7 +150,7 @@ const download = async (
       });
     });
     if (status !== 200)
-      throw new RepositoryAway(`${named} is answered with status ${status}`, {
+      throw new RepositoryAway(`${named} could not be downloaded: status ${status}`, {
         lasting: status < 500 && status !== 429,
       });
     if (bytes !== size || hash.digest("hex") !== oid)

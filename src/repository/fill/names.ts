@@ -48,14 +48,14 @@ const pointersAgain = async (
   const refused: { path: string; why: string }[] = [];
   const entries: Entry[] = [];
   for (const { path, from } of kept) {
-    if (!named.has(path)) refused.push({ path, why: "it would leave large file storage" });
+    if (!named.has(path)) refused.push({ path, why: "it would leave Git LFS" });
     else if (from !== null) entries.push({ path, ...from });
   }
   for (const { path, to } of added) {
     const pointer = pointers.get(to?.object ?? "");
     if (!named.has(path)) continue;
     if (to === null || pointer === undefined)
-      refused.push({ path, why: "a file of large file storage, to which nothing is uploaded" });
+      refused.push({ path, why: "a Git LFS file, and nothing is uploaded to Git LFS" });
     // Moved, or with another mode.
     else entries.push({ path, mode: to.mode, object: pointer });
   }

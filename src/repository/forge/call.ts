@@ -43,7 +43,7 @@ export const createCall = (api: string, { vouched, resolve }: CallOptions): Call
     const answer = await callOutbound(target.href, sent, { ...options, timeoutMs, maxBytes }, signal).catch(
       (error: unknown) => {
         signal.throwIfAborted();
-        throw new RepositoryAway(`its forge at ${root.host} could not be asked (${messageOf(error)})`, {
+        throw new RepositoryAway(`its forge at ${root.host} could not be reached (${messageOf(error)})`, {
           cause: error,
         });
       },
@@ -67,7 +67,7 @@ const expectTaken = (answer: CallResult, host: string): void => {
   if (status === 401)
     throw new ForgeRefused(status, `${host} refused the token in repositories.credentials (${words})`);
   if (status >= 300 && status < 400)
-    throw new ForgeRefused(status, `${host} answers with a redirect, which is not followed: name the right address`);
+    throw new ForgeRefused(status, `${host} answers with a redirect, which is not followed: use the final address`);
   throw new ForgeRefused(status, `${host} answers with status ${status}: ${words}`);
 };
 

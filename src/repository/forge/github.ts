@@ -70,7 +70,7 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
         if (some.some(({ body }) => body?.includes(mark) === true)) return true;
         if (some.length < 100) return false;
       }
-      throw new ForgeRefused(0, "the issue has more comments than are looked through");
+      throw new ForgeRefused(0, "the issue has more comments than are searched");
     },
     async say({ number: issue_number, text: body }, signal) {
       const wanted = { owner, repo, issue_number, body };

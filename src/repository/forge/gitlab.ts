@@ -108,7 +108,7 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
         if (some.some(({ body }) => body.includes(mark))) return true;
         if (some.length < 100 || some.some(({ created_at: at }) => Date.parse(at) < since.getTime())) return false;
       }
-      throw new ForgeRefused(0, "the issue has more comments than are looked through");
+      throw new ForgeRefused(0, "the issue has more comments than are searched");
     },
     async say({ number, text }, signal) {
       await new IssueNotes(by(signal, "projects/")).create(path, number, text);

@@ -12,7 +12,7 @@ export const forgeOf = (
   credential: Credential | undefined,
 ): { kind: ForgeKind; place: Omit<ForgePlace, "token"> } | { problem: string } => {
   if (credential === undefined || credential.kind === "ssh")
-    return { problem: "repositories.credentials has no token for it, with which one could be opened" };
+    return { problem: "repositories.credentials has no token with which one could be opened" };
   const kind = credential.kind === "app" ? "github" : (credential.forge ?? byName[host]);
   if (kind === undefined)
     return { problem: `nothing says which forge ${host} is: give its entry of repositories.credentials a \`forge\`` };

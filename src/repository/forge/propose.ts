@@ -28,5 +28,5 @@ export const propose = async (
     const opened = await forge.open({ title, body, draft, branch, base }, signal);
     if (opened !== "exists") return labelled(opened);
   }
-  throw new ForgeRefused(409, `the forge says that ${branch} has a pull request, and shows none`);
+  throw new ForgeRefused(409, `the forge says that ${branch} has a pull request, but lists none`);
 };

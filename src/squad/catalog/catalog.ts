@@ -121,9 +121,8 @@ const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]):
     const at = { scope, squad: squad.id, file: "squad.json" };
     if (first === undefined) squads.set(squad.id, found);
     else if (first.scope === "project")
-      warnings.push({ ...at, code: "shadowed", message: "The project's squad of this id takes its place here" });
-    else
-      issues.push({ ...at, code: "builtin_id", message: `Expected another id than the product's own "${squad.id}"` });
+      warnings.push({ ...at, code: "shadowed", message: "The project's squad with this id overrides it here" });
+    else issues.push({ ...at, code: "builtin_id", message: `Expected an id other than the built-in "${squad.id}"` });
   }
   const complete = parts.every((part) => part.complete);
   const facts = ranked.map(({ squad, scope, digest }) => [scope, squad.id, digest]);

@@ -109,5 +109,5 @@ const readsAtMost = 20;
 const changing: Issue = {
   file: "",
   code: "changing",
-  message: "Expected a package that stands still, got changes with every read",
+  message: "Expected a package that does not change while it is read, got changes at every read",
 };

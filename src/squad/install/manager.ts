@@ -87,7 +87,7 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
     if (!parsed.ok) return parsed;
     const { squad } = parsed;
     if (await catalog.isBuiltin(squad.id)) {
-      const message = `id: Expected another id than the product's own "${squad.id}"`;
+      const message = `id: Expected an id other than the built-in "${squad.id}"`;
       return { ok: false, issues: [{ file: "squad.json", code: "builtin_id", message }] };
     }
     return { ok: true, found: { squad, scope, digest: digestOf(files), files } };
@@ -118,7 +118,7 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
       if (await catalog.isBuiltin(id))
         throw new ServiceError(
           "invalid_request",
-          `Expected a squad of the scope user or project, got "${id}", which is the product's or the configuration's.`,
+          `Expected a squad of the scope user or project, got "${id}", which is built in or configured.`,
         );
       const scopes: InstallScope[] =
         scope !== undefined ? [scope] : directory === undefined ? ["user"] : ["project", "user"];
@@ -187,5 +187,5 @@ export const invalid = (issues: readonly Issue[]): ServiceError => {
 const lockOf = async (root: string, scope: InstallScope, id: string): Promise<Disposable> => {
   const lock = await lockName(`squad ${scope} ${id} ${root}`, lockMs);
   if (lock !== undefined) return lock;
-  throw new ServiceError("store_unavailable", `Expected the squad "${id}" to be free, got another change under way.`);
+  throw new ServiceError("store_unavailable", `Expected the squad "${id}" to be free, got another change in progress.`);
 };

@@ -35,7 +35,7 @@ export const textOf = ({ path, bytes }: PackageFile): { ok: true; text: string }
   const text = bytes.toString("utf8").replace(/^\uFEFF/, "");
   const found = hiddenIn(text);
   if (found !== undefined)
-    return no("hidden_character", `Expected text that shows, got ${found.code}`, placesOf(text)(found.index));
+    return no("hidden_character", `Expected visible text, got ${found.code}`, placesOf(text)(found.index));
   return { ok: true, text };
 };
 
@@ -168,7 +168,7 @@ const checked = <T>(
   };
   const found = hiddenWithin(value);
   if (found !== undefined) {
-    const message = `Expected text that shows, got ${found.code} by an escape`;
+    const message = `Expected visible text, got ${found.code} by an escape`;
     return { ok: false, issues: [{ file, ...lineOf(found.path), code: "hidden_character", message }] };
   }
   const parsed = schema.safeParse(value);

@@ -28,7 +28,7 @@ const kebab = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 const semver =
   /^(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$/;
 
-const name = z.string().regex(kebab).max(64).describe("small letters, digits and single hyphens");
+const name = z.string().regex(kebab).max(64).describe("lowercase letters, digits and single hyphens");
 const names = (most: number, of = name) =>
   z
     .array(of)
@@ -50,13 +50,13 @@ const phase = z
   .string()
   .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\/[a-z0-9]+(?:-[a-z0-9]+)*)?$/)
   .max(129)
-  .describe("small letters, digits and single hyphens, or domain/phase");
+  .describe("lowercase letters, digits and single hyphens, or domain/phase");
 
 export const manifest = z
   .strictObject({
     $schema: z.string().max(300).optional(),
-    id: name.describe("the folder's name: small letters, digits and single hyphens"),
-    version: z.string().max(64).regex(semver).describe("a version as of semver.org, such as 1.0.0"),
+    id: name.describe("the folder's name: lowercase letters, digits and single hyphens"),
+    version: z.string().max(64).regex(semver).describe("a semantic version (semver.org), such as 1.0.0"),
     name: text(80),
     summary: text(300).describe("One or two sentences: what it is for"),
     notFor: text(1000).describe("What it is not for, and when not to use it"),
@@ -89,7 +89,7 @@ export const agentHead = z.strictObject({
     .regex(/^[^/\s]+\/\S+$/)
     .describe("a model as provider/model")
     .optional(),
-  effort: effort.describe("how hard its model is to think").optional(),
+  effort: effort.describe("how much its model reasons").optional(),
   runtime: z
     .string()
     .regex(/^acp:[a-z0-9][a-z0-9-]{0,31}$/)
@@ -106,7 +106,7 @@ export const skillHead = z.strictObject({
   metadata: z.record(z.string(), z.string()).optional(),
   "allowed-tools": z
     .never({
-      error: "Expected no allowed-tools: what an agent may do is said in its own file and by the operator's rules",
+      error: "Expected no allowed-tools: an agent's own file and the operator's rules decide what it may do",
     })
     .optional(),
 });

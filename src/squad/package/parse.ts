@@ -68,7 +68,7 @@ export const parsePackage = (files: readonly PackageFile[], around?: ParseContex
     ]);
     for (const path of known.keys())
       if (path.includes("/") && !expected.has(path))
-        issues.push({ file: path, code: "not_listed", message: "Expected its name in squad.json, found it missing" });
+        issues.push({ file: path, code: "not_listed", message: "Expected its name in squad.json, found none" });
   }
   checkDelegates(agents, new Set(agentNames), issues);
   const [orchestrator, ...others] = agents;
@@ -104,7 +104,7 @@ type Good<T> = Extract<ReadResult<T>, { ok: true }>;
 
 const named = (file: string, name: string, read: Good<{ name: string }>, issues: Issue[]): void => {
   if (read.value.name === name) return;
-  const message = `name: Expected the one of its path, "${name}", got "${read.value.name}"`;
+  const message = `name: Expected the name in its path, "${name}", got "${read.value.name}"`;
   issues.push({ file, ...read.lineOf(["name"]), code: "name_mismatch", message });
 };
 
@@ -157,7 +157,7 @@ const agentOf = (
 };
 
 const runtimeProblem = (program: string, { scope, external }: ParseContext): string | undefined => {
-  if (scope === "project") return "Expected none in a project's squad: programs are the operator's to choose";
+  if (scope === "project") return "Expected none in a project's squad: only the operator chooses programs";
   if (external === "any" || external.includes(program)) return undefined;
   return `Expected an agent of the configuration (${external.join(", ") || "it has none"}), got "${program}"`;
 };
@@ -170,7 +170,7 @@ const checkManifest = (head: Good<Manifest>, issues: Issue[]): void => {
     add(
       ["id"],
       "reserved",
-      `id: Expected one that does not begin with acp-, which are the configuration's; got "${id}"`,
+      `id: Expected one that does not begin with acp-, which is reserved for external agents; got "${id}"`,
     );
   if (agents.includes("orchestrator"))
     add(["agents"], "listed", "agents: Expected the agents besides the orchestrator, which every squad has");
@@ -185,10 +185,10 @@ const checkDelegates = (agents: readonly FoundAgent[], names: ReadonlySet<string
     for (const [index, to] of agent.delegates.entries()) {
       const add = (code: string, message: string) =>
         issues.push({ file, ...lineOf(["delegates", index]), code, message: `delegates: ${message}` });
-      if (to === "orchestrator") add("delegate", "Expected other agents than the orchestrator, got it");
+      if (to === "orchestrator") add("delegate", "Expected agents other than the orchestrator, got it");
       else if (!names.has(to)) add("delegate", `Expected agents of this squad, got "${to}"`);
       else if (reaches(byName, to, agent.name, new Set()))
-        add("delegate_circle", `Expected no circle, got one through "${to}"`);
+        add("delegate_circle", `Expected no cycle, got one through "${to}"`);
     }
 };
 

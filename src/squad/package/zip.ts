@@ -65,10 +65,10 @@ const bytesOf = async (file: ZipFile, entry: Entry): Promise<Buffer> => {
   let length = 0;
   for await (const part of (await file.openReadStreamPromise(entry)) as AsyncIterable<Buffer>) {
     length += part.length;
-    if (length > bounds.fileBytes) throw new Error(`${entry.fileName} holds more than it says`);
+    if (length > bounds.fileBytes) throw new Error(`${entry.fileName} is larger than it declares`);
     parts.push(part);
   }
   const bytes = Buffer.concat(parts, length);
-  if (crc32(bytes) !== entry.crc32) throw new Error(`${entry.fileName} is damaged: its checksum is another`);
+  if (crc32(bytes) !== entry.crc32) throw new Error(`${entry.fileName} is damaged: its checksum differs`);
   return bytes;
 };

@@ -58,7 +58,7 @@ export const movingFrom = async (
       const bytes = await readFile(path);
       if ((await hashOf(bytes)) !== basename(path)) {
         damaged += 1;
-        log.warn({ file: path }, "a file of the data folder is damaged and stays there");
+        log.warn({ file: path }, "a file of the data folder is damaged and was left there");
         continue;
       }
       await blobs.put(bytes, true);
@@ -76,7 +76,7 @@ export const movingFrom = async (
         return await move();
       } catch (error) {
         if (!stop.signal.aborted)
-          log.warn({ error: messageOf(error) }, "blobs could not be moved; tried again in a minute");
+          log.warn({ error: messageOf(error) }, "blobs could not be moved; retrying in a minute");
         await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
       }
     }

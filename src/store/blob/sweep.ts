@@ -29,10 +29,10 @@ export const sweepOrphanBlobs = (store: Pick<Store, "orphans" | "blobs">, log: L
     try {
       await store.orphans.nameBlobs(stop.signal);
       const blobs = await removeOrphanBlobs(store, () => !stop.signal.aborted);
-      if (blobs > 0) log.info({ blobs }, "dropped what only deleted Tasks and Missions named");
+      if (blobs > 0) log.info({ blobs }, "removed blobs that only deleted Tasks and Missions used");
     } catch (error) {
       if (stop.signal.aborted) return;
-      log.warn({ error: messageOf(error) }, "what only deleted Tasks and Missions named could not be dropped");
+      log.warn({ error: messageOf(error) }, "blobs that only deleted Tasks and Missions used could not be removed");
     }
   };
   let sweeping = sweep();

@@ -115,8 +115,8 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
     free < bytes || (files > 10 * fewFiles && freeFiles < fewFiles);
   const words = (): string =>
     room.files > 10 * fewFiles && room.freeFiles < fewFiles
-      ? `waits for space on the disk of the data folder, which takes only ${room.freeFiles} more files`
-      : `waits for space on the disk of the data folder: ${mib(room.free)} free, goes on at ${mib(goOnAt)}`;
+      ? `waits for space on the disk of the data folder, which has room for only ${room.freeFiles} more files`
+      : `waits for space on the disk of the data folder: ${mib(room.free)} free, continues at ${mib(goOnAt)}`;
 
   const begin = (full: boolean): void => {
     if (short !== undefined) {
@@ -127,14 +127,14 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
     pauses += 1;
     log.warn(
       { free: room.free, dataDir },
-      "the disk of the data folder is short of space: all Tasks pause. Delete Tasks that have ended, or free space otherwise; they go on by themselves",
+      "the disk of the data folder is short of space: all Tasks pause. Delete ended Tasks, or free space in another way; paused Tasks then continue automatically",
     );
     held = Promise.all([...listeners].map((listener) => heard(listener, true)));
     arm(shortMs);
   };
   const end = (): void => {
     short = undefined;
-    log.info({ free: room.free }, "there is space on the disk of the data folder again: Tasks go on");
+    log.info({ free: room.free }, "there is space on the disk of the data folder again: Tasks continue");
     for (const listener of listeners) void heard(listener, false);
     for (const go of waiters) go();
     waiters.clear();
@@ -143,7 +143,7 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
     try {
       await listener(now);
     } catch (error) {
-      log.error({ error: messageOf(error) }, "not everything took notice of the disk");
+      log.error({ error: messageOf(error) }, "not everything could be notified of the disk's state");
     }
   };
 
@@ -157,7 +157,7 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
       } else if (!isLow(room, goOnAt) && (await takesData(short.full))) end();
     } catch (error) {
       if (isFull(error)) begin(true);
-      else log.warn({ error: messageOf(error) }, "the disk of the data folder could not be looked at");
+      else log.warn({ error: messageOf(error) }, "the free space of the data folder's disk could not be read");
     }
   };
   const takesData = async (full: boolean): Promise<boolean> => {

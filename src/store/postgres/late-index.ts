@@ -30,7 +30,10 @@ export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }
         if (await build(client, log, stop.signal)) return;
       } catch (error) {
         if (stop.signal.aborted) return;
-        log.warn({ error: messageOf(error) }, "an index could not be made; lists and searches take longer without it");
+        log.warn(
+          { error: messageOf(error) },
+          "an index could not be created; lists and searches take longer without it",
+        );
       } finally {
         const own = client;
         client = undefined;
@@ -79,7 +82,8 @@ const build = async (client: Client, log: Log, signal: AbortSignal): Promise<boo
   const { wanted, replaced, broken } = await missing();
   for (const index of wanted) {
     if (signal.aborted) return true;
-    if (how !== "") log.info({ index: index.name }, "an index is being made; lists and searches may be slow meanwhile");
+    if (how !== "")
+      log.info({ index: index.name }, "an index is being created; lists and searches may be slow until then");
     // A build that was cut short leaves one that is not valid.
     if (broken.has(index.name)) await client.query(`drop index ${how} if exists ${index.name}`);
     const text = createIndex(index, how);

@@ -50,7 +50,7 @@ export const keepLeases = (options: {
   const giveUp = (): void => {
     for (const { stream, epoch, since } of held.entries())
       if (performance.now() - since > (leaseMs * 2) / 3) {
-        log.warn({ stream }, "a claim could not be renewed in time and is given up");
+        log.warn({ stream }, "a claim could not be renewed in time and was given up");
         held.lose(stream, epoch);
       }
   };

@@ -59,7 +59,8 @@ export const listen = async (options: {
     };
     next.on("error", (error) => {
       drop();
-      if (!closed) log.warn({ error: messageOf(error) }, "notifications stopped; looking every second meanwhile");
+      if (!closed)
+        log.warn({ error: messageOf(error) }, "notifications stopped; polling every second until they resume");
     });
     next.on("end", drop);
     next.on("notification", ({ payload }) => hear(unpack(payload ?? "", self) ?? []));

@@ -200,7 +200,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     try {
       await pump.submit({ streams: [stream] }, releaseMember(stream, claimed), { urgent: true, underClaim: true });
     } catch (error) {
-      log.warn({ stream, error: messageOf(error) }, "a claim could not be given back and waits for its lease to end");
+      log.warn({ stream, error: messageOf(error) }, "a claim could not be released and lasts until its lease ends");
     }
   };
 

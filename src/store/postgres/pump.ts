@@ -83,7 +83,7 @@ export const createPump = (options: {
     const late = waiting.filter(({ until }) => until < now);
     if (late.length === 0) return;
     waiting = waiting.filter(({ until }) => until >= now);
-    for (const member of late) member.fail(new Error("the database takes no writes at present"));
+    for (const member of late) member.fail(new Error("the database currently accepts no writes"));
   };
 
   /** Resolves to the members that are to be tried again later; the others are settled, or have failed. */
@@ -106,8 +106,7 @@ export const createPump = (options: {
         return attempt(members);
       }
       const failed = members.filter((member) => !rest.includes(member));
-      if (rest.length > 0)
-        log.warn({ error: messageOf(error) }, "the database could not be written and is tried again");
+      if (rest.length > 0) log.warn({ error: messageOf(error) }, "the database could not be written; retrying");
       if (failed.length > 0) log.error({ error: messageOf(error), members: failed.length }, "a transaction failed");
       for (const member of failed) member.fail(error);
       return rest;

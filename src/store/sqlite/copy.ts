@@ -28,13 +28,13 @@ export const copyBeside = async (
   if (bavail * bsize < wanted)
     throw new StartError(
       78,
-      `This version changes the form of the database ${file} and copies it before: that takes ${mebibytes(wanted)}, and ${mebibytes(bavail * bsize)} are free. Make room there, and start again.`,
+      `This version changes the schema of the database ${file} and first copies it, which takes ${mebibytes(wanted)}, but only ${mebibytes(bavail * bsize)} are free. Free some space there, and start again.`,
     );
   log.info(
     { copy, size: mebibytes(size) },
-    "the database gets a new form; it is copied first, which may take a minute for each 10 GiB",
+    "the schema of the database changes; it is copied first, which may take a minute per 10 GiB",
   );
   await database.backup(copy);
   chmodSync(copy, 0o600);
-  log.info({ copy }, "the database was copied; its new form is being made");
+  log.info({ copy }, "the database was copied; its schema is being changed");
 };

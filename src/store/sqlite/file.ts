@@ -34,10 +34,10 @@ export const starting = <T>(file: string, step: () => T): T => {
 export const notStarted = (file: string, error: unknown): StartError => {
   if (error instanceof StartError) return error;
   return error instanceof Database.SqliteError && /NOTADB|CORRUPT/.test(error.code)
-    ? new StartError(70, `The database ${file} is damaged: ${error.message}. Put back a copy of it.`)
+    ? new StartError(70, `The database ${file} is damaged: ${error.message}. Restore a backup.`)
     : new StartError(
         78,
-        `The database ${file} could not be opened: ${messageOf(error)}. Is there room, and may this user write there?`,
+        `The database ${file} could not be opened: ${messageOf(error)}. Check that there is free space and that this user may write there.`,
       );
 };
 

@@ -67,7 +67,7 @@ export const createReader = ({
       if (thread !== made) return;
       thread = undefined;
       if (closed) return;
-      log.warn({ error: messageOf(error) }, "the thread that reads the database ended; the next read starts another");
+      log.warn({ error: messageOf(error) }, "the thread that reads the database ended; the next read starts a new one");
       const lost = current;
       current = undefined;
       lost?.fail(unreadable(error));

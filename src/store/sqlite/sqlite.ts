@@ -156,7 +156,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       await submit(releaseMember(stream, claimed), { urgent: true });
     } catch (error) {
       if (!transactions.writes()) return;
-      log.warn({ stream, error: messageOf(error) }, "a claim could not be given back yet");
+      log.warn({ stream, error: messageOf(error) }, "a claim could not be released yet");
       setTimeout(() => void release(stream, claimed), 1000).unref();
     }
   };
@@ -230,7 +230,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       transactions.stop(new Error(damage));
       throw new StartError(
         70,
-        `The database ${file} is damaged: ${damage}. Nothing was changed. Put back a copy of it, or start with another data folder.`,
+        `The database ${file} is damaged: ${damage}. Nothing was changed. Restore a backup, or start with another data folder.`,
       );
     },
     async [Symbol.asyncDispose]() {

@@ -100,7 +100,7 @@ const closed = async (store: TasksDeps["store"], taskID: string, askID: string):
     ? new ServiceError("ask_closed", `Expected ${askID} to be open, got: ${answerWords(last.data)}.`, {
         details: { askID, by: last.data.by, at: last.at },
       })
-    : new ServiceError("ask_closed", `Expected ${askID} to be open, its time is over.`, {
+    : new ServiceError("ask_closed", `Expected ${askID} to be open, it has expired.`, {
         details: { askID, by: "timeout", at: null },
       });
 };

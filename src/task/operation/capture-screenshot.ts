@@ -90,7 +90,7 @@ export const createCaptures = (
       if (isActive(state)) throw atWork(taskID);
       if (isUncommitted(state))
         throw unavailable(
-          "Expected a Task whose work is committed, this one was ended in the middle of it. Send a message to go on",
+          "Expected a Task whose work is committed, this one was ended in the middle of it. Send a message to continue",
         );
       const where = { ...server, url: asked ?? server.url, viewport };
       if (new URL(where.url).port !== new URL(server.url).port)
@@ -135,7 +135,7 @@ export const createCaptures = (
         }));
       } catch (error) {
         if (stop.signal.aborted)
-          throw new ServiceError("draining", "The capture was ended: the Task or the service goes.");
+          throw new ServiceError("draining", "The capture was ended: the Task or the service is ending.");
         throw error;
       } finally {
         open.delete(taskID);
@@ -176,5 +176,5 @@ const unavailable = (why: string): ServiceError => new ServiceError("preview_not
 const atWork = (taskID: string): ServiceError =>
   new ServiceError(
     "task_active",
-    `Expected ${taskID} to be inactive, its agents are at work. Try again when it has ended.`,
+    `Expected ${taskID} to be inactive, its agents are working. Try again when it has ended.`,
   );

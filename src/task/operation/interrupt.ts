@@ -35,10 +35,10 @@ export const createInterrupt =
       if (session.callID === null)
         throw new ServiceError(
           "invalid_request",
-          `Expected a session that was delegated to, got the ${session.agent}'s; POST /task/${taskID}/cancel ends the Task.`,
+          `Expected a delegated session, got the ${session.agent}'s; POST /task/${taskID}/cancel ends the Task.`,
         );
       if (session.end !== null || !isActive(state))
-        throw new ServiceError("session_ended", `Expected ${sessionID} to be at work, it has ended.`, {
+        throw new ServiceError("session_ended", `Expected ${sessionID} to be running, it has ended.`, {
           details: { sessionID, outcome: session.end?.outcome ?? "stopped" },
         });
       const asks = openAsks(state).filter((ask) => ask.sessionID === sessionID);

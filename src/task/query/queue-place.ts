@@ -23,13 +23,13 @@ const queueOf = (
   if (wait !== null) return { ...wait, position };
   if (shortage !== undefined) return { position, notBefore: null, reason: shortage };
   if (ahead !== undefined)
-    return { position: ahead + 1, notBefore: null, reason: "waits for another Task to leave the directory" };
+    return { position: ahead + 1, notBefore: null, reason: "waits for another Task in the same directory" };
   if (place === undefined) return null;
   const later = place.due.at.getTime() > now.getTime();
   return {
     position: place.ahead + 1,
     notBefore: later ? place.due.at.toISOString() : null,
-    reason: later ? "waits for its time" : slot,
+    reason: later ? "waits for its start time" : slot,
   };
 };
 
@@ -89,7 +89,7 @@ const noTaker = async (
       return takers.size > 0 ? undefined : "waits for a node that runs Tasks, and none is up: start one";
     const home = placed?.node ?? nodes.name;
     if (takers.has(home)) return undefined;
-    return `waits for the node ${home}, which has its files and begins nothing: it is draining, or has SERVICE_ROLE=api`;
+    return `waits for the node ${home}, which has its files and starts nothing: it is draining, or has SERVICE_ROLE=api`;
   };
 };
 

@@ -234,7 +234,7 @@ const resultOf = ({ end, fork }: Session, said: string, did: string, callID: str
   const facts = seen === "" ? "" : `\n\n[What the service saw]\n${seen}`;
   if (joined !== undefined && joined.branch !== null)
     return failed(
-      `Its change is not in the Task's files, for these were changed there too: ${joined.conflicts.join(", ")}. It is on ${joined.branch}; see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.branch}\` and take over what holds.\n\nIts last words: ${words.slice(0, 4000)}${facts}`,
+      `Its change is not in the Task's files, for these were changed there too: ${joined.conflicts.join(", ")}. ${joined.commit === undefined ? `It is on ${joined.branch}.` : `It is commit ${joined.commit.slice(0, 12)}: see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.commit.slice(0, 12)}\` and take over what holds.`}\n\nIts last words: ${words.slice(0, 4000)}${facts}`,
     );
   if (outcome === "finished") return sized(`${words}${facts}`, { callID });
   const how = outcome === "failed" ? "The agent failed" : "The agent was stopped";

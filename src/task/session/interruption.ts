@@ -37,7 +37,7 @@ export const createInterruptions = (run: Run): Interruptions => {
       if (watch === undefined) {
         watch = new AbortController();
         void listen(AbortSignal.any([run.signal, watch.signal])).catch((error: unknown) =>
-          run.log.debug({ task: run.stream, err: error }, "interruptions are heard with the next step"),
+          run.log.debug({ task: run.stream, err: error }, "interruptions take effect at the next step"),
         );
       }
       stopThose();

@@ -9,6 +9,7 @@ import type { Facts } from "../../model/model.ts";
 import { causeOf, isRed, saysNothing } from "../../domain/evidence/check.ts";
 import { type CheckSpec, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { KeptResult } from "../../store/check-result.ts";
+import { commonDirOf } from "../../repository/repository.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import type { Run } from "../run.ts";
@@ -23,7 +24,7 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
   const root = filesAt(run, directory);
   if (root === undefined) return { checks, pillar, detected: {}, own: [], doubted: [] };
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
-  const about = aboutOf(run, git?.head ?? null);
+  const about = aboutOf(run, await baseOf(run, git?.head ?? null));
   const top = filesAt(run, git?.toplevel) ?? root;
   const [{ detected, missing, project, named }, guide, skills] = await Promise.all([
     detectProject(root, top, hasProgram(run, root, top)),
@@ -50,6 +51,22 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
     doubted: before.flatMap(({ spec, found }) => (found.unfinished === true ? [spec.id] : [])),
     project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
   };
+};
+
+/** The commit that the Task begins at: of a Mission with a branch of its own that is not where the user's directory is. */
+const baseOf = async (run: Run, head: string | null): Promise<string | null> => {
+  const { workspace, landed, onto } = run.state();
+  if (workspace?.kind === "worktree" && landed === null) return workspace.snapshot?.head ?? workspace.baseCommit;
+  return onto === null ? head : run.workspaces.branches(commonDirOf(run.repositories, run.state())).headOf(onto);
+};
+
+/** The project's own conventions, as its agents are given them. */
+export const guideOf = async (run: Run): ReturnType<typeof readGuide> => {
+  const { directory } = run.state();
+  const root = filesAt(run, directory);
+  if (root === undefined) return undefined;
+  const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
+  return readGuide(root, filesAt(run, git?.toplevel) ?? root);
 };
 
 export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds"> };

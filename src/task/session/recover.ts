@@ -25,10 +25,16 @@ export const recover = async (
   const lost = calls.filter((call) => open.get(call.callID) !== true);
   if (lost.length > 0) {
     const files = await describe(await workspace());
-    await run.record(lost.map((call) => interruptedCall(sessionID, call, files)));
+    await run.record(
+      lost.map((call, at) => interruptedCall(sessionID, call, at === 0 || turn === undefined ? files : shownBefore)),
+    );
   }
   if (turn !== undefined && again.length > 0) await runCalls(turn(), again);
 };
+
+/** Calls that change files run in order: those after the first may not even have begun. */
+const shownBefore =
+  "Or it was not begun: it comes after another call that was interrupted, whose result shows the files as they are now.";
 
 const describe = async (workspace: Workspace): Promise<string> => {
   if (workspace.git === undefined) return "Look at the files before you repeat it.";

@@ -7,6 +7,7 @@ import { type BriefTexts, briefOf, type Part } from "../../domain/evidence/revie
 import { aboutOf } from "../../domain/evidence/shown.ts";
 import { goalsOf, sliceOf } from "../../domain/evidence/slice.ts";
 import { type Slice, staysOnBranch, type TaskState } from "../../domain/state/task.ts";
+import { findingsIn } from "../../domain/evidence/findings.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import type { ReviewCheck } from "../../protocol/check.ts";
 import type { Goal } from "../../protocol/task/status.ts";
@@ -14,6 +15,7 @@ import type { LongText } from "../../protocol/text.ts";
 import { loadText } from "../../store/blob/text.ts";
 import { counted, markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
+import { guideOf } from "../session/project-facts.ts";
 import { filesIn } from "../workspace/read-diff.ts";
 
 /** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */
@@ -39,8 +41,10 @@ type Said = Pick<BriefTexts, "later" | "rounds"> & {
 
 /** What people said after the request, answers to questions, and the earlier rounds with what the author answered. */
 const saidSince = async (run: Run): Promise<Said> => {
+  const wordsAs = (name: string, text: string): string =>
+    markForeign(name, truncateMiddle(text, "the rest is not shown", longestRequest));
   const whole = async (name: string, text: LongText): Promise<string> =>
-    markForeign(name, truncateMiddle(await loadText(run.store.blobs, text), "the rest is not shown", longestRequest));
+    wordsAs(name, await loadText(run.store.blobs, text));
   const slices = new Set(run.state().slices.map(({ sliceID }) => sliceID));
   const begins = new Map<string, number>();
   const later: string[] = [];
@@ -54,7 +58,12 @@ const saidSince = async (run: Run): Promise<Said> => {
     if (message.role === "tool")
       for (const { callID, tool, outcome, output } of message.results)
         if (tool === "ask" && outcome === "ok")
-          later.push(await whole(`the answer to the question "${asked.get(callID) ?? ""}"`, output));
+          later.push(
+            wordsAs(
+              "the answer to a question of the author",
+              `The author asked: ${asked.get(callID) ?? ""}\n${await loadText(run.store.blobs, output)}`,
+            ),
+          );
     if (message.role !== "user" || message === first || message.summary !== undefined || isService(message)) continue;
     if (ofService(message) === undefined) {
       const sliceID = sliceOf(message.messageID);
@@ -69,7 +78,7 @@ const saidSince = async (run: Run): Promise<Said> => {
     const end = messages.findIndex((other, index) => index > at && other.role === "user");
     const answer = messages.slice(at, end === -1 ? undefined : end).findLast(({ role }) => role === "assistant");
     rounds.push({
-      findings: await whole("what an earlier review found", message.text),
+      findings: wordsAs("what an earlier review found", findingsIn(await loadText(run.store.blobs, message.text))),
       answer: await whole(
         "what the author answered",
         answer?.role === "assistant" ? await wordsOf(run, answer.text) : "",
@@ -99,7 +108,7 @@ const reportOf = async (run: Run): Promise<string> => {
 
 const questionOf = (input: unknown): string => {
   const question = typeof input === "object" && input !== null && "question" in input ? input.question : "";
-  return typeof question === "string" ? question.slice(0, 300) : "";
+  return typeof question === "string" ? question : "";
 };
 
 /** The changed files, and the diff as far as it is shown. */
@@ -133,7 +142,7 @@ const ownWords = (
   const at = number(sliceID) ?? later.length;
   return {
     contract: { ...contract, title: "What was asked for after that", objective: "" },
-    criterion: `what ${at === later.length ? "the last message above asks" : `the messages above ask, from number ${at} of ${later.length} on`}; what was accepted before must still hold`,
+    criterion: `what ${at === later.length ? "the last message above asks" : `the messages above ask, from number ${at} of ${later.length} on`}; what was accepted before must still hold where these words do not change it`,
   };
 };
 
@@ -207,6 +216,7 @@ export const reviewBrief = async (
     landed: await landedBefore(run),
     phase: state.phase,
     ...(await changeOf(run, model)),
+    guide: (await guideOf(run))?.path ?? "",
     looks: model === "builtin/rules-1" ? 0 : Math.max(0, run.limits.reviewTurns - 1),
   });
 };

@@ -1,3 +1,4 @@
+import { findingsText } from "../../domain/evidence/findings.ts";
 import { lastWordOf } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { isAcceptable, unacceptedSlices } from "../../domain/evidence/slice.ts";
@@ -149,7 +150,7 @@ export const revise = async (run: Run, slices: readonly Slice[], checks: readonl
     const said = found === null ? "not judged" : saidOf[found.verdict];
     return `- ${sliceID} "${contract.title}": ${said}. ${found?.notes ?? ""}`;
   });
-  const text = `Somebody who did not write it reviewed your work against its contract, from the diff, the evidence and the tree that would land (round ${state.round + 1} of ${run.limits.checkRounds}).\n\n${[...parts, ...criteria].join("\n")}\n\nFix what is right in it. Where it is wrong, or something was not seen, make the evidence show it: a test, a command, a clearer place; or say in your last message why, which the next review reads. Checks and review run again when you are done.`;
+  const text = findingsText([...parts, ...criteria], `(round ${state.round + 1} of ${run.limits.checkRounds})`);
   await run.record([await messageFromService(run, "review", text)], { decidedAt: state.version });
 };
 

@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { type ParseError, parse } from "jsonc-parser";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
@@ -12,15 +11,13 @@ import {
 } from "../../protocol/task/environment.ts";
 import { keepText, loadJSON } from "../../store/blob/text.ts";
 import { EnvironmentLost } from "../../workspace/error.ts";
-import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 import type { Environment, Run, RunDeps, Setup } from "../run.ts";
+import { readProjectFile } from "./project-request.ts";
 
 /**
  * What a project's commands get besides the files: as the operator has configured it, else as the project's own file asks
  * for it, where the operator has granted exactly that file.
  */
-
-const mostFileBytes = 64 * 1024;
 
 /** What a file asks for, or why it asks for nothing. */
 export const readEnvironment = (text: string): EnvironmentSettings | { problem: string } => {
@@ -77,22 +74,21 @@ const look = async (
     };
   };
   if (own !== undefined) return told(own, { from: "operator", digest: "", granted: true });
-  let bytes: Uint8Array | undefined;
   let problem: string | undefined;
   // The files of a repository by address are whoever may push to it, so there is no file to grant.
-  if (repository === null)
-    try {
-      ({ bytes } = await createFiles(directory).read(environmentFile, mostFileBytes));
-    } catch (error) {
-      // Also where the directory itself is gone, which is reported where it is needed.
-      if (error instanceof FileRefused && error.kind !== "missing") problem = messageOf(error);
-    }
-  if (bytes === undefined && problem === undefined)
+  const found =
+    repository !== null
+      ? undefined
+      : await readProjectFile(directory, environmentFile).catch((error: unknown) => {
+          problem = messageOf(error);
+          return undefined;
+        });
+  if (found === undefined && problem === undefined)
     return before === null || !before.granted
       ? null
-      : { ...none, from: before.from, digest: "", granted: false, problem: "it is not there any more" };
-  const digest = bytes === undefined ? "" : hash("sha256", bytes, "hex");
-  const settings = bytes === undefined ? { problem: problem ?? "" } : readEnvironment(Buffer.from(bytes).toString());
+      : { ...none, from: before.from, digest: "", granted: false, problem: "it no longer exists" };
+  const { digest, text } = found ?? { digest: "", text: "" };
+  const settings = problem === undefined ? readEnvironment(text) : { problem };
   if ("problem" in settings) {
     if (before?.digest === digest && !before.granted) return null;
     return { ...none, from: "project", digest, granted: false, problem: settings.problem };
@@ -108,14 +104,9 @@ export const environmentNow = async (
   const own = deps.environments.of(directory);
   if (own !== undefined) return realize(deps, own);
   if (repository !== null) return undefined;
-  const bytes = await createFiles(directory)
-    .read(environmentFile, mostFileBytes)
-    .then(
-      (read) => read.bytes,
-      () => undefined,
-    );
-  if (bytes === undefined || !deps.granted(project, hash("sha256", bytes, "hex"), environmentFile)) return undefined;
-  const asked = readEnvironment(bytes.toString("utf8"));
+  const file = await readProjectFile(directory, environmentFile).catch(() => undefined);
+  if (file === undefined || !deps.granted(project, file.digest, environmentFile)) return undefined;
+  const asked = readEnvironment(file.text);
   return "problem" in asked ? undefined : realize(deps, asked);
 };
 

@@ -212,7 +212,7 @@ export const openRun = async (
   if (isCrashLoop(state)) {
     await failNow(run, {
       code: "crash_loop",
-      message: `The service died ${state.crashes + 1} times in a row at the same step of this Task (after ${state.version} events), at last while nothing else ran.`,
+      message: `The service died ${state.crashes + 1} times in a row at the same step of this Task (after ${state.version} events), the last time while nothing else ran.`,
       retryable: false,
       remedy: "Read the service's log, then send a message to try again.",
     });
@@ -252,7 +252,7 @@ export const openRun = async (
       code: "permissions_invalid",
       message: rules.problem,
       retryable: false,
-      remedy: "Mend or remove the file, then send a message to go on.",
+      remedy: "Fix or remove the file, then send a message to continue.",
     });
     return undefined;
   }
@@ -276,7 +276,7 @@ const environmentIsThere = async (run: Run): Promise<boolean> => {
       code: error.code,
       message: error.message,
       retryable: false,
-      remedy: "`sortie doctor` says what is missing; send a message to go on.",
+      remedy: "`sortie doctor` says what is missing; then send a message to continue.",
     });
     return false;
   }

@@ -23,7 +23,7 @@ export const problemIn = (list: "deny" | "ask" | "allow", texts: readonly string
     const rule = parseRule(text, names);
     if ("problem" in rule) return `${list}: ${rule.problem}`;
     if (rule.name === "ask" && list === "ask")
-      return `${list}: Expected no permission to be needed for a question; deny it, or remove "${text}"`;
+      return `${list}: Expected a question to need no permission; deny it, or remove "${text}"`;
   }
   return undefined;
 };

@@ -1,13 +1,13 @@
-import { hash } from "node:crypto";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
+import { secretNamed } from "../../protocol/task/environment.ts";
 import { keepText, loadJSON } from "../../store/blob/text.ts";
 import type { ServerSource } from "../../tool/mcp/connections.ts";
-import { askedServer, filledIn, mostFileBytes, projectFile, readAsked } from "../../tool/mcp/project-file.ts";
+import { askedServer, filledIn, projectFile, readAsked } from "../../tool/mcp/project-file.ts";
 import { McpFailure, type McpServer } from "../../tool/mcp/server.ts";
-import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 import type { RunDeps } from "../run.ts";
+import { type ProjectFile, readProjectFile } from "./project-request.ts";
 
 /**
  * The MCP servers that a project asks for: read from the user's directory before an agent works, and had where the operator
@@ -22,18 +22,17 @@ export const readServers = async (
   { store, granted }: Pick<RunDeps, "store" | "granted">,
   { directory, project, projectServers: before }: TaskState,
 ): Promise<DomainEvent[]> => {
-  let bytes: Uint8Array;
+  let found: ProjectFile | undefined;
   try {
-    ({ bytes } = await createFiles(directory).read(projectFile, mostFileBytes));
+    found = await readProjectFile(directory, projectFile);
   } catch (error) {
-    // Also where the directory itself is gone, which is reported where it is needed.
-    if (!(error instanceof FileRefused) || error.kind === "missing") return [];
     return [event("", false, {}, { "": messageOf(error) }, "{}")];
   }
-  const digest = hash("sha256", bytes, "hex");
+  if (found === undefined) return [];
+  const { digest, text } = found;
   const isGranted = granted(project, digest, projectFile);
   if (before?.digest === digest && before.granted === isGranted) return [];
-  const { servers, problems } = readAsked(Buffer.from(bytes).toString("utf8"));
+  const { servers, problems } = readAsked(text);
   return [event(digest, isGranted, servers, problems, await keepText(store.blobs, JSON.stringify(servers)))];
 };
 
@@ -76,7 +75,7 @@ export const serversOf = (
 const withSecrets = async (server: McpServer, environments: RunDeps["environments"]): Promise<McpServer> => {
   const filled = async (values: Readonly<Record<string, string>>): Promise<Record<string, string>> => {
     const named = Object.entries(values).flatMap(([key, value]) => {
-      const name = value.startsWith(secretPrefix) ? value.slice(secretPrefix.length) : undefined;
+      const name = secretNamed(value);
       return name === undefined ? [] : [{ key, name }];
     });
     const known = await environments.secrets(named.map(({ name }) => name)).catch((error: unknown) => {
@@ -88,8 +87,6 @@ const withSecrets = async (server: McpServer, environments: RunDeps["environment
     ? { ...server, env: await filled(server.env) }
     : { ...server, headers: await filled(server.headers) };
 };
-
-const secretPrefix = "secret:";
 
 const settingsOf = (server: ReturnType<typeof askedServer.parse>, variable: RunDeps["variable"]): McpServer => {
   if ("command" in server) return { kind: "stdio", ...server, network: false };

@@ -201,7 +201,9 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   if (isFull(error)) return failForSpace(run, error);
   if (error instanceof LandingUnfinished) {
     // Without this fact the next run would take the service for dead within the landing.
-    await run.record([{ type: "run.stopped", data: { reason: `the landing waits to be ended: ${error.message}` } }]);
+    await run.record([
+      { type: "run.stopped", data: { reason: `the landing still has to be completed: ${error.message}` } },
+    ]);
     throw error;
   }
   run.log.error(
@@ -234,8 +236,8 @@ const failForSpace = async (run: Run, error: unknown): Promise<void> => {
   }
   await failNow(run, {
     code: "disk_low",
-    message: `There is less space on the disk than the work needs: ${messageOf(error)}`,
+    message: `There is not enough disk space for the work: ${messageOf(error)}`,
     retryable: true,
-    remedy: "Free space, then send a message to go on.",
+    remedy: "Free space, then send a message to continue.",
   });
 };

@@ -26,7 +26,10 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
   for (const { messageID, attachments } of sent) {
     if (done.has(messageID)) continue;
     if (await isTheirs(files)) {
-      run.log.warn({ task: run.stream }, `attachments are not written: the project has its own ${attachmentFolder}`);
+      run.log.warn(
+        { task: run.stream },
+        `attachments are not written, because the project has its own ${attachmentFolder}`,
+      );
       break;
     }
     const names = attachments.map(({ filename }) => filename);

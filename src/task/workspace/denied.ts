@@ -29,7 +29,7 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
   // Rules are about paths in the project, which may be a folder of the repository.
   const pathOf = ({ path }: Change) => (worktree === null ? path : relative(root, `${worktree}/${path}`));
   const leaked = (await filesHolding(git, changes, secrets)).map(({ change, name }): Denied => {
-    const rule = `it holds the secret ${name}; have it ignored by Git if it is made anew anyway`;
+    const rule = `it holds the secret ${name}; if it is generated, let Git ignore it`;
     return { path: pathOf(change).slice(0, maxPath), rule, origin: "service" };
   });
   const byRule = changes.flatMap((change): Denied[] => {

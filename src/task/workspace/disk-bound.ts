@@ -77,7 +77,7 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
     over = usage;
     if (known <= mark) return;
     mark = known + limit * slackShare;
-    for (const end of ends) end.abort(new Error("The Task has outgrown its disk space"));
+    for (const end of ends) end.abort(new Error("The Task has exceeded its disk space"));
   };
   const measured = (): Promise<void> =>
     (measuring ??= measureOnce().finally(() => {
@@ -195,7 +195,7 @@ const exceeded = (over: Usage, limit: number): TurnFailure => ({
   code: "disk_exceeded",
   message: `${amount(over, limit)} They are kept as they are, uncommitted.`,
   retryable: false,
-  remedy: "Send a message that says what to remove; or raise limits.taskDiskBytes, then send a message to go on.",
+  remedy: "Send a message that says what to remove; or raise limits.taskDiskBytes, then send a message to continue.",
 });
 
 const amount = ({ bytes, parts }: Usage, limit: number): string => {

@@ -84,7 +84,10 @@ export const patiently = async <T>(run: Run, attempt: () => Promise<T>): Promise
       return await attempt();
     } catch (error) {
       if (!(error instanceof LandingUnfinished)) throw error;
-      run.log.warn({ task: run.stream, error: messageOf(error) }, "a landing that began could not be ended yet");
+      run.log.warn(
+        { task: run.stream, error: messageOf(error) },
+        "a landing that has started could not be completed yet",
+      );
       await wait(pause, undefined, { signal: run.signal });
     }
   return attempt();

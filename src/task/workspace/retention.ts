@@ -37,7 +37,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
       if (workspaces.isMarkedForRemoval(taskID)) await workspaces.remove(taskID);
       // One that was deleted since it was wanted has none.
       else if (workspaces.hasWorktree(taskID))
-        keep(taskID, "no Task of this id is known; nothing says that its work is wanted nowhere");
+        keep(taskID, "no Task with this id is known, so its work may still be needed");
       return;
     }
     workspaces.unmarkForRemoval(taskID);

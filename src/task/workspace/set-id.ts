@@ -21,7 +21,7 @@ export const clearAfter = async (
   } catch (error) {
     signal.throwIfAborted();
     const problem = { task: taskID, directory: workspace.root, error: messageOf(error) };
-    log.warn(problem, "set-ID files could not all be found: find -type f -perm /6000 shows them");
+    log.warn(problem, "not all set-ID files could be found: find -type f -perm /6000 shows them");
   }
 };
 

@@ -142,7 +142,7 @@ export const setUpCheckout = async (
   }
   // What is held for a while may fail for that alone.
   if (run.disk.pauses() !== pauses) return setUpCheckout(run, checkout, guarded);
-  const reason = `workspace.setup failed before it (${reasonOf(ran, limits.setupSeconds)}): mend \`${setup.run}\` in the service's configuration`;
+  const reason = `workspace.setup failed before (${reasonOf(ran, limits.setupSeconds)}): fix \`${setup.run}\` in the service's configuration`;
   const { exitCode, durationMs, output } = ran;
   return { state: "error", exitCode, durationMs, output, tail: output.slice(-tailBytes), reason, final: true };
 };
@@ -165,7 +165,7 @@ const reasonOf = (ran: CommandResult, seconds: number): string => {
     case "aborted":
       return "aborted";
     case "disk":
-      return "ended, because the Task takes too much of the disk";
+      return "ended, because the Task uses too much disk space";
   }
 };
 

@@ -7,7 +7,6 @@ import { isOwnVariable } from "../../protocol/task/environment.ts";
  */
 
 export const projectFile = ".mcp.json";
-export const mostFileBytes = 64 * 1024;
 const mostServers = 20;
 
 /** A server as the file has it: values may name variables of the service, which only an address gets. */

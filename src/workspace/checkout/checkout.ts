@@ -207,7 +207,7 @@ const makeRoot = (tree: string, prefix: string): void => {
     openFolder(tree, prefix === "" ? [] : prefix.split("/"), true)[Symbol.dispose]();
   } catch (error) {
     if (!(error instanceof FileRefused)) throw error;
-    throw new WorkspaceLost(`The Task put something else in the place of the folder it works in: ${error.message}.`);
+    throw new WorkspaceLost(`The Task replaced the folder it works in: ${error.message}.`);
   }
 };
 

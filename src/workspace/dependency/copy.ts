@@ -26,7 +26,7 @@ export type CopyRequest = {
 
 export const copyFolder = async (request: CopyRequest): Promise<Given> => {
   const { toplevel, worktree, path, scratch, programs } = request;
-  const reason = await whyNot(request).catch(() => "it could not be read to its end");
+  const reason = await whyNot(request).catch(() => "it could not be read completely");
   if (reason !== undefined) return { path, how: "left-out", reason };
   await removeTree(scratch);
   try {
@@ -56,24 +56,24 @@ const whyNot = async ({ toplevel, path, programs, limits }: CopyRequest): Promis
     for (const entry of await readdir(folder, { withFileTypes: true })) {
       const file = join(folder, entry.name);
       count += 1;
-      if (count > limits.dependencyFiles) return `it holds more than ${limits.dependencyFiles} files`;
+      if (count > limits.dependencyFiles) return `it contains more than ${limits.dependencyFiles} files`;
       if (entry.isDirectory()) folders.push(file);
       else if (entry.isFile()) files.push(file);
-      else if (!entry.isSymbolicLink()) return `${shown(file)} is no plain file`;
+      else if (!entry.isSymbolicLink()) return `${shown(file)} is not a regular file`;
       else {
         const target = await readlink(file);
         if (target.startsWith("/") || !isWithin(root, resolve(dirname(file), target)))
-          return `${shown(file)} is a link that leaves it`;
+          return `${shown(file)} is a link that leads out of it`;
       }
     }
     for (const { size } of await Promise.all(files.map((file) => lstat(file)))) bytes += size;
-    if (bytes > limits.dependencyBytes) return `it holds more than ${limits.dependencyBytes} bytes`;
+    if (bytes > limits.dependencyBytes) return `it contains more than ${limits.dependencyBytes} bytes`;
   }
   const found = await execute("grep", ["-rlF", "--", toplevel, root], programs);
   const [first = ""] = found.output.split("\n");
-  if (found.code === 0) return `${shown(first)} holds the project's absolute path`;
+  if (found.code === 0) return `${shown(first)} contains the project's absolute path`;
   // grep's 1 means no match; any other code means that it did not read everything.
-  return found.code === 1 ? undefined : "it could not be read to its end";
+  return found.code === 1 ? undefined : "it could not be read completely";
 };
 
 const execute = (file: string, args: string[], path: string): Promise<{ code: number; output: string }> =>

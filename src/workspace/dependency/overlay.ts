@@ -134,8 +134,12 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
         return (path) =>
           way.how === "layer"
             ? { path, how: "layer" }
-            : { path, how: "read-only", reason: "this file system takes no writable layer" };
-      return (path) => ({ path, how: "left-out", reason: "this machine lets the service mount nothing over the tree" });
+            : { path, how: "read-only", reason: "this file system does not support a writable layer" };
+      return (path) => ({
+        path,
+        how: "left-out",
+        reason: "this machine does not let the service mount anything over the tree",
+      });
     },
 
     /** The place with these folders mounted. Each is inspected again whenever a sandbox is opened. */
@@ -186,7 +190,8 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
         const mounts: Mount[] = [];
         for (const { path: name } of wanted) {
           const layer = layerOf(request, name, way.how);
-          if (typeof layer === "string") log.warn({ path: name, reason: layer }, "a dependency folder is not given");
+          if (typeof layer === "string")
+            log.warn({ path: name, reason: layer }, "a dependency folder is not available");
           else {
             overlays.push(layer);
             mounts.push({ kind: "rw", from: join(layer.folder, "merged"), to: join(place.at, name) });

@@ -31,7 +31,7 @@ export class FileRefused extends Error {
 
 /** No file has such a name. */
 export const tooLong = (name: string): FileRefused =>
-  new FileRefused("missing", `Expected a name as short as files have, got one of ${name.length} characters`);
+  new FileRefused("missing", `Expected a name that is short enough for a file, got one of ${name.length} characters`);
 
 const linux = process.platform === "linux";
 

@@ -40,7 +40,7 @@ export class GitError extends Error {
 }
 
 export const idleError = (shown: string, idleMs: number, stderr: string): GitError =>
-  new GitError(`${shown} made no progress for ${idleMs} ms: something in the files keeps it waiting`, null, stderr);
+  new GitError(`${shown} made no progress for ${idleMs} ms: one of the files blocks it`, null, stderr);
 
 /** Somebody else ended it: a person, or the kernel for want of memory. */
 export class GitDied extends GitError {}

@@ -31,7 +31,7 @@ type Progress = { wrote: Set<string> | undefined; half: boolean };
 export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
   const { taskID, record, step } = asked;
   if (!existsSync(record.projectGitDir))
-    return { ok: false, reason: `${record.toplevel} is no Git repository any more` };
+    return { ok: false, reason: `${record.toplevel} is no longer a Git repository` };
   if (asked.plan.alone === true) return moveAlone(asked);
   const first = asked.indexStamp !== undefined && taskHolding(record.projectGitDir) !== taskID;
   // Where an earlier process may have changed files, there is nothing to give up any more.

@@ -59,7 +59,7 @@ export const createLandings = (options: {
     },
     async endLanding(taskID, plan, back) {
       const record = records.of(taskID);
-      if (record === undefined) return { ok: false, reason: "its files are gone" };
+      if (record === undefined) return { ok: false, reason: "its files are missing" };
       if (plan !== undefined) {
         const request = requestOf({ taskID, record });
         const git = undisturbed(request.git);

@@ -42,9 +42,9 @@ export type PlanRequest = {
 
 export const planLanding = async (request: PlanRequest): Promise<LandingPlan | Refusal> => {
   const { taskID, record, git, commit, base, ref } = request;
-  if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task began" };
+  if (ref === null) return { reason: "detached", message: "the project was on no branch when the Task started" };
   if (!existsSync(record.projectGitDir) || !existsSync(record.toplevel))
-    return { reason: "gone", message: `${record.toplevel} is no Git repository any more` };
+    return { reason: "gone", message: `${record.toplevel} is no longer a Git repository` };
   if (!(await waitForIndex(record.projectGitDir, taskID, request.lockWaitMs)))
     return { reason: "gone", message: `another git command holds ${join(record.projectGitDir, "index.lock")}` };
 

@@ -18,16 +18,16 @@ export const revertOnto = async (git: Git, onto: string, commits: readonly strin
   for (const commit of commits) {
     const found = await parentTreeOf(git, commit);
     if (found === undefined)
-      return { ok: false, reason: `the commit ${commit} is not in the repository any more`, paths: [] };
+      return { ok: false, reason: `the commit ${commit} is no longer in the repository`, paths: [] };
     const back = await commitOf(git, found, commit, message);
     const change = { commit: back, tree: found, parent: commit, files: 0, insertions: 0, deletions: 0, omitted: [] };
     const merged = await mergeOnto(git, change, at);
     if (merged.conflicts.length > 0)
-      return { ok: false, reason: "later changes are in the same places", paths: merged.conflicts };
+      return { ok: false, reason: "later changes touch the same lines", paths: merged.conflicts };
     tree = merged.tree;
     at = await commitOf(git, tree, at, message);
   }
-  if (tree === before) return { ok: false, reason: "the branch has nothing of it (any more)", paths: [] };
+  if (tree === before) return { ok: false, reason: "the branch does not (or no longer) contain it", paths: [] };
   return { ok: true, tree };
 };
 

@@ -173,10 +173,10 @@ const sort = async (
     }
     const name = change.path.slice(change.path.lastIndexOf("/") + 1);
     const reason = isOwn(change.path)
-      ? "settings of the service, which no Task changes"
+      ? "settings of the service, which no Task may change"
       : change.link
         ? change.headMode === "160000"
-          ? "a submodule, whose commit we do not move"
+          ? "a submodule; its commit is not changed"
           : "a nested Git repository"
         : change.untracked && change.path.endsWith("/")
           ? "a nested Git repository"

@@ -20,7 +20,7 @@ export const measureUsage = (folders: readonly string[], tree: string): Promise<
       typeof usage === "string" ? reject(new Error(usage)) : resolve(usage),
     );
     worker.once("error", reject);
-    worker.once("exit", (code) => reject(new Error(`The measuring of a Task's files ended with exit code ${code}`)));
+    worker.once("exit", (code) => reject(new Error(`Measuring a Task's files ended with exit code ${code}`)));
   });
 
 /** Parts that are named. */

@@ -179,7 +179,7 @@ export const createWorktreeFolder = (options: {
       return true;
     } catch (error) {
       if (!(error instanceof GitError)) throw error;
-      log.warn({ taskID, error: error.message }, "the worktree of an earlier run is made anew");
+      log.warn({ taskID, error: error.message }, "the worktree of an earlier run is recreated");
       return false;
     }
   };
@@ -217,7 +217,7 @@ export const createWorktreeFolder = (options: {
     /** An earlier version linked trees to the project's repository; the service says once that it made one anew. */
     isLinked(taskID: string, record: WorktreeRecord): boolean {
       const linked = record.gitDir !== gitDirOf(taskID);
-      if (linked) log.info({ taskID }, "the Git directory of the worktree is made anew, outside of the project");
+      if (linked) log.info({ taskID }, "the Git directory of the worktree is recreated, outside of the project");
       return linked;
     },
   };

@@ -84,7 +84,7 @@ export const createWorktrees = (deps: {
     if (there && (folder.isLinked(taskID, record) || !folder.isWhole(taskID, record)))
       record = await repair(taskID, record, record.base || prepared.baseCommit);
     else if (!there) {
-      log.info({ taskID }, "worktree is gone; made again from its branch");
+      log.info({ taskID }, "worktree is gone; recreated from its branch");
       const kept = await branchTip(objectsOf(taskID, record), branchOf(taskID));
       const own = { ...record, gitDir: gitDirOf(taskID) };
       records.keep(taskID, own);
@@ -111,7 +111,7 @@ export const createWorktrees = (deps: {
         tree: gitIn(taskID, record, { apart: aside }),
       });
     } catch (error) {
-      log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be given");
+      log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be made available");
     }
   };
 
@@ -214,7 +214,7 @@ export const createWorktrees = (deps: {
           expectThere();
           // Ended by us, or by its limits: what git keeps is no worse for it.
           if (!(error instanceof GitError) || error.exitCode === null) throw error;
-          log.warn({ taskID, error: error.message }, "what git keeps of the worktree is made again");
+          log.warn({ taskID, error: error.message }, "git's record of the worktree is recreated");
           return commit(await repair(taskID, record, base.commit), message, undefined, idleMs);
         });
         if (next === undefined) made.delete(taskID);

@@ -135,7 +135,7 @@ export const createRetention = (deps: {
       if (kept.has(taskID)) await takeAway(taskID, record);
       return { removed: true };
     }
-    if (record === undefined) return { removed: false, reason: "nothing says where it came from" };
+    if (record === undefined) return { removed: false, reason: "its origin is not recorded" };
     if (!existsSync(join(record.commonDir, "HEAD")))
       return { removed: false, reason: `its repository ${record.commonDir} is gone` };
     const reason = await secure(taskID, record, tip);
@@ -195,7 +195,7 @@ export const createRetention = (deps: {
       if (tip !== undefined) {
         const retired = await retire(taskID, tip);
         // The next attempt puts the files to its own base then.
-        if (!retired.removed) log.warn({ taskID, reason: retired.reason }, "the files of an earlier attempt stay");
+        if (!retired.removed) log.warn({ taskID, reason: retired.reason }, "the files of an earlier attempt were kept");
       }
       return made ? kept : null;
     },
@@ -243,5 +243,5 @@ const keepBranch = async (
     return undefined;
   }
   const holds = await git.run(["merge-base", "--is-ancestor", tip, at], { ok: [0, 1] });
-  return holds.exitCode === 0 ? undefined : `${branch} does not hold its work any more`;
+  return holds.exitCode === 0 ? undefined : `${branch} no longer contains its work`;
 };

@@ -88,9 +88,9 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     for (const { path, link } of [...tracked, ...unknown.paths.map((path) => ({ path, link: false }))]) {
       await pace();
       const reason = link
-        ? "a submodule, which stays at the commit that the index names"
+        ? "a submodule; it stays at the commit in the index"
         : filtered.has(path)
-          ? "its content goes through a filter, which is not run"
+          ? "its content requires a filter, which is not run"
           : (specialOf(`${record.toplevel}/${path}`) ?? closedOf(`${record.toplevel}/${path}`));
       if (reason === undefined) keep.push(path);
       else omitted.push({ path, reason });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { agentStatus, isAwake, nextStep } from "../../../src/domain/mission/next.ts";
 import { standingOf } from "../../../src/domain/mission/standing.ts";
 import type { DomainEvent } from "../../../src/domain/event.ts";
-import { dispatched, missionLog, phase, replied, taskEnded, woken } from "../../harness/mission-log.ts";
+import { dispatched, missionLog, phase, replied, taskAsked, taskEnded, woken } from "../../harness/mission-log.ts";
 
 /** A reply that only gave Tasks work ends the turn; every other one is followed by a request. */
 
@@ -63,20 +63,7 @@ test.each<[name: string, (log: ReturnType<typeof missionLog>) => void, step: str
     (log) => {
       log.add(over("one", "dispatch"), over("two", "task_message"));
       log.add(
-        {
-          type: "task.asked",
-          data: {
-            sessionID,
-            taskID: "task_one",
-            phase: "a",
-            title: "Task one",
-            askID: "ask_1",
-            prompt: "Which?",
-            options: [],
-            default: null,
-            passesAt: "2026-11-21T09:00:00.000Z",
-          },
-        },
+        taskAsked(log.state().tasks[0]!),
         replied(log.state(), { read: 100, finish: "calls", calls: ["more"] }),
         begun("more", "task_message"),
         over("more", "task_message"),

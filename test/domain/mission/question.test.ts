@@ -1,25 +1,11 @@
 import { expect, test } from "vitest";
 import { isAwake, nextStep } from "../../../src/domain/mission/next.ts";
-import type { DomainEvent } from "../../../src/domain/event.ts";
-import { dispatched, missionLog, phase, replied, taskEnded, woken } from "../../harness/mission-log.ts";
+import { dispatched, missionLog, phase, replied, taskAsked, taskEnded, woken } from "../../harness/mission-log.ts";
 
 /** What its Tasks ask is answered by its agent, or passed on: it is never left lying. */
 
 const sessionID = "ses_1";
-const asked: DomainEvent = {
-  type: "task.asked",
-  data: {
-    sessionID,
-    taskID: "task_one",
-    phase: "a",
-    title: "Task one",
-    askID: "ask_1",
-    prompt: "Which?",
-    options: [],
-    default: null,
-    passesAt: "2026-11-21T09:00:00.000Z",
-  },
-};
+const asked = taskAsked({ taskID: "task_one", phase: "a", title: "Task one" });
 const begun = (budget?: Parameters<typeof woken>[0]) => {
   const log = missionLog();
   log.add(...woken(budget), { type: "plan.written", data: { sessionID, callID: "c", phases: [phase("a")] } });

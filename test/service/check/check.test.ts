@@ -179,6 +179,7 @@ describe("a round", () => {
       expect(status).toMatchObject({ lifecycleStatus: "completed", checks: [{ state: "passed", round: 2 }] });
       const [first = "", again = ""] = [...new Set(told(marker))].filter((text) => text.includes("(round "));
       expect(first).toContain("1 of 1 failed (round 1 of 3)");
+      expect(first).toContain("`grep -q mended b.txt`: exit 1, without any output\n\nFix the cause.");
       expect(again).toContain(
         "Nothing changed in the files since the checks failed, so they were not run again: `grep",
       );
@@ -289,7 +290,7 @@ describe("an http check", () => {
       const stranger = createServer((_, response) => response.end("mine")).listen(4599, "127.0.0.1");
       const { status, log } = await one("mine", { required: false }).finally(() => stranger.close());
       expect(status.checks[0]?.state).toBe("error");
-      expect(await log("check-1")).toContain("127.0.0.1:4599 already answers, before the server was started");
+      expect(await log("check-1")).toContain("127.0.0.1:4599 already answers before the server is started");
     });
   });
 
@@ -476,7 +477,7 @@ describe("the project's own checks, which passed before the work", () => {
       ],
       git: { landedCommit: null },
     });
-    expect(status.error).toMatch(/`npm test`, exit 1\. Nothing landed\. .*`checks` of its own.*`\[\]` for none/);
+    expect(status.error).toMatch(/`npm test`, exit 1\. Nothing landed\. .*its own `checks`.*`\[\]` for none/);
     const { data } = await client.task.messages({ path: { taskID } });
     const told = data?.messages.filter(({ source }) => source === "checks").map(({ text }) => text);
     expect(told).toEqual([expect.stringContaining("One that passed before your work fails now (round 1 of 1)")]);

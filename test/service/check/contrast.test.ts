@@ -125,7 +125,7 @@ test("red on the base and green with the change proves it; what is new there is 
   expect(status.lifecycleStatus).toBe("completed");
   expect(found).toMatchObject([{ result: "proves", command, reason: null, tree: status.git.landedTree }]);
   expect(evidence).toMatchObject({
-    summary: `proves the change: \`${command}\` was red on the base, and is green with it`,
+    summary: `proves the change: \`${command}\` failed on the base, and passes with the change`,
     stale: false,
     contrast: { result: "proves", command, firstLines: "sum\nAssertionError: old code", reason: null },
   });
@@ -155,7 +155,7 @@ test("green on both is `same`: told once, and only where a check was red before 
     expect(status.lifecycleStatus).toBe("completed");
     expect(found).toMatchObject([{ result: "same", command, firstLines: null }]);
   }
-  expect(told.get("same")).toContain(`\`${command}\` is green on the base, too`);
+  expect(told.get("same")).toContain(`\`${command}\` also passes on the base`);
   expect(told.has("plain")).toBe(false);
   const asked = red.events.filter(
     ({ type, data }) => type === "message.received" && (data as { source: string }).source === "contrast",

@@ -537,7 +537,7 @@ test("trust: shows what a project asks for, and grants exactly that file", async
   writeFileSync(join(folder, ".mcp.json"), asks(["--all"]));
   expect((await trust("--revoke")).code).toBe(0);
   expect((await trust()).code).toBe(1);
-  expect((await launch(["trust", "-C", project, "--data-dir", dataDir]).ended).out).toContain("asks for nothing");
+  expect((await launch(["trust", "-C", project, "--data-dir", dataDir]).ended).out).toContain("nothing to grant");
 });
 
 describe("completion", () => {

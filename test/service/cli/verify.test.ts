@@ -176,7 +176,7 @@ describe("an untouched archive", () => {
     expect(manifestOf(files).omitted).toEqual([
       {
         path: expect.stringMatching(/^execution-flow\/logs\/\d+\.txt$/),
-        reason: "it holds what has the form of a secret",
+        reason: "it contains something that looks like a secret",
       },
     ]);
     const { code, findings } = await verified(await pack(at(), files));

@@ -129,6 +129,6 @@ test("a command in the background and a check are bounded as well", { timeout: 6
   );
   expect(checked[0]).toMatchObject({
     state: "failed",
-    reason: "was ended, because the Task takes too much of the disk",
+    reason: "was ended, because the Task uses too much disk space",
   });
 });

@@ -743,7 +743,7 @@ describe("the server", () => {
     const port = (other.address() as { port: number }).port;
     await expect(listen(open.app, { host: "127.0.0.1", port })).rejects.toMatchObject({
       exitCode: 69,
-      message: `Port ${port} is used by another program. Use --port, or stop it.`,
+      message: `Port ${port} is used by another program. Use --port, or stop that program.`,
     });
     await expect(listen(open.app, { host: "192.0.2.1", port: 0 })).rejects.toMatchObject({ exitCode: 69 });
     await new Promise((resolve) => other.close(resolve));

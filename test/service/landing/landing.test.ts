@@ -329,7 +329,7 @@ describe("worktrees of ended Tasks", () => {
       String(entries.find(({ path }) => path === "execution-flow/manifest.json")?.read()),
     ) as { omitted: unknown };
     expect(manifest.omitted).toEqual([
-      { path: "u.txt", reason: "untracked in the project when the Task began, and not changed by it" },
+      { path: "u.txt", reason: "untracked in the project when the Task started, and not changed by it" },
     ]);
 
     await post(kept.url, `/task/${failed}/message`, directory, { source: "test", text: "again" });

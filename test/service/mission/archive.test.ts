@@ -95,7 +95,7 @@ const proves = async (root: string, bytes: Buffer, files: Files, { made, gone }:
   expect(code).toBe(0);
   const text = (name: string) => findings.filter((one) => one.name === name).map((one) => one.text);
   expect(text("chain").map((line) => line.split(": ")[0])).toEqual(["Mission", taskID]);
-  expect(text("tasks")).toEqual(["1 ends of Tasks are as these have them; 1 of deleted Tasks"]);
+  expect(text("tasks")).toEqual(["1 ends of Tasks match the Tasks' own records; 1 of deleted Tasks"]);
   const { ledger, ledgers } = manifestOf(files) as unknown as MissionManifest;
   for (const head of [ledger.head, ledgers[taskID]?.head])
     expect((await verified(path, head)).findings.find(({ name }) => name === "head")?.state).toBe("ok");
@@ -177,7 +177,7 @@ describe("a Mission's archive", () => {
     const without = await archiveOf(stage, directory, missionID);
     expect(without.manifest.omitted).toContainEqual({
       path: `${made}/logs/${check?.eventID}.txt`,
-      reason: "its bytes are gone from the data folder",
+      reason: "its content is missing from the data folder",
     });
     expect(without.files.size).toBe(files.size - 1);
   });
@@ -186,7 +186,7 @@ describe("a Mission's archive", () => {
     await using stage = await openStage({}, { limits: { archiveBytes: 1000 } });
     const { directory, missionID, made } = await play(stage);
     const { files, manifest } = await archiveOf(stage, directory, missionID);
-    const named = manifest.omitted.filter(({ reason }) => reason === "beyond the archive's limit of 1000 bytes");
+    const named = manifest.omitted.filter(({ reason }) => reason === "exceeds the archive's limit of 1000 bytes");
     expect(named.map(({ path }) => path)).toEqual([expect.stringMatching(new RegExp(`^${made}/logs/\\d+\\.txt$`))]);
     // The small ones are there.
     expect(files.has(`${made}/artifacts/report.md`)).toBe(true);

@@ -160,6 +160,10 @@ describe("for the Mission's agent", () => {
     const { url } = stage.service;
     const { missionID } = await wake(url, directory, { text: "[same]" });
     const mission = await restOf(url, directory, missionID, 50_000);
+    const results = JSON.stringify(stage.requests.map(({ request }) => request.body.messages));
+    expect(results).toContain(
+      "The Task had ended. It goes on from there with this, and you are woken when it ends anew.",
+    );
     expect(mission.finished?.summary).toContain("failed 3 times in a row in the same way (checks_failed)");
     expect(mission.tasks).toMatchObject([{ lifecycleStatus: "failed", attempt: 3 }]);
   });

@@ -514,7 +514,7 @@ describe("abort, delete, archive", () => {
     expect(await missionOf(url, directory, missionID)).toMatchObject({
       aborted: true,
       error: "Aborted by api: wait",
-      errorInfo: { code: "aborted", remedy: "Wake the Mission to go on.", at: expect.any(String) },
+      errorInfo: { code: "aborted", remedy: "Wake the Mission to continue.", at: expect.any(String) },
     });
     await until(
       () => missionOf(url, directory, missionID),

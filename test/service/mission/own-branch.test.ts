@@ -19,6 +19,7 @@ import {
   turns,
   wake,
 } from "../../harness/double/missions.ts";
+import { textOf } from "../../harness/double/mock-provider.ts";
 import { git, readText, until } from "../../harness/project.ts";
 
 /** A Mission of a directory whose phases land on a branch of its own, which is merged once. */
@@ -62,9 +63,14 @@ test("phases land on its branch, one after the other, and reach the project's wh
   const { url } = stage.service;
   const directory = stage.project({ "a.txt": "one\n", "mine.txt": "mine\n" });
   const seen: string[] = [];
+  let begins: string | undefined;
   stage.play("second", {
     mission: turns(),
-    task: turns({ calls: [{ tool: "shell", input: { command: "cat first.txt > second.txt" } }] }),
+    task: (turn, { body }) => {
+      if (turn > 0) return { text: "Copied." };
+      begins = /It begins at commit (\w+)/.exec(body.messages.map(({ content }) => textOf(content)).join("\n"))?.[1];
+      return { calls: [{ tool: "shell", input: { command: "cat first.txt > second.txt" } }] };
+    },
   });
   stage.play("manual", {
     mission: turns(
@@ -102,6 +108,8 @@ test("phases land on its branch, one after the other, and reach the project's wh
   ]);
   // Its agent saw the branch's head, and the user's branch and files are as they were.
   expect(seen[0]).toContain("first.txt");
+  // The second Task is told the commit that it begins at, which is not the one of the user's checkout.
+  expect(git(directory, "rev-parse", "sortie/m-manual~1")).toMatch(new RegExp(`^${begins}`));
   expect(git(directory, "rev-list", "--count", "main..sortie/m-manual")).toBe("2");
   expect(git(directory, "show", "sortie/m-manual:second.txt")).toBe("1");
   expect([git(directory, "log", "--format=%s", "main"), git(directory, "status", "--porcelain")]).toEqual([

@@ -17,7 +17,7 @@ import {
   turns,
   wake,
 } from "../../harness/double/missions.ts";
-import type { MockTurn } from "../../harness/double/mock-provider.ts";
+import { type MockTurn, textOf } from "../../harness/double/mock-provider.ts";
 import { git, until } from "../../harness/project.ts";
 import { type Receiver, startReceiver } from "../../harness/receiver.ts";
 
@@ -71,11 +71,22 @@ test("done is refused while a check of the whole is red, and holds once it is gr
   stage.play("mend", { mission: turns(), task: turns(write("made.txt", "right\n")) });
   const { missionID } = await wake(url, directory, {
     text: "[red]",
-    checks: ["touch left.txt; grep right made.txt", { kind: "file", path: "gone", required: false }],
+    checks: [
+      { kind: "command", name: "its content", run: "touch left.txt; grep right made.txt" },
+      { kind: "file", path: "gone", required: false },
+    ],
   });
   const mission = await restOf(url, directory, missionID);
   expect(shown[0]).toContain("The user's checks of the whole are red on ");
-  expect(shown[0]).toContain("touch left.txt; grep right made.txt: failed, exit 1");
+  expect(shown[0]).toContain("its content (touch left.txt; grep right made.txt): failed, exit 1");
+  // It is told from the start what the whole must pass, not by a name alone.
+  const system = textOf(
+    stage.requests.find(({ mission, request }) => mission && request.first.includes("[red]"))?.request.body.messages[0]
+      ?.content,
+  );
+  expect(system).toContain(
+    "- The whole must pass these checks of the user's: its content (touch left.txt; grep right made.txt); file gone.",
+  );
   expect(shown[0]).toContain("gone: failed (not required)");
   expect(mission).toMatchObject({ state: "done", outcome: "done", verified: true, finished: { outcome: "done" } });
   expect(mission.checks.map(({ id, required }) => [id, required])).toEqual([

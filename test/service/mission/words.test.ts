@@ -13,7 +13,7 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 import { textOf } from "../../harness/double/mock-provider.ts";
-import { until } from "../../harness/project.ts";
+import { readText, until } from "../../harness/project.ts";
 
 /** What is told on: to the Mission's agent of an end, to a Task of all that was before it, over a summary. */
 
@@ -21,7 +21,7 @@ const writer: Say = (turn, { first }) => {
   const name = /Write (\S+)\./.exec(first)?.[1] ?? "x.txt";
   return turn === 0
     ? { calls: [{ tool: "write", input: { path: name, content: "made\n" } }] }
-    : { text: `The report on ${name}.` };
+    : { text: `The report on ${name}.\n\nCommit: Add ${name}` };
 };
 
 test("an end comes with its evidence and with what is next; a Task hears of all that was before it", {
@@ -59,6 +59,15 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
     task: (turn, request, newest) => {
       const name = /Write (\w+)\.txt/.exec(request.first)?.[1] ?? "";
       if (turn === 0) handed[name] ??= request.body.messages.map(({ content }) => textOf(content)).join("\n");
+      // What the failed attempt left is taken over with the very words that it is told of with.
+      const told = /`(git diff HEAD\.\.\.\S+ \| git apply)`/.exec(handed[name] ?? "")?.[1];
+      if (turn === 0 && told !== undefined)
+        return {
+          calls: [
+            { tool: "shell", input: { command: told } },
+            { tool: "write", input: { path: "c2.txt", content: "made\n" } },
+          ],
+        };
       return writer(turn, request, newest);
     },
   });
@@ -69,10 +78,10 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   expect(finished?.outcome).toBe("done");
   const [, , first = "", evidence = ""] = heard;
   outcome = evidence;
-  expect(first).toContain('Files changed: 1 (+1 -0): new "a1.txt" +1.\nChecks: all 1 passed.');
+  expect(first).toContain('Files changed: 1 (+1 -0): new "a1.txt" +1.\nChecks, all passed: test -f a1.txt.');
   expect(first).toMatch(/It used \d+ model calls, \d+ tokens\./);
   expect(first).toMatch(/Review of "[^"]+": accepted/);
-  expect(first).toContain("The report on a1.txt.");
+  expect(first).toContain("The report on a1.txt.\n</data>");
   expect(first).toContain("Ready: b. Not done: 2.");
   expect(outcome).toContain('"lastWords": "The report on a1.txt."');
   const failed = heard.find((text) => text.includes("ended failed")) ?? "";
@@ -84,8 +93,9 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   expect(handed["c1"]).toMatch(/# What other phases left\n## Phase a[\s\S]*The report on a1\.txt\./);
   expect(handed["c1"]).toContain("# What the Mission keeps in mind\nThe user wants blue.");
   expect(handed["c1"]).not.toContain("What was tried");
-  const branch = tasks[2]?.git.branch;
-  expect(handed["c2"]).toContain(`What it left is on the branch ${branch}: look at it with \`git log\``);
+  const left = tasks[2]?.git.headCommit?.slice(0, 12);
+  expect(handed["c2"]).toContain(`What it left is commit ${left}: \`git diff HEAD...${left}\` shows it.`);
+  expect(readText(directory, "c1.txt")).toBe("made\n");
 });
 
 test("a wake by time says what it was for", () => {

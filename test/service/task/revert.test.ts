@@ -114,7 +114,7 @@ test("what is on no branch of the project is refused with the reason", async () 
     [onBranch, "only on its own branch", false],
     [unchanged, "it landed nothing", false],
     // Only git can tell.
-    [elsewhere, "the branch has nothing of it", true],
+    [elsewhere, "the branch does not (or no longer) contain it", true],
     [detached, "no branch checked out", true],
   ] as const) {
     const refused = await revert(directory, taskID);

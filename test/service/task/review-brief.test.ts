@@ -47,6 +47,7 @@ test("what was red before says so, and checks that could not run are one line wi
   const directory = makeProject(join(root.path, "checks"), { "a.txt": "one\n", "red.txt": "" });
   const check = (name: string, run: string) => ({ kind: "command", name, run, required: false, baseline: true });
   const long = `x${"y".repeat(60)}`;
+  const build = `echo working; echo "Error: no disk"; echo at here; echo at there; exit 1`;
   briefs = [];
   turns = [write(["a.txt", "two\n"], ["green.txt", ""])];
   const taskID = await createTask(service.url, directory, {
@@ -54,7 +55,7 @@ test("what was red before says so, and checks that could not run are one line wi
     checks: [
       check("tests", `${long} test`),
       check("lint", `${long} lint`),
-      check("build", `echo working; echo "Error: no disk"; echo at here; echo at there; exit 1`),
+      check("build", build),
       check("green", "test -e green.txt"),
       check("broken", "grep one a.txt"),
       check("same", "true"),
@@ -69,11 +70,13 @@ test("what was red before says so, and checks that could not run are one line wi
     `- checks that could not run, before the work neither: lint, tests: exit 127, ${long} was not found: install it in the project or on this machine, on the PATH that the…\n`,
   );
   expect(brief.split(long)).toHaveLength(2);
-  expect(brief).toContain("- check: build failed: exit 1, before the work, too\n  | Error: no disk\n  | at here\n- ");
-  expect(brief).toContain("- check: green passed, failed before the work\n");
-  expect(brief).toContain("- check: broken failed: exit 1, passed before the work\n");
-  expect(brief).toContain("- check: same passed\n");
-  expect(brief).toContain("- check: new failed: exit 1\n");
+  expect(brief).toContain(
+    `- check: build failed: exit 1, before the work, too, run as \`${build}\`\n  | Error: no disk\n  | at here\n- `,
+  );
+  expect(brief).toContain("- check: green passed, failed before the work, run as `test -e green.txt`\n");
+  expect(brief).toContain("- check: broken failed: exit 1, passed before the work, run as `grep one a.txt`\n");
+  expect(brief).toContain("- check: same passed, run as `true`\n");
+  expect(brief).toContain("- check: new failed: exit 1, run as `false`\n");
 });
 
 test("what a slice was accepted on stays with it when a follow-up is checked, and is none of the follow-up's", async () => {
@@ -110,7 +113,7 @@ test("what a slice was accepted on stays with it when a follow-up is checked, an
     { kind: "check", stale: false, commit: git(directory, "rev-parse", "HEAD") },
   ]);
   expect(briefs[1]).toContain(
-    `# What was accepted before, and must still hold\n- ${landed.slice(0, 12)} "Add for real" landed on main: 2 files, +`,
+    `# What was accepted before, and must still hold where later words do not change it\n- ${landed.slice(0, 12)} "Add for real" landed on main: 2 files, +`,
   );
   expect(briefs[1]).not.toContain("contrast");
   // A message is bounded as a request is: its beginning and its end are there, once.

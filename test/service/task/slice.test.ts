@@ -203,6 +203,7 @@ describe("a review", () => {
     expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
     const [first = "", second = "", third = ""] = briefs;
     expect(first).not.toContain("# What was said later");
+    expect(second).not.toMatch(/your work|Fix what is right in it|round 1 of 3/);
     expect(second).toMatch(/# Earlier rounds[\s\S]*Why a zero\?[\s\S]*I kept the zero on purpose\./);
     expect(third).toMatch(/# What was said later, in order; later words win[\s\S]*Now without a zero\./);
     // Nothing is said twice.
@@ -210,7 +211,7 @@ describe("a review", () => {
     // What is judged is the follow-up; what landed before is named, and its review is over.
     const landed = git(directory, "log", "-1", "--skip=1", "--format=%H %s").split(" ");
     expect(third).toContain(
-      `# What was accepted before, and must still hold\n- ${landed[0]?.slice(0, 12)} "${landed.slice(1).join(" ")}" landed on main: 1 file, +1 -0: b.txt\nThe diff below holds only what was changed since`,
+      `# What was accepted before, and must still hold where later words do not change it\n- ${landed[0]?.slice(0, 12)} "${landed.slice(1).join(" ")}" landed on main: 1 file, +1 -0: b.txt\nThe diff below holds only what was changed since`,
     );
     expect(third).toMatch(
       /# Part 1: What was asked for after that\nIts criterion is what the last message above asks; /,
@@ -543,7 +544,11 @@ describe("a plan", () => {
             })),
           };
         told.push(...request.body.messages.filter(({ role }) => role === "tool").map(({ content }) => textOf(content)));
-        return turn === 1 ? { calls: [write("a.txt", "both\n")] } : { text: "Merged by hand." };
+        // What could not be taken over is looked at in the very words of the answer.
+        const look = /`(git diff \w+ \w+)`/.exec(told.join("\n"))?.[1] ?? "false";
+        return turn === 1
+          ? { calls: [{ tool: "shell", input: { command: look } }, write("a.txt", "both\n")] }
+          : { text: "Merged by hand." };
       },
       builder(turn, { first }) {
         const name = /Build (\w+)/.exec(first)?.[1] ?? "";
@@ -561,14 +566,16 @@ describe("a plan", () => {
       /^Built (left|right)\.\n\n\[What the service saw\]\nFiles it changed: a\.txt \(\+1 -1\), \1\.txt \(\+1 -0\)\.\nCommands it ran:\n- `cat a\.txt; ls` exit 0\n2 changed files joined/,
     );
     expect(refused).toContain("these were changed there too: a.txt.");
-    expect(refused).toContain(`on sortie/${taskID}-`);
+    expect(told.slice(2).join("\n")).toMatch(/^-one\n\+(left|right)$/m);
     expect(readText(directory, "a.txt")).toBe("both\n");
     const log = await logOf(service.url, taskID);
-    const seen = log.flatMap((frame) =>
-      frame.type === "tool.finished" && frame.data.tool === "shell"
-        ? [outputOf(frame.data.output).split("\n").slice(1).join(" ")]
-        : [],
-    );
+    const seen = log
+      .flatMap((frame) =>
+        frame.type === "tool.finished" && frame.data.tool === "shell"
+          ? [outputOf(frame.data.output).split("\n").slice(1).join(" ")]
+          : [],
+      )
+      .filter((output) => !output.startsWith("diff "));
     expect(seen.toSorted()).toEqual(["left a.txt left.txt", "right a.txt right.txt"]);
     const winner = /^Built (\w+)/.exec(joined ?? "")?.[1];
     expect(git(directory, "show", "--format=", "--name-only", "HEAD").split("\n")).toEqual(["a.txt", `${winner}.txt`]);

@@ -131,7 +131,7 @@ describe("the reviewer's brief", () => {
     await client.task.answer({ path: { taskID, askID }, body: { answer: "two, please", source: "test" } });
     expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
     expect(briefs[0]).toMatch(
-      /later words win[^]*the answer to the question [^]*Which number\?[^]*two, please[^]*\n# Part 1/,
+      /later words win[^]*<data from="the answer to a question of the author">\nThe author asked: Which number\?\n[^]*two, please\n<\/data>[^]*\n# Part 1/,
     );
   });
 

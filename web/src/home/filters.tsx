@@ -76,7 +76,11 @@ export const FilterBar = ({
         )}
       </h1>
       <div className="relative row-start-2 sm:w-52">
-        <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2 left-2 text-faint" />
+        <Search
+          size={15}
+          aria-hidden="true"
+          className="pointer-events-none absolute inset-y-0 left-2 my-auto text-faint"
+        />
         <input
           id="filter"
           type="search"

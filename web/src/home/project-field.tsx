@@ -42,7 +42,7 @@ export const ProjectField = ({
           value={text}
           spellCheck={false}
           autoComplete="off"
-          placeholder="/path/of/a/project on the service's machine, or https://host/repository.git#branch"
+          placeholder="/path/to/project on the service's machine, or https://host/repository.git#branch"
           aria-invalid={error !== undefined}
           aria-describedby={error === undefined ? undefined : "project-error"}
           onChange={({ target }) => setText(target.value)}

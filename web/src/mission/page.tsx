@@ -15,7 +15,7 @@ import { Conversation } from "../task/conversation/tab.tsx";
 import { Reply } from "../task/reply/reply.tsx";
 import { PlanApproval } from "./approval.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
-import { cost, count, tokens } from "../format.ts";
+import { cost, tokens } from "../format.ts";
 import { nameOf, projectOf, whereOf } from "../place.ts";
 import { AbortDialog, MergeDialog, RemoveDialog } from "./actions.tsx";
 import { Plan } from "./plan.tsx";
@@ -107,7 +107,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
         <StateMark {...missionState(mission)} />
         <dl className="contents">
           <Fact label="Tasks">
-            {count(taskCounts.total, "Task")}, {taskCounts.running} running
+            {taskCounts.total}, {taskCounts.running} running
           </Fact>
           <Fact label="Cost">
             {cost(usage)}, {tokens(usage.inputTokens + usage.outputTokens)} tokens

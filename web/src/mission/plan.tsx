@@ -63,6 +63,8 @@ const Phase = ({
   const { icon: Icon, tone, words } = states[phase.state];
   const made = tasks.get(phase.productionTaskID ?? "");
   const done = tasks.get(phase.taskID ?? "");
+  const after = phase.after.map((id) => titles.get(id) ?? id).join(", ");
+  const blocked = phase.state === "waiting" && after !== "";
   return (
     <li className="group/phase flex items-stretch gap-2 px-2">
       <span className="flex w-4 shrink-0 flex-col items-center">
@@ -78,16 +80,14 @@ const Phase = ({
             {phase.title}
           </span>
           <span className={`block text-xs ${tone.replace("animate-turn", "")}`}>
-            {words}
+            {blocked ? `Blocked by ${after}` : words}
             {phase.squad !== null && `, squad ${phase.squad.id}`}
             {phase.attempts > 1 && `, attempt ${phase.attempts}`}
             {phase.correction !== null &&
               `; a correction ${phase.correction === "failed" ? "failed" : "was cancelled"}`}
           </span>
         </p>
-        {phase.after.length > 0 && (
-          <p className="text-xs text-faint">After {phase.after.map((id) => titles.get(id) ?? id).join(", ")}</p>
-        )}
+        {after !== "" && !blocked && <p className="text-xs text-faint">After {after}</p>}
         {general !== null && (
           <p className="line-clamp-2 text-xs text-faint" dir="auto" title={general}>
             No squad owns it: {general}

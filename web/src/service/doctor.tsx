@@ -97,7 +97,7 @@ export const Doctor = () => {
       words: missing.length === 0 ? servers.map(({ name }) => name).join(", ") : missing.join("; "),
       ...(missing.length === 0
         ? {}
-        : { remedy: "Install the program on the service's machine; Tasks go on without its tools meanwhile." }),
+        : { remedy: "Install the program on the service's machine. Until then, Tasks run without its tools." }),
     });
   }
   for (const { name, breaker } of known?.providers ?? []) {

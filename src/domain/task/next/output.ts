@@ -15,7 +15,7 @@ export const nextOutputStep = (state: TaskState, rules: StepPolicy): Step | unde
         code: "output_invalid",
         message: `The agent gave no output that meets the request's outputSchema, though it was asked ${askedAgain} times more: ${output?.reason ?? "it gave none"}. Nothing landed.`,
         retryable: false,
-        remedy: `Send a message to have it asked for again, or create a new Task with another schema${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
+        remedy: `Send a message to try again, or create a new Task with another schema${workspace?.branch ? `; the work is on ${workspace.branch}` : ""}.`,
       },
     },
   };

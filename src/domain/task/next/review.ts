@@ -62,5 +62,5 @@ const reviewRefused = (state: TaskState, refused: readonly Slice[], unclear: boo
     .join("; ")
     .slice(0, 4000)}`,
   retryable: unclear,
-  remedy: `${unclear ? "Send a message to have it reviewed again" : "Send a message that says how to continue"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
+  remedy: `${unclear ? "Send a message to request another review" : "Send a message that says how to continue"}${state.workspace?.branch ? `; the work is on ${state.workspace.branch}` : ""}.`,
 });

@@ -32,7 +32,7 @@ export const planMission = (messages: readonly PromptMessage[]): MissionReply =>
 
   // Results since the last user message; older ones may be outdated.
   const since = callsIn(messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1));
-  const at = since.findLastIndex(({ tool, ok }) => ok && (tool === "plan" || tool === "task_status"));
+  const at = since.findLastIndex(({ tool, ok }) => ok && tool === "task_status");
   const standing = at < 0 ? undefined : standingIn(since[at]?.output ?? "");
   if (standing === undefined || since.slice(at + 1).some(({ tool }) => tool === "finish"))
     return { kind: "calls", calls: [{ tool: "task_status", input: {} }] };

@@ -185,7 +185,7 @@ const take = async (client: Client, { name, instance, alone }: Options): Promise
       throw new StartError(
         75,
         alone
-          ? "SERVICE_ENGINE=local is for the only service of a database, and another one lives. Stop that, or unset SERVICE_ENGINE."
+          ? "SERVICE_ENGINE=local is for the only service of a database, and another one is running. Stop that, or unset SERVICE_ENGINE."
           : "A service that was started without SERVICE_NODE, or with SERVICE_ENGINE=local, uses this database alone. Stop it, or give it a name and no SERVICE_ENGINE.",
       );
     await pause(againMs);

@@ -45,5 +45,5 @@ export const expectConnections = async (db: Kysely<Tables>, log: Log): Promise<v
       69,
       `PostgreSQL has ${Math.max(0, free)} connections left, and a service needs ${least} to ${most}: ${remedy}.`,
     );
-  if (free < most) log.warn({ free, most: most }, `PostgreSQL may come to lack connections: ${remedy}`);
+  if (free < most) log.warn({ free, most: most }, `PostgreSQL may run out of connections: ${remedy}`);
 };

@@ -53,7 +53,7 @@ export const createExpirySweep = ({
         try {
           if (await tasks.expire(taskID, before)) gone += 1;
         } catch (error) {
-          log.warn({ taskID, error: messageOf(error) }, "a Task of more than limits.keepDays could not be deleted");
+          log.warn({ taskID, error: messageOf(error) }, "a Task older than limits.keepDays could not be deleted");
         }
         await pause(Math.max(leastPauseMs, performance.now() - begun), undefined, { signal: signal });
       }
@@ -62,9 +62,5 @@ export const createExpirySweep = ({
     }
     if (gone > 0) log.info({ tasks: gone, keepDays }, "deleted Tasks that ended more than limits.keepDays ago");
   };
-  return hourly(
-    sweep,
-    (error) => log.warn({ error: messageOf(error) }, "old Tasks could not be looked for"),
-    keepDays > 0,
-  );
+  return hourly(sweep, (error) => log.warn({ error: messageOf(error) }, "old Tasks could not be listed"), keepDays > 0);
 };

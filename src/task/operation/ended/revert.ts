@@ -116,11 +116,11 @@ const headOf = async (
       if (!(error instanceof RepositoryAway)) throw error;
       throw new ServiceError("repository_unavailable", `${place.url} could not be fetched: ${messageOf(error)}.`);
     });
-    if (branch === null) throw refuse("its ref is no branch of the remote's any more");
+    if (branch === null) throw refuse("its ref is no longer a branch of the remote");
     return commit;
   }
   const { git } = await workspaces.inspect(state.directory);
-  if (git === undefined || git.head === null) throw refuse("its project has no Git commit any more");
+  if (git === undefined || git.head === null) throw refuse("its project no longer has a Git commit");
   if (git.branch === null) throw refuse("the project has no branch checked out");
   return git.head;
 };
@@ -137,7 +137,7 @@ const checksOf = async (
   if (body.checks === undefined) return checks.filter(({ id, kind }) => kind !== "review" && passed(baseline[id]));
   const judged = body.checks.findIndex((check) => typeof check === "object" && check.kind === "review");
   if (judged >= 0)
-    throw invalidField(`checks[${judged}].kind`, "Expected no check of the kind review: a revert asks no model");
+    throw invalidField(`checks[${judged}].kind`, "Expected no check of the kind review: a revert calls no model");
   return withBaselines(checkSpecs(body.checks), body.checks, {
     attachments: [],
     directory,

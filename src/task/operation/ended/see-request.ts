@@ -37,7 +37,7 @@ export const createSeeRequest =
       }));
     } catch (error) {
       if (!(error instanceof ForgeRefused || error instanceof RepositoryAway)) throw error;
-      log.warn({ taskID, error: messageOf(error) }, "what became of a pull request is not known");
+      log.warn({ taskID, error: messageOf(error) }, "the state of a pull request could not be read");
     }
   };
 
@@ -76,10 +76,10 @@ export const createRequestSweep = ({
         // As of a repository that the operator lists no more.
         await tasks.see(taskID, signal).catch((error: unknown) => {
           signal.throwIfAborted();
-          log.warn({ taskID, error: messageOf(error) }, "what became of a pull request is not known");
+          log.warn({ taskID, error: messageOf(error) }, "the state of a pull request could not be read");
         });
       }
     }
   };
-  return hourly(sweep, (error) => log.warn({ error: messageOf(error) }, "pull requests could not be looked after"));
+  return hourly(sweep, (error) => log.warn({ error: messageOf(error) }, "pull requests could not be checked"));
 };

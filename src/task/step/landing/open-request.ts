@@ -41,7 +41,7 @@ export const openRequest = async (run: Run): Promise<void> => {
       code: refused ? "landing_refused" : "repository_unavailable",
       message: `The work is done and pushed as ${branchName(ref)} of ${place.url}, but no pull request was opened: ${messageOf(error).replace(/\.$/, "")}.`,
       retryable: true,
-      remedy: `${refused ? "Mend what the forge refuses" : "Wait until it answers"}, then send a message to try again, or open it by hand.`,
+      remedy: `${refused ? "Fix what the forge refuses" : "Wait until it answers"}, then send a message to try again, or open it by hand.`,
     });
   }
 };
@@ -58,7 +58,7 @@ export const seeRequest = async (run: Run): Promise<void> => {
   const known = { url, number, state };
   const silent = (error: unknown): undefined => {
     if (!(error instanceof ForgeRefused || error instanceof RepositoryAway)) throw error;
-    run.log.warn({ task: run.stream, url, error: messageOf(error) }, "what became of a pull request is not known");
+    run.log.warn({ task: run.stream, url, error: messageOf(error) }, "the state of a pull request could not be read");
     return undefined;
   };
   const found = await throughAbsence(run, () => run.repositories.proposed(place, number, run.signal)).catch(silent);

@@ -95,7 +95,7 @@ const roll = async (
     code: "landing_refused",
     message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${said}.`,
     retryable: true,
-    remedy: "Mend what the remote refuses, then send a message to push again.",
+    remedy: "Fix what the remote refuses, then send a message to push again.",
   });
 };
 
@@ -113,10 +113,10 @@ const withoutCommit = async (
     await run.record([landedEvent(run.state(), { commit, tree, from, ref, paths: [] }, [])]);
     return;
   }
-  await run.record([{ type: "landing.withdrawn", data: { reason: "its commit is gone with the node that made it" } }]);
+  await run.record([{ type: "landing.withdrawn", data: { reason: "its commit was lost with the node that made it" } }]);
   await fail(run, {
     code: "landing_refused",
-    message: `The commit ${commit.slice(0, 12)} for ${ref} of ${place.url} is gone with the node that made it.`,
+    message: `The commit ${commit.slice(0, 12)} for ${ref} of ${place.url} was lost with the node that made it.`,
     retryable: true,
     remedy: "Send a message to do the work again.",
   });
@@ -126,7 +126,7 @@ const withoutCommit = async (
 const unchangeable = (run: Run, { prepared: { branch } }: Workspace, refused: { path: string; why: string }[]) =>
   fail(run, {
     code: "landing_refused",
-    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but it changes what is fetched alone: ${namedPaths(refused.map(({ path, why }) => `${path} (${why})`))}.`,
+    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but it changes files that are only fetched: ${namedPaths(refused.map(({ path, why }) => `${path} (${why})`))}.`,
     retryable: false,
     remedy: "Send a message that says how to continue without these changes.",
   });
@@ -139,7 +139,7 @@ const holderOf = (run: Run): string => {
 const away = (run: Run, { prepared: { branch } }: Workspace, place: RepositoryPlace, error: RepositoryAway) =>
   fail(run, {
     code: "repository_unavailable",
-    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${place.url} could not be asked: ${messageOf(error)}.`,
+    message: `The work is done and in the archive, as branch ${branch} of ${holderOf(run)}, but ${place.url} could not be reached: ${messageOf(error)}.`,
     retryable: true,
     remedy: "Send a message to push again when it can be reached.",
   });

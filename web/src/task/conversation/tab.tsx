@@ -165,7 +165,11 @@ export const Conversation = ({
     <div className="flex h-full min-h-0 flex-col">
       <div role="toolbar" aria-label="Conversation" className="flex shrink-0 items-center gap-1 px-3 py-1 sm:px-5">
         <div className="relative min-w-0 flex-1 sm:max-w-64">
-          <Search size={15} aria-hidden="true" className="pointer-events-none absolute top-2 left-2 text-faint" />
+          <Search
+            size={15}
+            aria-hidden="true"
+            className="pointer-events-none absolute inset-y-0 left-2 my-auto text-faint"
+          />
           <input
             ref={field}
             type="search"

@@ -109,7 +109,7 @@ export const Ask = ({
         {headings[pending.kind]}
         <span className="tabular ml-auto text-end font-normal">
           {pending.passesAt !== undefined
-            ? "Its Mission is asked first; you may answer, too"
+            ? "Its Mission is asked first, but you can answer too"
             : expiresAt === null
               ? "Waits until you answer"
               : `${fallbackOf(pending)} in ${ticking(Math.max(0, Date.parse(expiresAt) - now))}`}
