@@ -48,7 +48,11 @@ export const aboutOf = (state: TaskState, { id, kind }: Piece, edited: (callID: 
 };
 
 const runsOf = (spec: CheckSpec): { runs?: string } => {
-  const runs = whatOf(spec).replaceAll(/\s*\n\s*/g, " ⏎ ");
+  const runs = whatOf(spec)
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join(" ⏎ ");
   return runs === spec.name ? {} : { runs: bothEnds(runs) };
 };
 
