@@ -2,26 +2,26 @@
 export const createKeyedMutex = () => {
   const last = new Map<string, Promise<void>>();
 
-  return async (project: string, signal: AbortSignal): Promise<Disposable> => {
-    signal.throwIfAborted();
-    const before = last.get(project) ?? Promise.resolve();
+  return async (key: string, signal?: AbortSignal): Promise<Disposable> => {
+    signal?.throwIfAborted();
+    const before = last.get(key) ?? Promise.resolve();
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
     // Whoever waits for us also waits for everybody before us: if we give up early, the next one must not get in.
     const chain = before.then(() => over);
-    last.set(project, chain);
+    last.set(key, chain);
     void chain.then(() => {
-      if (last.get(project) === chain) last.delete(project);
+      if (last.get(key) === chain) last.delete(key);
     });
     const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const abort = () => reject(signal.reason as Error);
-    signal.addEventListener("abort", abort, { once: true });
+    const abort = () => reject(signal?.reason as Error);
+    signal?.addEventListener("abort", abort, { once: true });
     try {
       await Promise.race([before, aborted]);
     } catch (error) {
       end();
       throw error;
     } finally {
-      signal.removeEventListener("abort", abort);
+      signal?.removeEventListener("abort", abort);
     }
     return { [Symbol.dispose]: end };
   };

@@ -115,7 +115,6 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   });
   /** Serialises creation and removal of each Task's worktree. */
   const alone = createKeyedMutex();
-  const whole = new AbortController().signal;
   /** Number of readers by Task; its worktree is not retired meanwhile. */
   const readers = new Map<string, number>();
   const worktrees = createWorktrees({
@@ -171,11 +170,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     openHead: (request) => heads.openHead(request),
     closeHead: (key) => heads.closeHead(key),
     async prepare(request) {
-      using _alone = await alone(request.taskID, whole);
+      using _alone = await alone(request.taskID);
       return await worktrees.prepare(request);
     },
     async open(taskID, prepared, tip) {
-      using _alone = await alone(taskID, whole);
+      using _alone = await alone(taskID);
       return await open(taskID, prepared, tip);
     },
     checkout(workspace, commit, of) {
@@ -184,7 +183,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     ...createForks({ folder, records, retention, processes, give, open, workspaceOf, placeOf, alone }),
     async withIdleWorkspace(taskID, prepared, commit, judge, use) {
-      using _alone = await alone(taskID, whole);
+      using _alone = await alone(taskID);
       if (!(await judge())) return undefined;
       const workspace = await open(taskID, prepared, commit);
       try {
@@ -310,7 +309,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       return retention.listWorktrees(signal);
     },
     async retire(taskID, judge) {
-      using _alone = await alone(taskID, whole);
+      using _alone = await alone(taskID);
       const record = records.of(taskID);
       const owned = taskOfFork(taskID) === taskID || record === undefined;
       const judged = await judge();
@@ -327,11 +326,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       await removeRefLocks(commonDir, [...forksOf(home, taskID), taskID].flatMap(refsOf));
     },
     async makeWay(taskID, attempt) {
-      using _alone = await alone(taskID, whole);
+      using _alone = await alone(taskID);
       return await retention.makeWay(taskID, attempt);
     },
     async remove(taskID) {
-      using _alone = await alone(taskID, whole);
+      using _alone = await alone(taskID);
       for (const key of forksOf(home, taskID)) await retention.remove(key);
       await retention.remove(taskID);
     },

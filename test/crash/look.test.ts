@@ -46,7 +46,7 @@ test.each(["", "tool.started:1", "tool.finished:1", "tool.finished:3", "tool.fin
       await using service = await startProcess(env);
       if (point === "") await wake(service.url, project, { missionID: "m", text: "Look." });
       const mission = await restOf(service.url, project, "m");
-      expect(mission.finished?.summary).toBe("Seen.");
+      expect(mission).toMatchObject({ finished: { summary: "Seen." } });
       for (const part of ["a.txt", "1\tone", "first"]) expect(seen[0]).toContain(part);
       const events = await eventsOf(service.url, project, "m");
       const ended = events.flatMap(({ type, data }) => (type === "tool.finished" ? [data] : []));

@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
+import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Processes } from "../../process/process.ts";
 import { WorkspaceLost } from "../error.ts";
 import { removeTree } from "../file/remove-tree.ts";
@@ -27,6 +28,8 @@ export const createHeads = (deps: {
 }) => {
   const { home, folder, checkouts, provider, processes, inspect, inPlace } = deps;
   const open = new Set<string>();
+  /** What a killed service left is removed while Missions go on: a head is not opened in what is being removed. */
+  const alone = createKeyedMutex();
 
   const recordOf = (key: string, project: Project, commit: string | undefined) => {
     const gitDir = folder.gitDirOf(key);
@@ -63,6 +66,7 @@ export const createHeads = (deps: {
 
   return {
     async openHead({ key, directory, commit }: HeadRequest): Promise<Head> {
+      using _alone = await alone(key);
       open.add(key);
       const project = await inspect(directory);
       const committed = recordOf(key, project, commit);
@@ -90,14 +94,20 @@ export const createHeads = (deps: {
       };
       return { commit: head, files: { root, ...more, prepared, dependencies: [] }, checkout: withDependencies };
     },
-    closeHead: close,
+    async closeHead(key: string): Promise<void> {
+      using _alone = await alone(key);
+      await close(key);
+    },
     /** Removes what a killed service left, of the keys that begin so. */
     async removeHeads(prefix: string): Promise<void> {
       if (!existsSync(home)) return;
       const left = new Set(
         readdirSync(home).flatMap((name) => (name.startsWith(prefix) ? [name.split(".")[0] ?? ""] : [])),
       );
-      for (const key of left) if (!open.has(key)) await close(key);
+      for (const key of left) {
+        using _alone = await alone(key);
+        if (!open.has(key)) await close(key);
+      }
     },
   };
 };

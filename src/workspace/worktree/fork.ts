@@ -46,12 +46,11 @@ export const createForks = (deps: {
   alone: ReturnType<typeof createKeyedMutex>;
 }): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
   const { folder, records, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
-  const whole = new AbortController().signal;
   return {
     async fork(workspace, name, { commit, tree }) {
       const { taskID, record } = placeOf(workspace);
       const key = forkKey(taskID, name);
-      using _alone = await alone(key, whole);
+      using _alone = await alone(key);
       const worktree = folder.worktreeOf(key);
       const root = record.prefix === "" ? worktree : join(worktree, record.prefix);
       const place = { root, worktree, branch: branchOf(key), baseCommit: commit, baseTree: tree };
@@ -75,7 +74,7 @@ export const createForks = (deps: {
     async closeFork(workspace, name, commit) {
       const key = forkKey(placeOf(workspace).taskID, name);
       await processes.killAll(key);
-      using _alone = await alone(key, whole);
+      using _alone = await alone(key);
       // What has to stay is named, and goes later: no work waits for it.
       if (commit === undefined) await retention.remove(key).catch(() => {});
       else await retention.retire(key, commit);
