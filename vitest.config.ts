@@ -22,7 +22,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ["test/setup.ts"],
       // Every answer of the service is held against docs/openapi.json.
       setupFiles: ["test/harness/usual-memory.ts", "test/harness/answer/setup.ts"],
-      // By day a tenth of the slow tests.
+      // By day without the slow tests.
       runner: "./test/harness/runner.ts",
       pool: "forks",
       // A worker runs one file after the other with the modules it has: loading the service anew for each cost a seventh

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import type { TestProject } from "vitest/node";
 import { leanMemory } from "./harness/lean-memory.ts";
-import { leftOut } from "./harness/runner.ts";
+import { slowTests } from "./harness/runner.ts";
 import { endAtStandstill } from "./harness/standstill.ts";
 
 /**
@@ -26,7 +26,7 @@ export default function setup({ vitest }: TestProject): () => void {
   const projects = join(folder, "projects");
   mkdirSync(projects);
   process.env["TEST_PROJECTS"] = projects;
-  if (isWholeDay()) process.env["TEST_DAY_SEED"] = process.env["TEST_SEED"] ?? String(Date.now() % 2 ** 31);
+  if (isWholeDay()) process.env["TEST_PART"] ??= "day";
   const standstill = endAtStandstill(vitest, 2 * vitest.config.testTimeout + 200_000);
   return () => {
     standstill[Symbol.dispose]();
@@ -35,11 +35,11 @@ export default function setup({ vitest }: TestProject): () => void {
     const blind = existsSync(`${file}-browser`) ? readFileSync(`${file}-browser`, "utf8").trim().split("\n") : [];
     rmSync(folder, { recursive: true, force: true });
     process.stdout.write(slowest(vitest));
-    const seed = process.env["TEST_DAY_SEED"];
-    if (seed !== undefined)
-      process.stdout.write(
-        `\n${leftOut(Number(seed)).size} slow tests were left to the night: TEST_SEED=${seed} (test/slow.json).\n\n`,
-      );
+    if (process.env["TEST_PART"] === "day")
+      process.stdout.write(`
+${slowTests.size} slow tests were left to npm run test:slow (test/slow.json).
+
+`);
     for (const tier of new Set(tiers))
       process.stderr.write(
         `\n!!! TESTS SKIPPED: sandbox tier ${tier} does not work here (bubblewrap 0.8, util-linux).\n\n`,

@@ -74,7 +74,9 @@ inBrowser("the service, by the page", () => {
       body: { request: "do it", productPillar: "code", model: "mock/large", checks: [] },
     });
     const time = String.raw`\d{1,2}:\d\d:\d\d( [AP]M)?`;
-    const words = new RegExp(String.raw`^Paused after \d+ failures in a row, since ${time}, next try (at ${time}|now)$`);
+    const words = new RegExp(
+      String.raw`^Paused after \d+ failures in a row, since ${time}, next try (at ${time}|now)$`,
+    );
     await row.getByText(words).waitFor({ timeout: 15_000 });
     await row.getByText(/^Failing/).waitFor();
     expect(await violations(page)).toEqual([]);
