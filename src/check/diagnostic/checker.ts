@@ -9,7 +9,7 @@ import { beyond, type Finding, joined, type Known, knownOf, shared } from "./fin
 export interface Checker {
   /** What it is called in results. */
   readonly name: string;
-  covers(path: string): boolean;
+  readonly covers: (path: string) => boolean;
   /** Begins to find out what is there before an edit of this file. Cheap when it has begun. */
   warm(path: string): void;
   /** Looks at the files as they are now. Resolves when it has, or never will. Never rejects. */
@@ -60,6 +60,8 @@ export const createLedger = () => {
       }
       said = shared(said, knownOf(findings));
     },
+    /** Whether `take` would give something. */
+    hasNews: () => before !== undefined && beyond(now, joined(before, said)).length > 0,
     take(): News {
       if (before === undefined) return { findings: [], unsure: false };
       const fresh = beyond(now, joined(before, said));

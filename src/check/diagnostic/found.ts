@@ -14,7 +14,7 @@ export type FoundChecker = {
   /** One checker for each. */
   key: string;
   folder: string;
-  make(place: Place, room: () => Disposable | undefined): Checker;
+  make: (place: Place, room: () => Disposable | undefined) => Checker;
 };
 
 /** `onPath`: whether commands find a program without a path. */

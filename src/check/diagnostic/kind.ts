@@ -13,7 +13,7 @@ export type Kind = {
   covers: RegExp;
   /** Where it is looked for; `node`: among the project's packages. */
   from: "node" | "path";
-  make(program: string, place: Place, room: () => Disposable | undefined): Checker;
+  make: (program: string, place: Place, room: () => Disposable | undefined) => Checker;
 };
 
 const typescript = /\.[cm]?tsx?$/;

@@ -9,7 +9,7 @@ import { beyond, type Finding, findingsIn, knownOf } from "./finding.ts";
 export type OnceProgram = {
   name: string;
   run: string;
-  covers(path: string): boolean;
+  covers: (path: string) => boolean;
   /** Exit codes of a look that has ended; others: it could not look. */
   codes?: readonly number[];
 };

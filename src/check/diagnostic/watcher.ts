@@ -12,12 +12,13 @@ export type WatchProgram = {
   run: string;
   /** undefined: a pass begins with the first line after the last one. */
   begins: ((line: string) => boolean) | undefined;
-  ends(line: string): boolean;
+  ends: (line: string) => boolean;
   /** How long after an edit it has noticed it, or the file is none of its own. */
   noticeMs?: number;
-  covers(path: string): boolean;
+  covers: (path: string) => boolean;
 };
 
+const graceMs = 60;
 const firstMs = 120_000;
 /** Without an edit it is ended, for its memory. */
 const idleMs = 10 * 60_000;
@@ -75,7 +76,10 @@ export const createWatcher = (
         isFirst = false;
         clearTimeout(tooLong);
         began = undefined;
-        settle((since) => since <= start);
+        // Where it had been about to begin, it may not have noticed the edit yet: then another pass follows at once.
+        const settleThese = () => settle((since) => since <= start);
+        if (ledger.hasNews()) settleThese();
+        else setTimeout(() => began === undefined && settleThese(), graceMs).unref();
       } else if (!(isBegin && program.begins !== undefined) && text.length < mostText) text += `${each}\n`;
     };
     const decoder = new TextDecoder();
