@@ -194,8 +194,8 @@ export type InteractiveCommand = {
    * folder, removed when the program ends.
    */
   home: string | undefined;
-  /** Whether the program may use the network, whatever the Task's commands may do. */
-  network: boolean;
+  /** What the program may reach, whatever the Task's commands may. Rejects where this machine cannot keep it to a list. */
+  network: Network;
   signal: AbortSignal;
 };
 
