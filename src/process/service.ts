@@ -119,6 +119,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     folder: join(folder, "..", "sandbox"),
     env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
+    paths: (taskID) => environmentOf(taskID)?.paths ?? [],
     proxy: (list) => proxies.socketFor(list),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
@@ -140,7 +141,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place: SandboxPlace | undefined,
     failed: (error: unknown) => void,
   ) => {
-    const { variables, network: usual } = environmentOf(taskID) ?? { variables: {}, network: undefined };
+    const { variables, network: usual } = environmentOf(taskID) ?? {
+      variables: {},
+      network: undefined,
+    };
     const network = command.network ?? usual;
     const through = typeof network === "object" ? proxyEnv : {};
     const env = { ...baseEnv, ...through, ...variables, ...command.env, SERVICE_RUN_ID: mark };
@@ -226,6 +230,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       place: place ?? { tree: root, at: root, under: () => [], over: () => [] },
       folder: own,
       cwd: seen,
+      paths: environmentOf(taskID)?.paths ?? [],
       network: typeof network === "boolean" ? network : { socket: proxies.socketFor(network) },
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
       // Not replaced with `exec`: process 1 must also reap orphaned processes.
@@ -283,6 +288,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       }
     },
     canLimit,
+    refusesPath: (path) => sandbox.refuses?.(path),
     setEnvironment(taskID, environment) {
       if (environment === undefined) environments.delete(taskID);
       else environments.set(taskID, environment);
