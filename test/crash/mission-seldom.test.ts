@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, test } from "vitest";
 import { at, send } from "../harness/double/hostile-text.ts";
 import { textOf } from "../harness/double/mock-provider.ts";
 import { dispatch, eventsOf, finish, missionOf, newestOf, plan, wake } from "../harness/double/missions.ts";
