@@ -11,12 +11,12 @@ import { type Here, type Scene, sameFromEach } from "./scene.ts";
 const missionID = "m";
 const isMission = (system: string) => system.includes("You lead one Mission");
 const typesOf = async ({ url, directory }: Here) => (await eventsOf(url, directory, missionID)).map(({ type }) => type);
-/** An hour by the clock of this process, once for each reason. */
-const anHour = (here: Here, why: string) => {
-  const key = `${why} ${here.service.child.pid}`;
-  if (here.memo[key] !== undefined) return;
-  here.memo[key] = "passed";
-  here.service.child.kill("SIGALRM");
+/** An hour by the clock of this process; another one where nothing came of it. The one before may have been hours ahead. */
+const anHour = ({ memo, service }: Here, why: string) => {
+  const key = `${why} ${service.child.pid}`;
+  if (Date.now() - Number(memo[key] ?? 0) < 5_000) return;
+  memo[key] = String(Date.now());
+  service.child.kill("SIGALRM");
 };
 const pictureOf = async ({ url, directory }: Here) => {
   const { state, outcome, tasks, plan: phases } = await missionOf(url, directory, missionID);
@@ -88,9 +88,7 @@ const steered: Scene = {
       await patch(here, `/task/${task.taskID}`, { budget: { maxSteps: 12 } });
     if (types.includes("task.dispatched") && !types.includes("task.overdue")) anHour(here, "overdue");
     if (types.includes("task.watched") && types.includes("task.reserved")) memo["free"] = "yes";
-    // The clock of a process that died may have been an hour ahead.
-    if (mission.state === "waiting" && mission.outcome === "waiting")
-      for (const hour of ["first", "second"]) anHour(here, `waiting, ${hour}`);
+    if (mission.state === "waiting" && mission.outcome === "waiting") anHour(here, "waiting");
     return mission.state === "blocked";
   },
   picture: pictureOf,

@@ -55,7 +55,7 @@ export const play = async (scene: Scene, point: string): Promise<{ picture: unkn
         if (Date.now() > end) throw new Error(`The service did not die of ${point}.`);
         await scene.over(hereOf(service)).catch(() => false);
         // What is committed for a caller kills nobody by itself.
-        const types: string[] = await scene.typesOf(hereOf(service)).catch(() => []);
+        const types = await scene.typesOf(hereOf(service)).catch((): string[] => []);
         if (types.includes(point)) await service.kill("SIGKILL");
       }
     }
