@@ -63,17 +63,18 @@ afterAll(async () => {
   await lab[Symbol.asyncDispose]();
 });
 
-/** The compiler of this repository as the project's own. */
-const withCompiler = (project: string): string => {
+/** Programs of this repository as the project's own. */
+const withPrograms = (project: string, programs: Record<string, string>): string => {
   const bin = join(project, "node_modules/.bin");
   mkdirSync(bin, { recursive: true });
-  writeFileSync(
-    join(bin, "tsc"),
-    `#!/bin/sh\nexec ${process.execPath} ${join(modules, "@typescript/native/bin/tsc")} "$@"\n`,
-  );
-  chmodSync(join(bin, "tsc"), 0o755);
+  for (const [name, path] of Object.entries(programs)) {
+    writeFileSync(join(bin, name), `#!/bin/sh\nexec ${process.execPath} ${realpathSync(join(modules, path))} "$@"\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
   return project;
 };
+
+const withCompiler = (project: string): string => withPrograms(project, { tsc: "@typescript/native/bin/tsc" });
 
 type Fixture = {
   files: Record<string, string>;
@@ -188,6 +189,33 @@ describe.each([
     expect(seen.length, bad.map(({ output }) => output).join("\n---\n")).toBeGreaterThanOrEqual(9);
     for (const { output } of edits) expect(output).not.toMatch(/old\.(?:ts|py|go)|before/i);
   });
+});
+
+test("linters and formatters look at the edited file; what it had before is not told, nor what is removed", {
+  timeout: 60_000,
+}, async () => {
+  const project = withPrograms(
+    makeProject(lab.folder(), {
+      ".gitignore": "node_modules/\n",
+      ".oxlintrc.json": JSON.stringify({ rules: { "no-debugger": "error", "no-empty": "error" } }),
+      "biome.json": JSON.stringify({ linter: { enabled: false }, formatter: { indentStyle: "space" } }),
+      "a.js": "export const a = () => {\n  debugger;\n};\n",
+      "b.js": "debugger;\n",
+    }),
+    { oxlint: ".bin/oxlint", biome: ".bin/biome" },
+  );
+  const results = await work(project, [
+    { calls: [{ tool: "read", input: { path: "a.js" } }] },
+    { calls: editing("a.js", "};\n", "};\nexport const b = () => {\n  if (a) {\n  }\n};\n"), latencyMs: 1500 },
+    { calls: editing("a.js", "if (a) {\n  }", "a( );") },
+    { calls: [{ tool: "apply_patch", input: { patch: "*** Begin Patch\n*** Delete File: b.js\n*** End Patch" } }] },
+  ]);
+  const [, lint = "", format = "", gone = ""] = results.map(({ output }) => output);
+  expect(lint).toMatch(/\[oxlint: new with this edit\]\na\.js:5:\d+ .*[Ee]mpty/);
+  expect(lint).not.toContain("a.js:2:");
+  expect(format).toContain("is not formatted as the project's biome does it");
+  expect(format).not.toContain("oxlint");
+  expect(gone).not.toContain("[");
 });
 
 test("nothing looks where the environment says so", { timeout: 60_000 }, async () => {
