@@ -219,7 +219,9 @@ export const kinds: Readonly<Record<string, Kind>> = {
           begins: undefined,
           ends: (line) => line.startsWith("Watching for file changes"),
           covers: coversOf(python),
-          noticeMs: 1500,
+          // It waits a second for further changes.
+          delayMs: 600,
+          noticeMs: 1600,
         },
         place,
         room,

@@ -13,6 +13,8 @@ export type WatchProgram = {
   /** undefined: a pass begins with the first line after the last one. */
   begins: ((line: string) => boolean) | undefined;
   ends: (line: string) => boolean;
+  /** What it prints sooner after an edit is not of it, where that cannot be told by its lines; 0 by default. */
+  delayMs?: number;
   /** How long after an edit it has noticed it, or the file is none of its own. */
   noticeMs?: number;
   covers: (path: string) => boolean;
@@ -32,7 +34,7 @@ export const createWatcher = (
   room: () => Disposable | undefined,
 ): Checker => {
   const ledger = createLedger();
-  const { noticeMs = 800 } = program;
+  const { noticeMs = 800, delayMs = 0 } = program;
   let closed = false;
   let stop: AbortController | undefined;
   let gone: Promise<void> = Promise.resolve();
@@ -125,7 +127,7 @@ export const createWatcher = (
     warm: use,
     look(touched) {
       ledger.touch(touched.map(({ path }) => path));
-      const since = performance.now();
+      const since = performance.now() + delayMs;
       use();
       if (stop === undefined) return Promise.resolve();
       return new Promise((resolve) => {
