@@ -163,6 +163,7 @@ describe.each([
   ["Python", python, (): boolean => has("mypy")],
   ["Go", go, (): boolean => has("go")],
 ] as const)("%s", (name, fixture, isThere) => {
+  if (!isThere()) console.warn(`TESTS SKIPPED: the checker of ${name} is not installed here.`);
   test.skipIf(!isThere())("an edit's type error stands in its result", { timeout: 120_000 }, async () => {
     const made = makeProject(lab.folder(), fixture.files);
     const project = name === "TypeScript" ? withCompiler(made) : made;
