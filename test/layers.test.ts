@@ -60,7 +60,7 @@ const orders: Record<string, string> = {
   tool: "tool result argument file edit command web output mcp task registry",
   squad: "squad package catalog revision production install",
   agent: "session deadline prompt permission loop external",
-  check: "check shell port pattern browser kind run project",
+  check: "check shell port pattern browser kind run project diagnostic",
   repository:
     "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",

@@ -11,7 +11,7 @@ import type { TextFrame } from "../protocol/event/frame.ts";
 import type { SoFar } from "../protocol/field.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Store } from "../store/store.ts";
-import type { BackgroundCommands, Tool, ToolContext, ToolResult } from "../tool/tool.ts";
+import type { BackgroundCommands, Tool, ToolContext, ToolResult, Touched } from "../tool/tool.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
 /**
@@ -71,6 +71,8 @@ export type AgentSession = {
   secretsFor: (command: string) => Readonly<Record<string, string>> | undefined;
   /** What it is to be told once, beside the result of a call of this tool. */
   news?: (tool: string) => string | undefined;
+  /** What the project's own checkers say of edits; undefined: they are not asked. */
+  diagnostics?: Diagnostics | undefined;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */
   background: BackgroundCommands;
   /** Options for fetching web pages; undefined: web access is off. */
@@ -101,6 +103,16 @@ export type AgentSession = {
   /** Commits `event` and ends the run until the due time `until`, unless something came in meanwhile. */
   defer: (event: DomainEvent, until: Date) => Promise<void>;
   now: () => Date;
+};
+
+/** Hints beside results. None of it fails a call, and none waits without a bound. */
+export type Diagnostics = {
+  /** Begins to find out what is there, because this file may be edited. */
+  warm(workspace: Workspace, path: string): void;
+  /** What is new with an edit, in words for a model. */
+  after(workspace: Workspace, touched: readonly Touched[]): Promise<string | undefined>;
+  /** What came too late for its edit. */
+  late(workspace: Workspace): string | undefined;
 };
 
 /** The part that external agents use as well; they bring their own model and tools. */

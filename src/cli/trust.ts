@@ -103,6 +103,7 @@ const environmentWords = ({
   variables = {},
   secrets = [],
   limits = {},
+  diagnostics,
 }: EnvironmentSettings): string[] => {
   const hosts = (setting: string | readonly string[]): string =>
     typeof setting === "string" ? setting : setting.join(", ");
@@ -115,5 +116,9 @@ const environmentWords = ({
     ...Object.entries(variables).map(([name, value]) => `variable: ${name}=${value}`),
     ...(secrets.length === 0 ? [] : [`secrets, for the setup and the project's own checks: ${secrets.join(", ")}`]),
     ...Object.entries(limits).map(([name, value]) => `limit: ${name} ${value}`),
+    ...(diagnostics === false ? ["diagnostics: nothing looks at edits"] : []),
+    ...(Array.isArray(diagnostics)
+      ? diagnostics.map(({ run }) => `diagnostics: runs ${JSON.stringify(run)} in the sandbox, after edits`)
+      : []),
   ];
 };

@@ -75,6 +75,8 @@ export type Config = {
   environments: Record<string, OperatorEnvironment>;
   /** Where the values of secrets come from, by name. */
   secretStore: Record<string, SecretSource>;
+  /** Whether the projects' own checkers look at edits. */
+  diagnostics: boolean;
   /** A command to run once in every new worktree, before the first command. */
   setup: { run: string; network: boolean } | undefined;
   /** Whether agents may fetch pages of the public web, and whether also over http. */
@@ -309,6 +311,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     dependencies: file.workspace?.dependencies ?? ["node_modules", ".venv", "venv", "vendor", "target"],
     environments: file.environments ?? {},
     secretStore: file.secretStore ?? {},
+    diagnostics: file.diagnostics ?? true,
     setup:
       file.workspace?.setup === undefined
         ? undefined

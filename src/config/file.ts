@@ -144,6 +144,8 @@ export const configFile = z.strictObject({
   environments: environmentsSettings.optional(),
   /** Values that environments and MCP servers may be given, by name. */
   secretStore: secretStoreSettings.optional(),
+  /** false: no program of a project looks at edits, whatever its environment says. */
+  diagnostics: z.boolean().optional(),
   /** Names of environment variables. */
   secrets: z.array(z.string().min(1)).optional(),
   /** External agents by name; each becomes the squad `acp-<name>`. */

@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createArchiver } from "../archive/service.ts";
 import { type Clock, createClock } from "../clock.ts";
+import { createRoom } from "../check/diagnostic/diagnostics.ts";
 import { type Config, isLoopback } from "../config/config.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
 import { protectedBy } from "../domain/permission/rule.ts";
@@ -56,6 +57,9 @@ import { isGranted } from "./trust.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
 import { createVault, readableSecrets } from "./vault.ts";
+
+/** Programs that stay with Tasks to look at their edits: each has its project in memory. */
+const mostStaying = 8;
 
 /** What a node that only works answers on: what operators and load balancers ask it. */
 const ofNode = /^\/(?:health|metrics|nodes|node\/.*)$/;
@@ -320,6 +324,7 @@ export const createService = async (
       besides,
       checkResults,
       mcpServers: config.mcpServers,
+      diagnostics: { enabled: config.diagnostics, room: createRoom(mostStaying) },
       ...granting,
       variable(name) {
         const value = config.env[name];

@@ -1,4 +1,5 @@
 import type { ExternalAgent } from "../agent/external/run.ts";
+import type { Diagnostics } from "../agent/session.ts";
 import type { Browser, CheckResult } from "../check/check.ts";
 import type { ModelRef } from "../domain/agent.ts";
 import type { Conversation } from "../domain/conversation/message.ts";
@@ -58,6 +59,8 @@ export type RunDeps = {
   environments: Environments;
   /** A variable of the service's environment, which is from then on a secret. */
   variable: (name: string) => string | undefined;
+  /** Whether the project's checkers look at edits, and the places for those that stay, of all Tasks together. */
+  diagnostics: { enabled: boolean; room: () => Disposable | undefined };
   slots: Slots;
   /** For what runs beside a Task's own work; it takes a slot, too. */
   besides: Slots;
@@ -145,6 +148,8 @@ export type Run = RunDeps & {
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** Commands of the agent that keep running between its calls; they end with the turn. */
   background: BackgroundCommands;
+  /** The project's own checkers, which look at edits; they end with the turn, too. */
+  checkers: Diagnostics & { end(): Promise<void> };
   /** The MCP servers that the agents' calls have needed; they end with the turn, as those commands do. */
   mcp: McpConnections;
 };
@@ -228,6 +233,8 @@ export type Environments = {
 type OperatorEnvironment = EnvironmentSettings & { shell?: string[] | undefined };
 
 export type Environment = {
+  /** What looks at files after edits, instead of what is found; undefined: as the service has it. */
+  diagnostics?: EnvironmentSettings["diagnostics"];
   variables: Readonly<Record<string, string>>;
   secrets: Readonly<Record<string, string>>;
   /** undefined: as the service has it. */

@@ -56,6 +56,9 @@ export type ToolResult = {
   facts?: readonly DomainEvent[];
 };
 
+/** A file that a call changed, and its bytes before; null: it did not exist; undefined: not known. `gone`: it is removed. */
+export type Touched = { path: string; before: Uint8Array | null | undefined; gone?: true };
+
 export type ToolContext = {
   callID: string;
   sessionID: string;
@@ -73,6 +76,8 @@ export type ToolContext = {
   secretsFor(command: string): Readonly<Record<string, string>> | undefined;
   /** How web pages may be fetched; undefined: not at all. */
   web?: OutboundOptions | undefined;
+  /** Told of the files that the call has changed, for what is looked at afterwards; undefined: nobody looks. */
+  touched?: ((files: readonly Touched[]) => void) | undefined;
   /** Sends parts of the output to live viewers. May be lost. */
   onOutput(text: string): void;
   /** The Task's state, including everything that an earlier run of this call recorded. */

@@ -88,6 +88,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       },
       externals: {},
       mcpServers: {},
+      diagnostics: { enabled: false, room: () => undefined },
       granted: () => false,
       environments: { of: () => undefined, secrets: async () => ({}) },
       variable: () => undefined,

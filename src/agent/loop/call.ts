@@ -10,9 +10,18 @@ import { messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { keepText, loadInput, loadText, outputBytes } from "../../store/blob/text.ts";
 import { parseArguments } from "../../tool/argument.ts";
-import { type Effect, effectOf, NoFiles, type Tool, type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
+import {
+  type Effect,
+  effectOf,
+  NoFiles,
+  type Tool,
+  type ToolResult,
+  type Touched,
+  WaitsForAnswer,
+} from "../../tool/tool.ts";
 import { ask } from "../permission/ask.ts";
-import type { AgentSession } from "../session.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { AgentSession, Diagnostics } from "../session.ts";
 import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
 
 /**
@@ -81,7 +90,7 @@ const runCall = async (
     throw error;
   });
   if (attempted === undefined) return undefined;
-  const { result, sandbox } = attempted;
+  const { result, sandbox, found } = attempted;
   if (result === undefined) {
     await turn.record([interruptedCall(turn.sessionID, call, outOfTime)]);
     return "interrupted";
@@ -89,7 +98,7 @@ const runCall = async (
   // Redact first, because comparing with earlier results and the length limit both apply to the text as it is stored.
   const clean = turn.store.redact(result.output);
   const news = turn.news?.(call.tool);
-  const output = `${clean}${noted(turn, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}`;
+  const output = `${clean}${noted(turn, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}${found === undefined ? "" : `\n\n${turn.store.redact(found)}`}`;
   const facts = result.facts ?? [];
   const durationMs = Math.round(performance.now() - started);
   const tree = await treeAfter(turn, call, tool, result);
@@ -151,8 +160,8 @@ const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string
   return repetitionNote(repetitionOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
 };
 
-/** `result` undefined: ended by `cut`. */
-type Attempted = { result: ToolResult | undefined; sandbox: boolean };
+/** `result` undefined: ended by `cut`. `found`: what the project's checkers say. */
+type Attempted = { result: ToolResult | undefined; sandbox: boolean; found?: string | undefined };
 
 const attempt = async (
   turn: AgentSession,
@@ -200,6 +209,9 @@ const carryOut = async (
     return null;
   });
   if (slot === null) return { result: undefined, sandbox: false };
+  const { diagnostics } = turn;
+  if (reads) warm(diagnostics, workspace, input);
+  const touched: Touched[] = [];
   const result = await tool
     .run(input, {
       callID: call.callID,
@@ -213,6 +225,7 @@ const carryOut = async (
       isNamed: turn.isNamed,
       secretsFor: turn.secretsFor,
       web: restrictWeb(turn, tool, input),
+      touched: diagnostics && ((files) => touched.push(...files)),
       onOutput: (text) => turn.live("tool.output", call.callID, text),
       state: turn.task,
       record: turn.record,
@@ -227,7 +240,15 @@ const carryOut = async (
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
     });
   turn.signal.throwIfAborted();
-  return { result, sandbox: tool.name === "shell" };
+  const found = touched.length > 0 ? await diagnostics?.after(workspace, touched) : diagnostics?.late(workspace);
+  turn.signal.throwIfAborted();
+  return { result, sandbox: tool.name === "shell", found };
+};
+
+/** Whoever reads a file may edit it next. */
+const warm = (diagnostics: Diagnostics | undefined, workspace: Workspace, input: unknown): void => {
+  const { path } = (input ?? {}) as { path?: unknown };
+  if (typeof path === "string") diagnostics?.warm(workspace, workspace.files.inside(path));
 };
 
 /** The whole text behind the result of an earlier call in this conversation; undefined when there is none. */

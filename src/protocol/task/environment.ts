@@ -33,6 +33,23 @@ const given = variable.refine(
 
 const seconds = z.number().int().min(1).max(86_400).optional();
 
+/**
+ * A program that looks at files after an edit, and prints `path:line:column: text` or `path(line,column): text`. `{files}` in
+ * it stands for the touched files; without it, it looks at the whole project. `stays`: it watches the files itself; a line
+ * with the text of `ends` ends what it prints for one change.
+ */
+const diagnosticCommand = z.strictObject({
+  name: z.string().min(1).max(40).optional(),
+  run: z.string().min(1).max(4096),
+  extensions: z
+    .array(z.string().regex(/^\w{1,20}$/, "expected an extension without its dot, such as ts"))
+    .min(1)
+    .max(50),
+  stays: z.strictObject({ begins: z.string().min(1).max(200).optional(), ends: z.string().min(1).max(200) }).optional(),
+});
+
+export type DiagnosticCommand = z.infer<typeof diagnosticCommand>;
+
 export const environmentSettings = z.strictObject({
   $schema: z.string().optional(),
   setup: z.string().min(1).max(4096).optional(),
@@ -40,6 +57,7 @@ export const environmentSettings = z.strictObject({
   setupNetwork: network.optional(),
   variables: z.record(given, z.string().max(4096)).optional(),
   secrets: z.array(given).max(50).optional(),
+  diagnostics: z.union([z.boolean(), z.array(diagnosticCommand).min(1).max(8)]).optional(),
   limits: z
     .strictObject({
       setupSeconds: seconds,

@@ -124,7 +124,7 @@ const networkWords = (network: Network): string =>
     ? `${network ? "with" : "without"} a network`
     : `with a network of these hosts only, by http and https through the proxy that HTTPS_PROXY names: ${network.join(", ")}`;
 
-const filesAt = (run: Run, path: string | undefined): Files | undefined => {
+export const filesAt = (run: Pick<Run, "stream" | "log">, path: string | undefined): Files | undefined => {
   try {
     return path === undefined ? undefined : createFiles(path);
   } catch (error) {

@@ -1,6 +1,6 @@
 import { waitsForAnswers } from "../../domain/state/stream.ts";
 import type { SessionContext } from "../../agent/session.ts";
-import type { AgentSpec, ModelRef } from "../../domain/agent.ts";
+import { type AgentSpec, isReviewer, type ModelRef } from "../../domain/agent.ts";
 import { commandKeys, isNamed } from "../../domain/evidence/named-command.ts";
 import { isWholly } from "../../domain/permission/plain-command.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
@@ -73,6 +73,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
       return shell.some((rule) => isWholly(rule, command)) ? secrets : undefined;
     },
     news: (tool) => news(about.chat, tool),
+    diagnostics: isReviewer(about.agent) ? undefined : run.checkers,
     background: run.background,
     web: run.web,
     async space() {

@@ -134,10 +134,10 @@ export const realize = async (
         `The project's environment keeps commands to ${typeof wanted === "object" ? wanted.join(", ") : "no network"}, which the sandbox of this machine cannot.`,
       );
   const secrets = await environments.secrets(settings.secrets ?? []);
-  const { setup: own, variables = {}, shell = [] } = settings;
+  const { setup: own, variables = {}, shell = [], diagnostics } = settings;
   const base: Setup | undefined = own === undefined ? usual : { run: own, network: undefined };
   return {
-    environment: { variables, secrets, network, shell },
+    environment: { variables, secrets, network, shell, diagnostics },
     setup: base && { run: base.run, network: setupNetwork ?? base.network, env: secrets },
   };
 };

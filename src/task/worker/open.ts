@@ -5,6 +5,7 @@ import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { RunCheck } from "../../protocol/check.ts";
+import { createDiagnostics } from "../../check/diagnostic/diagnostics.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { throughOutage } from "../../store/outage.ts";
@@ -28,6 +29,7 @@ import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
+import { checkersOf } from "./checkers.ts";
 import { giveEnvironment, noEnvironment, readGiven } from "./environment.ts";
 import { readServers, readsServers, serversOf } from "./project-servers.ts";
 import { readRules } from "./project-rules.ts";
@@ -169,6 +171,7 @@ export const openRun = async (
       serversOf(deps, () => state),
       signal,
     ),
+    checkers: createDiagnostics(() => checkersOf(run), deps.diagnostics.room),
   };
 
   // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and all
@@ -181,6 +184,7 @@ export const openRun = async (
   scope.defer(run.workspaceMade);
   scope.defer(() => run.background.end());
   scope.defer(() => run.mcp.end());
+  scope.defer(() => run.checkers.end());
   scope.use(run.baseline);
   scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {

@@ -89,7 +89,8 @@ const move = async (run: Run): Promise<void> => {
     if (!ending.has(step.kind)) await notStuck(step.kind);
     if (step.kind === "settle" || step.kind === "install") await run.baseline.stop();
     // Steps that read the files or end the Task must not run next to background commands.
-    if (step.kind !== "turn" && step.kind !== "recover") await Promise.all([run.background.end(), run.mcp.end()]);
+    if (step.kind !== "turn" && step.kind !== "recover")
+      await Promise.all([run.background.end(), run.mcp.end(), run.checkers.end()]);
     switch (step.kind) {
       case "done":
         return;

@@ -24,7 +24,7 @@ export const edit: Tool<z.infer<typeof input>> = {
     "may differ. Returns the changed lines with their numbers; when an `old` is not found, the nearest lines.",
   input,
   effect: "workspace",
-  run: ({ path, edits }, { workspace, signal }) =>
+  run: ({ path, edits }, { workspace, signal, touched }) =>
     answer(signal, async () => {
       const { bytes } = await workspace.files.read(path, maxBytes);
       const request = { path, bytes, edits };
@@ -32,7 +32,10 @@ export const edit: Tool<z.infer<typeof input>> = {
       const made = quick === "too much" ? await inThread(editing, request, { signal, give: [bytes] }) : quick;
       if (made === "too much") throw new Error("Expected edits without a bound on effort to have an end.");
       if ("failed" in made) return failed(made.failed);
+      // The thread may have taken the bytes along.
+      const before = quick === "too much" ? undefined : bytes;
       await workspace.files.write(path, made.bytes);
+      touched?.([{ path: workspace.files.inside(path), before }]);
       return ok(made.summary);
     }),
 };

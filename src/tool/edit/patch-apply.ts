@@ -4,7 +4,7 @@ import type { TreeGit } from "../../workspace/tree/tree-git.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { change, contentOf, type Fitted, type Tree } from "../file/change.ts";
 import { failed, ok, shown } from "../result.ts";
-import type { ToolResult } from "../tool.ts";
+import type { ToolContext, ToolResult } from "../tool.ts";
 import { fit, type FitAnswer, type FitRequest, fitting } from "./patch-fit.ts";
 import type { ApplyMode } from "./patch-read.ts";
 
@@ -18,6 +18,7 @@ export const apply = async (
   patch: string,
   mode: ApplyMode,
   signal: AbortSignal,
+  touched?: ToolContext["touched"],
 ): Promise<ToolResult> => {
   const { git } = workspace;
   const asked = { patch, mode, git: git !== undefined };
@@ -45,6 +46,13 @@ export const apply = async (
       case "change": {
         const changes = answer.changes.map(({ path, after }) => ({ path, before: before?.get(path) ?? null, after }));
         await change(workspace.files, changes);
+        touched?.(
+          changes.map(({ path, before: had, after }) => ({
+            path,
+            before: had?.bytes ?? null,
+            ...(after === null ? { gone: true } : {}),
+          })),
+        );
         return ok(answer.summary);
       }
     }

@@ -16,6 +16,6 @@ export const patch: Tool<z.infer<typeof input>> = {
     "`*** Update File: path` (and `*** Move to: path`) with hunks of ` `, `-` and `+` lines below `@@`, then `*** End Patch`. A hunk goes where its lines stand, at one place or not at all.",
   input,
   effect: "workspace",
-  run: ({ patch: text, mode = "apply" }, { workspace, signal }) =>
-    answer(signal, () => apply(workspace, text, mode, signal)),
+  run: ({ patch: text, mode = "apply" }, { workspace, signal, touched }) =>
+    answer(signal, () => apply(workspace, text, mode, signal, touched)),
 };

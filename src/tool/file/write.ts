@@ -14,11 +14,21 @@ export const write: Tool<z.infer<typeof input>> = {
     "Writes a whole file: makes it, and the folders it needs, or replaces everything in it. To change a part of a file, use `edit`.",
   input,
   effect: "workspace",
-  run: ({ path, content }, { workspace, signal }) =>
+  run: ({ path, content }, { workspace, signal, touched }) =>
     answer(signal, async () => {
       const bytes = Buffer.from(content);
+      const before =
+        touched &&
+        (await workspace.files.read(path, mostBefore).then(
+          (file) => file.bytes,
+          () => undefined,
+        ));
       const { created } = await workspace.files.write(path, bytes);
+      touched?.([{ path: workspace.files.inside(path), before: created ? null : before }]);
       const size = `${counted(countLines(bytes), "line")}, ${counted(bytes.length, "byte")}`;
       return ok(`${created ? "Created" : "Replaced"} ${shown(path)} (${size}).`);
     }),
 };
+
+/** A longer text is not kept for a comparison. */
+const mostBefore = 256 * 1024;

@@ -1,0 +1,164 @@
+import { extname } from "node:path";
+import type { Diagnostics } from "../../agent/session.ts";
+import type { DiagnosticCommand } from "../../protocol/task/environment.ts";
+import type { Touched } from "../../tool/tool.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
+import type { Checker } from "./checker.ts";
+import { told } from "./finding.ts";
+import type { Finder, FoundChecker } from "./found.ts";
+import { createFileChecker, createProjectChecker, quoted } from "./once.ts";
+import { createWatcher } from "./watcher.ts";
+
+/**
+ * What the project's own checkers say of an edit, for as long as its result is held back for it: what comes later stands in
+ * a later result. They begin with the first file that an agent reads that one of them covers, in the sandbox of the Task,
+ * and end with the turn.
+ */
+
+/** How long a result is held back. */
+export const waitMs = 1700;
+
+/** In one folder of files, of a Task or a fork. */
+const mostCheckers = 12;
+
+/** What looks at a file; `commands`: instead of what is found. */
+export type Source = { find: Finder } | { commands: readonly DiagnosticCommand[] };
+
+type Running = Diagnostics & {
+  /** Ends all of them, and resolves when they are gone; the next edit begins anew. */
+  end(): Promise<void>;
+};
+
+/** Places for those that stay, of all Tasks together. */
+export const createRoom = (most: number) => {
+  let taken = 0;
+  return (): Disposable | undefined => {
+    if (taken >= most) return undefined;
+    taken += 1;
+    let isFree = false;
+    return {
+      [Symbol.dispose]() {
+        if (!isFree) taken -= 1;
+        isFree = true;
+      },
+    };
+  };
+};
+
+/** `source`: asked at the first file; undefined: nothing is looked at. */
+export const createDiagnostics = (source: () => Source | undefined, room: () => Disposable | undefined): Running => {
+  let roots = new Map<string, Map<string, Checker>>();
+  let known: { source: Source | undefined } | undefined;
+  const named = new Set<string>();
+
+  const find = async (path: string): Promise<FoundChecker[]> => {
+    known ??= { source: source() };
+    if (known.source === undefined) return [];
+    if ("find" in known.source) return known.source.find(path);
+    return known.source.commands.flatMap((command, index) =>
+      command.extensions.includes(extname(path).slice(1)) ? [configured(command, index)] : [],
+    );
+  };
+
+  const checkersFor = async (workspace: Workspace, path: string): Promise<Checker[]> => {
+    const here = roots;
+    const found = await find(path).catch(() => []);
+    // They were ended meanwhile.
+    if (here !== roots) return [];
+    const made = roots.get(workspace.root) ?? new Map<string, Checker>();
+    if (found.length > 0) roots.set(workspace.root, made);
+    return found.flatMap(({ key, folder, make }) => {
+      const before = made.get(key);
+      if (before !== undefined) return [before];
+      if (made.size >= mostCheckers) return [];
+      const checker = make({ workspace, folder }, room);
+      made.set(key, checker);
+      return [checker];
+    });
+  };
+
+  const take = (checkers: Iterable<Checker>, touched: ReadonlySet<string>, when: string): string[] =>
+    [...checkers].flatMap((checker) => {
+      const { findings, unsure } = checker.take();
+      if (findings.length === 0) return [];
+      const note = unsure ? ", some perhaps there before" : "";
+      return [`[${checker.name}: new ${when}${note}]\n${told(findings, touched)}`];
+    });
+
+  return {
+    warm(workspace, path) {
+      void checkersFor(workspace, path).then((checkers) => {
+        for (const checker of checkers) checker.warm(path);
+      });
+    },
+    async after(workspace, touched) {
+      const by = new Map<Checker, Touched[]>();
+      for (const file of touched)
+        for (const checker of await checkersFor(workspace, file.path)) {
+          const files = by.get(checker) ?? [];
+          files.push(file);
+          by.set(checker, files);
+        }
+      if (by.size === 0) return undefined;
+      const open = new Set(by.keys());
+      const looks = [...by].map(async ([checker, files]) => {
+        await checker.look(files);
+        open.delete(checker);
+      });
+      // Who is known to take longer is not waited for.
+      const quick = looks.filter((_, at) => ([...by.keys()][at]?.usual() ?? 0) < waitMs);
+      const { promise: time, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, waitMs);
+      await Promise.race([Promise.all(quick), time]);
+      clearTimeout(timer);
+      const paths = new Set(touched.map(({ path }) => path));
+      const parts = take(roots.get(workspace.root)?.values() ?? [], paths, "with this edit");
+      // Nothing said would be taken for nothing found.
+      const late = [...open].map(({ name }) => name).filter((name) => !named.has(name));
+      for (const name of late) named.add(name);
+      if (late.length > 0) parts.push(`[${late.join(", ")}: not ready yet; what is found stands in a later result]`);
+      return parts.length === 0 ? undefined : parts.join("\n");
+    },
+    late(workspace) {
+      const checkers = roots.get(workspace.root);
+      const parts = checkers === undefined ? [] : take(checkers.values(), new Set(), "with earlier edits");
+      return parts.length === 0 ? undefined : parts.join("\n");
+    },
+    async end() {
+      const all = [...roots.values()].flatMap((made) => [...made.values()]);
+      roots = new Map();
+      await Promise.all(all.map((checker) => checker.end()));
+    },
+  };
+};
+
+/** A command of the operator's, or of a file that the operator granted. */
+const configured = ({ run, name, extensions, stays }: DiagnosticCommand, index: number): FoundChecker => {
+  const called = name ?? run.split(" ")[0] ?? run;
+  const covers = (path: string) => extensions.includes(extname(path).slice(1));
+  return {
+    key: `command ${index}`,
+    folder: "",
+    make(place, room) {
+      if (stays !== undefined) {
+        const { begins, ends } = stays;
+        return createWatcher(
+          {
+            name: called,
+            run,
+            covers,
+            begins: begins === undefined ? undefined : (line) => line.includes(begins),
+            ends: (line) => line.includes(ends),
+          },
+          place,
+          room,
+        );
+      }
+      if (!run.includes(filesWord)) return createProjectChecker({ name: called, run, covers }, place);
+      const filled = (paths: readonly string[]) => run.replaceAll(filesWord, () => quoted(paths));
+      return createFileChecker({ name: called, run: filled, stdin: undefined, covers }, place);
+    },
+  };
+};
+
+const filesWord = "{files}";

@@ -1,0 +1,13 @@
+import type { Source } from "../../check/diagnostic/diagnostics.ts";
+import { createFinder } from "../../check/diagnostic/found.ts";
+import type { Run } from "../run.ts";
+import { filesAt } from "../session/project-facts.ts";
+
+/** What looks at a Task's edits: as its environment says, else what is found in the user's directory. */
+export const checkersOf = (run: Run): Source | undefined => {
+  const { diagnostics = run.diagnostics.enabled } = run.environment;
+  if (diagnostics === false || !run.diagnostics.enabled) return undefined;
+  if (diagnostics !== true) return { commands: diagnostics };
+  const files = filesAt(run, run.state().directory);
+  return files && { find: createFinder({ files, onPath: (name) => run.processes.finds(name) }) };
+};
