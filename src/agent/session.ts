@@ -59,6 +59,8 @@ export type AgentSession = {
   wanted: () => boolean;
   /** The user asked for a summary and an end: the reply's calls are not run. */
   last: boolean;
+  /** Called before each request: may replace turns that are over (`conversation.compacted`). */
+  between?: () => Promise<void>;
   /** What the next reply has to be; undefined, or without the function: whatever the agent wants. */
   demand?: () => Demand | undefined;
   /** The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. Rejects with `NoFiles`. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { planCompaction, estimate, isFull } from "../../src/domain/conversation/compaction.ts";
+import { estimate, isFull, planCompaction, planRenewal } from "../../src/domain/conversation/compaction.ts";
 import { type Conversation, emptyConversation } from "../../src/domain/conversation/message.ts";
 import {
   conversationTypes,
@@ -22,7 +22,8 @@ type Move =
   | { kind: "end" }
   | { kind: "settle" }
   | { kind: "warn" }
-  | { kind: "compact"; window: number };
+  | { kind: "compact"; window: number }
+  | { kind: "renew" };
 
 const moves: fc.Arbitrary<Move> = fc.oneof(
   {
@@ -50,6 +51,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant("compact" as const), window: fc.integer({ min: 100, max: 2000 }) }),
   },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("renew" as const) }) },
 );
 
 /** Lives the moves as the loop would: what a model reads is asked before what it answers is known. */
@@ -145,8 +147,11 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
         add({ type: "task.settled", data: { lifecycleStatus: "failed", summary: "" } });
         settled = true;
         break;
+      case "renew":
       case "compact": {
-        const cut = planCompaction(chat, move.window, false);
+        // A Mission's conversation, in which nothing ever is queued, when something new came in.
+        if (move.kind === "renew" && (chat.unread.length === 0 || wasQueued(chat))) break;
+        const cut = move.kind === "renew" ? planRenewal(chat) : planCompaction(chat, move.window, false);
         if (cut === undefined) break;
         const { through, kept, carried } = cut;
         add({
@@ -171,6 +176,9 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
   }
   return { events, chat };
 };
+
+const wasQueued = ({ queued, unread }: Conversation): boolean =>
+  queued.length > 0 || unread.some(({ version, message }) => version !== message.version);
 
 /** As task/session/conversation.ts opens one. */
 const opened = (events: readonly Recorded[]): Conversation => {

@@ -106,7 +106,7 @@ const answersHeading = "## What the user answered";
  * Questions and answers word for word, which no summary may change: those of the turns that go, and those that an earlier
  * summary brought along.
  */
-const answersIn = (gone: readonly PromptMessage[]): string => {
+export const answersIn = (gone: readonly PromptMessage[]): string => {
   const asked = new Map<string, string>();
   const known: string[] = [];
   for (const message of gone) {
@@ -164,7 +164,7 @@ const outline = (messages: readonly PromptMessage[], most: number): string => {
   return `No summary could be written. These were your steps, without what they returned:\n\n${first}${kept.join("\n")}`;
 };
 
-const oneLine = (text: string, max: number): string => {
+export const oneLine = (text: string, max: number): string => {
   const line = text.replaceAll(/\s+/g, " ").trim();
   return line.length <= max ? line : `${line.slice(0, max)}…`;
 };

@@ -47,6 +47,7 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
     await notStuck("turn");
     const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
     if (warnings.length > 0) await turn.record(warnings);
+    await turn.between?.();
     if (isFull(turn.chat, overhead, turn.model.window) && (await shorten(false))) continue;
     const demand = turn.last ? undefined : turn.demand?.();
     const messageID = newID("msg");

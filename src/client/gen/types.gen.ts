@@ -2271,7 +2271,7 @@ export type TaskEvent = {
         before: number;
         after: number;
         /**
-         * The model that wrote the summary; `service`: the turns, without their long outputs
+         * The model that wrote the summary; `service`: the turns, without their long outputs, or the state of a Mission
          */
         by: string;
         usage: {

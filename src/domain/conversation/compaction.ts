@@ -77,6 +77,8 @@ export const isFull = (chat: Conversation, overhead: number, window: number): bo
 export type Compaction = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
   /** The turns to replace, with the messages between them. */
   gone: ChatMessage[];
+  /** Characters of them that do not stay. */
+  leaves: number;
   /** Characters of what stays, not counting the summary. */
   stays: number;
 };
@@ -95,17 +97,34 @@ export const planCompaction = (chat: Conversation, window: number, forced: boole
   const reply = end === undefined ? undefined : chat.said[end - 2];
   if (end === undefined || reply?.role !== "assistant") return undefined;
 
+  const cut = cutAt(chat, end, reply.version, chars * messagesShare);
+  return !forced && cut.leaves < chars * worthShare ? undefined : cut;
+};
+
+/**
+ * Everything up to the newest reply, but for what people wrote; undefined if nothing was said yet. For a conversation whose
+ * turn is over: that reply's results were read, or say nothing new.
+ */
+export const planRenewal = (chat: Conversation): Compaction | undefined => {
+  const at = chat.said.findLastIndex(({ role }) => role === "assistant");
+  const reply = chat.said[at];
+  if (reply?.role !== "assistant" || chat.turn !== undefined) return undefined;
+  const end = chat.said[at + 1]?.role === "tool" ? at + 2 : at + 1;
+  return cutAt(chat, end, reply.version, Number.POSITIVE_INFINITY);
+};
+
+const cutAt = (chat: Conversation, end: number, through: number, room: number): Compaction => {
   const gone = chat.said.slice(0, end);
-  const kept = keepers(gone, chars * messagesShare);
-  if (!forced && charsIn(gone) - charsIn(kept) < chars * worthShare) return undefined;
+  const kept = keepers(gone, room);
   const later = [...chat.said.slice(end), ...chat.unread.map(({ message }) => message), ...chat.queued];
   return {
-    through: reply.version,
+    through,
     kept: kept.map(({ version }) => version),
     carried: later.flatMap((message) =>
-      message.role === "user" && message.version < reply.version ? [message.version] : [],
+      message.role === "user" && message.version < through ? [message.version] : [],
     ),
     gone,
+    leaves: charsIn(gone) - charsIn(kept),
     stays: charsIn(kept) + charsIn(chat.said.slice(end)) + charsIn(chat.unread.map(({ message }) => message)),
   };
 };

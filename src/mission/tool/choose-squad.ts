@@ -38,17 +38,23 @@ export const recommendedSquads = async (
 
 /** Why no squad may be produced for this phase; undefined: one may. */
 export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | undefined => {
+  const bar = whyNoSquads(run);
+  if (bar !== undefined) return bar;
+  const tried = productionsOf(run.state(), phase.id).length;
+  return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
+};
+
+/** The same of every phase. */
+export const whyNoSquads = (run: MissionRun): string | undefined => {
   const state = run.state();
   if (state.squads.length > 0)
     return `the user chose the squads ${state.squads.join(", ")}, and a new squad would extend that list`;
-  if (!mayProduce(state, run.production))
-    return run.production === false
-      ? "the operator has forbidden creating squads"
-      : state.allowSquadProduction === false
-        ? "the user has forbidden creating squads"
-        : "creating squads is not allowed here";
-  const tried = productionsOf(state, phase.id).length;
-  return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
+  if (mayProduce(state, run.production)) return undefined;
+  return run.production === false
+    ? "the operator has forbidden creating squads"
+    : state.allowSquadProduction === false
+      ? "the user has forbidden creating squads"
+      : "creating squads is not allowed here";
 };
 
 /** Productions tried for one phase, as many as for any Task of a phase. */

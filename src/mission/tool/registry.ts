@@ -7,7 +7,7 @@ import { finishTool } from "./finish.ts";
 import { lookTools } from "./look.ts";
 import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
-import { recommendTool } from "./choose-squad.ts";
+import { recommendTool, whyNoSquads } from "./choose-squad.ts";
 import { verifyTool } from "./verify.ts";
 import { evidenceTool } from "./task-evidence.ts";
 import { answerTool, cancelTool, messageTool, statusTool } from "./watch-task.ts";
@@ -32,6 +32,13 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
     finishTool(run),
   ] as Tool[];
 
+/**
+ * Those that its model is told of, with every request: not how a squad is made, where none may be. A call all the same is
+ * refused with the reason.
+ */
+export const offeredTools = (run: MissionRun, tools: readonly Tool[]): Tool[] =>
+  tools.filter(({ name }) => name !== "produce_squad" || whyNoSquads(run) === undefined);
+
 /** A Task's `ask` in the words of a Mission. */
 const askTool: typeof ask = {
   ...ask,
@@ -46,6 +53,6 @@ const remember: typeof note = {
   ...note,
   name: "remember",
   description:
-    "Writes down what you must not forget: decisions, what the user said, what was tried. In a long Mission old turns are replaced by a summary; this stays word for word. " +
+    "Writes down what you must not forget: decisions, what the user said, what was tried. Old turns are replaced by the state of the Mission, also between two wakes; this stays word for word. " +
     "Each replaces the one before. The plan and the Tasks need no note: `task_status` shows them at any time.",
 };

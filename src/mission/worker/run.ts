@@ -22,11 +22,12 @@ import { openMission } from "./open.ts";
 import { askPlan } from "../approve.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
+import { renew } from "./renew.ts";
 import { projectFiles } from "./files.ts";
 import { missionSystemOf } from "./prompt.ts";
 import { mergeWhenDone } from "../merge.ts";
 import { proposeWhole, refresh } from "../repository.ts";
-import { createMissionTools } from "../tool/registry.ts";
+import { createMissionTools, offeredTools } from "../tool/registry.ts";
 
 /**
  * Runs one Mission: claims it, folds its log, and carries out `nextStep` until there is nothing to do for its agent.
@@ -246,13 +247,14 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   const tools = createMissionTools(run);
   const files = await projectFiles(run);
   const system = missionSystemOf(run);
+  const specs = toolSpecs(offeredTools(run, tools));
   const none = Number.POSITIVE_INFINITY;
   return {
     agent: { name: missionAgent, instructions: system, tools: [], delegates: [] },
     sessionID: stream,
     model,
     tools: new Map(tools.map((tool) => [tool.name, tool])),
-    specs: toolSpecs(tools),
+    specs,
     facts: { checks: [], detected: {}, pillar: run.state().productPillar },
     teammates: [],
     system,
@@ -273,6 +275,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
       // Tasks that ended meanwhile are read with the next request.
       if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
     },
+    between: () => renew(run, system.length + JSON.stringify(specs).length),
     wanted: () => !run.engine.drains() && nextStep(run.state()).kind === "turn",
     last: false,
     workspace: files.workspace,

@@ -137,7 +137,11 @@ export const talkEvents = {
     note: z.string().nullable().describe("The agent's note at that time"),
     before: z.number().describe("Estimated tokens of the next request"),
     after: z.number(),
-    by: z.string().describe("The model that wrote the summary; `service`: the turns, without their long outputs"),
+    by: z
+      .string()
+      .describe(
+        "The model that wrote the summary; `service`: the turns, without their long outputs, or the state of a Mission",
+      ),
     usage: modelUsage,
     durationMs: z.number(),
   }),

@@ -19,7 +19,8 @@ export const turns =
   };
 export type Script = { mission: Say; task?: Say };
 
-const isMission = ({ body }: MockRequest): boolean => /You lead one Mission/.test(textOf(body.messages[0]?.content));
+export const isMission = ({ body }: Pick<MockRequest, "body">): boolean =>
+  /You lead one Mission/.test(textOf(body.messages[0]?.content));
 
 /** What the newest message, or the newest results of calls, say. */
 export const newestOf = ({ body }: MockRequest): string => {
@@ -37,6 +38,8 @@ export type Stage = AsyncDisposable & {
   service: TestService;
   root: string;
   requests: { mission: boolean; request: MockRequest; at: number }[];
+  /** Is called with every request, reviews too. */
+  heard: (request: MockRequest) => void;
   play(name: string, script: Script): void;
   project(files?: Record<string, string>): string;
   restart(): Promise<void>;
@@ -51,13 +54,14 @@ export const openStage = async (
   const root = temporary("sortie-missions-");
   const scripts = new Map<string, Script>();
   const requests: Stage["requests"] = [];
-  const provider = await startMockProvider((request) => {
+  const script = (request: MockRequest) => {
     const mission = isMission(request);
     requests.push({ mission, request, at: performance.now() });
     const script = scripts.get(markerOf(request.first));
     const say = mission ? script?.mission : script?.task;
     return say?.(request.turn, request, newestOf(request)) ?? { text: "Done." };
-  });
+  };
+  const provider = await startMockProvider(script, { heard: (request) => stage.heard(request) });
   const data = join(root.path, "data");
   const file = join(root.path, "config.jsonc");
   const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
@@ -70,6 +74,7 @@ export const openStage = async (
     service: await start(),
     root: root.path,
     requests,
+    heard() {},
     play: (name, script) => void scripts.set(name, script),
     project: (files = { "a.txt": "one\n" }) => makeProject(join(root.path, `project-${(folders += 1)}`), files),
     async restart() {

@@ -61,10 +61,18 @@ export type MockProvider = {
   close(): Promise<void>;
 };
 
-/** `reviews`: a reviewer's requests are accepted by themselves, unless the script is to answer them. */
+/**
+ * `reviews`: a reviewer's requests are accepted by themselves, unless the script is to answer them. `heard`: called with
+ * every request, those too.
+ */
 export const startMockProvider = async (
   script: MockScript,
-  options: { latencyMs?: number; keep?: number; reviews?: "accepted" | "script" } = {},
+  options: {
+    latencyMs?: number;
+    keep?: number;
+    reviews?: "accepted" | "script";
+    heard?: (request: MockRequest) => void;
+  } = {},
 ): Promise<MockProvider> => {
   const requests: MockRequest[] = [];
   const waiting = new Set<() => void>();
@@ -73,6 +81,7 @@ export const startMockProvider = async (
 
   const answer = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = await readRequest(incoming);
+    options.heard?.(request);
     const review = options.reviews !== "script" && isReview(request);
     const describes = options.reviews !== "script" && isDescription(request);
     if (!review && !describes) {

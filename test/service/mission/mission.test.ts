@@ -772,11 +772,15 @@ describe("what its agent is told, and what is told of it", () => {
       "task_answer",
       "task_cancel",
       "verify",
-      "produce_squad",
       "ask",
       "remember",
       "finish",
     ]);
+    // How a squad is made is told where one may be made.
+    const other = await wake(url, directory, { text: "[told]", allowSquadProduction: true });
+    await restOf(url, directory, other.missionID);
+    const { request: may } = stage.requests.findLast(({ mission }) => mission) ?? {};
+    expect(may?.body.tools?.map((tool) => tool.function.name)).toContain("produce_squad");
     const system = JSON.stringify(request?.body.messages[0]);
     for (const line of [
       `The project is ${directory}.`,

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  answer,
+  direction,
+  goal,
+  isState,
+  type Measured,
+  openEight,
+  playEight,
+  told,
+} from "../../harness/double/eight-phases.ts";
+import type { Stage } from "../../harness/double/missions.ts";
+import type { MockRequest } from "../../harness/double/mock-provider.ts";
+
+/** What a Mission's agent reads, beside its Tasks; and that nothing of what the user said is lost to it. */
+
+let stage: Stage;
+let measured: Measured;
+beforeAll(async () => {
+  stage = await openEight();
+  measured = await playEight(stage);
+}, 240_000);
+afterAll(() => stage[Symbol.asyncDispose]());
+
+test("of eight phases its agent reads 35 % of all input at most, which it would not with all its turns", () => {
+  console.log(told(measured));
+  const { roles, share, whole } = measured;
+  expect(roles.mission.requests).toBeGreaterThan(18);
+  expect(share).toBeLessThan(0.35);
+  const others = roles.mission.bytes / share - roles.mission.bytes;
+  expect(whole / (whole + others)).toBeGreaterThan(0.4);
+});
+
+const textOf = ({ body }: MockRequest): string => JSON.stringify(body.messages);
+/** From the first request that has it on, every one has it. */
+const stays = (words: string): boolean[] => {
+  const written = JSON.stringify(words).slice(1, -1);
+  const from = measured.requests.findIndex((request) => textOf(request).includes(written));
+  return measured.requests.slice(from).map((request) => from >= 0 && textOf(request).includes(written));
+};
+
+test("goal, direction and answer stay word for word, and its newest note; what a Task's evidence said does not", () => {
+  for (const words of [goal, direction, answer]) {
+    expect(stays(words).length).toBeGreaterThan(6);
+    expect(new Set(stays(words))).toEqual(new Set([true]));
+  }
+  expect(textOf(measured.requests.at(-1) as MockRequest)).toContain("quantities stay exact, point 1");
+  expect(stays("export const book_7").includes(false)).toBe(true);
+});
+
+test("within a wake each request begins with the one before; between two the state is told anew", () => {
+  let [longer, renewed] = [0, 0];
+  for (const [at, request] of measured.requests.entries()) {
+    const before = measured.requests[at - 1];
+    if (before === undefined) continue;
+    const [now, then] = [request, before].map(({ body }) => body.messages.map((message) => JSON.stringify(message)));
+    if (then?.every((message, index) => now?.[index] === message) === true) {
+      longer += 1;
+      continue;
+    }
+    renewed += 1;
+    // What follows the state is what woke it: no reply of its own stands there yet.
+    const { messages } = request.body;
+    expect(messages.slice(messages.findIndex(isState)).some(({ role }) => role === "assistant")).toBe(false);
+    expect(request.body.tools).toEqual(before.body.tools);
+    expect(messages[0]).toEqual(before.body.messages[0]);
+  }
+  expect(renewed).toBeGreaterThan(5);
+  expect(longer).toBeGreaterThan(5);
+});
