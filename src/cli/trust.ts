@@ -103,6 +103,7 @@ const environmentWords = ({
   variables = {},
   secrets = [],
   limits = {},
+  paths = [],
   diagnostics,
 }: EnvironmentSettings): string[] => {
   const hosts = (setting: string | readonly string[]): string =>
@@ -116,6 +117,7 @@ const environmentWords = ({
     ...Object.entries(variables).map(([name, value]) => `variable: ${name}=${value}`),
     ...(secrets.length === 0 ? [] : [`secrets, for the setup and the project's own checks: ${secrets.join(", ")}`]),
     ...Object.entries(limits).map(([name, value]) => `limit: ${name} ${value}`),
+    ...(paths.length === 0 ? [] : [`read by all commands, besides the project: ${paths.join(", ")}`]),
     ...(diagnostics === false ? ["diagnostics: nothing looks at edits"] : []),
     ...(Array.isArray(diagnostics)
       ? diagnostics.map(({ run }) => `diagnostics: runs ${JSON.stringify(run)} in the sandbox, after edits`)

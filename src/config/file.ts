@@ -6,6 +6,7 @@ import { StartError } from "../error.ts";
 import { meant } from "../nearest.ts";
 import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
+import { networkHost } from "../protocol/task/environment.ts";
 import { environmentsSettings, secretStoreSettings } from "./environment.ts";
 
 /** The schema and the reader of `config.jsonc`. */
@@ -37,11 +38,13 @@ const limitsConfig = z.strictObject(
   >,
 );
 
+const hosts = z.array(networkHost).min(1).max(100);
+
 const agentConfig = z.strictObject({
   command: z.string().min(1).max(4096),
   env: z.array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/)).optional(),
   home: z.string().refine(isAbsolute, "Expected an absolute path").optional(),
-  network: z.boolean().optional(),
+  network: z.union([z.boolean(), hosts]).optional(),
   mode: z.string().min(1).max(64).optional(),
 });
 
@@ -53,7 +56,7 @@ const mcpServer = z.union([
     command: z.string().min(1).max(4096),
     args: z.array(z.string().max(4096)).max(64).optional(),
     env: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), mcpValue).optional(),
-    network: z.enum(["none", "all"]).optional(),
+    network: z.union([z.enum(["none", "all"]), hosts]).optional(),
   }),
   z.strictObject({
     type: z.enum(["http", "streamable-http"]).optional(),

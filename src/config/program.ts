@@ -14,7 +14,7 @@ export type AgentConfig = {
   /** Variables of the service's environment that are passed on, with their values. */
   env: Record<string, string>;
   home: string | undefined;
-  network: boolean;
+  network: boolean | readonly string[];
   mode: string;
 };
 
@@ -26,7 +26,7 @@ export type McpConfig =
       args: string[];
       env: Record<string, string>;
       secrets: string[];
-      network: boolean;
+      network: boolean | readonly string[];
     }
   | {
       kind: "http";
@@ -84,7 +84,14 @@ export const mcpServersOf = (servers: Record<string, McpSettings>, env: Variable
       const { command, args = [], network = "none" } = server;
       return [
         name,
-        { kind: "stdio", command, args, env: valuesOf("env", server.env), secrets, network: network === "all" },
+        {
+          kind: "stdio",
+          command,
+          args,
+          env: valuesOf("env", server.env),
+          secrets,
+          network: typeof network === "string" ? network === "all" : network,
+        },
       ];
     }),
   );

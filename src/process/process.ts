@@ -35,6 +35,9 @@ export interface Processes {
   /** Whether commands can be kept to this on this machine. */
   canLimit(network: Network): Promise<boolean>;
 
+  /** Why commands are not to read this path; undefined: they may. */
+  refusesPath(path: string): string | undefined;
+
   /** What the commands of a Task and its forks get from now on; undefined: what all get. */
   setEnvironment(taskID: string, environment: TaskEnvironment | undefined): void;
 
@@ -95,6 +98,8 @@ export type TaskEnvironment = {
   variables: Readonly<Record<string, string>>;
   /** What commands may reach; undefined: as the service has it. Interactive programs have their own. */
   network: Network | undefined;
+  /** Further folders and files of this machine that they can read. */
+  paths: readonly string[];
 };
 
 export type Tracker = {
@@ -194,8 +199,8 @@ export type InteractiveCommand = {
    * folder, removed when the program ends.
    */
   home: string | undefined;
-  /** Whether the program may use the network, whatever the Task's commands may do. */
-  network: boolean;
+  /** What the program may reach, whatever the Task's commands may. Rejects where this machine cannot keep it to a list. */
+  network: Network;
   signal: AbortSignal;
 };
 

@@ -20,6 +20,7 @@ import type {
   Processes,
   TaskEnvironment,
 } from "./process.ts";
+import type { Network } from "./network/allow-list.ts";
 import { createProxies } from "./network/proxy.ts";
 import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
@@ -118,6 +119,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     folder: join(folder, "..", "sandbox"),
     env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
+    paths: (taskID) => environmentOf(taskID)?.paths ?? [],
     proxy: (list) => proxies.socketFor(list),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
     opened: (pid, taskID) => record.add(pid, taskID),
@@ -139,7 +141,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place: SandboxPlace | undefined,
     failed: (error: unknown) => void,
   ) => {
-    const { variables, network: usual } = environmentOf(taskID) ?? { variables: {}, network: undefined };
+    const { variables, network: usual } = environmentOf(taskID) ?? {
+      variables: {},
+      network: undefined,
+    };
     const network = command.network ?? usual;
     const through = typeof network === "object" ? proxyEnv : {};
     const env = { ...baseEnv, ...through, ...variables, ...command.env, SERVICE_RUN_ID: mark };
@@ -184,6 +189,11 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     return ran;
   };
 
+  const canLimit = async (network: Network): Promise<boolean> => {
+    if (typeof network === "object") return (await (lists ??= tryList(sandbox, baseEnv["PATH"] ?? ""))).ok;
+    return network || sandbox.tier === 1 || !sandbox.network;
+  };
+
   const talk = async (
     taskID: string,
     root: string,
@@ -191,6 +201,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place?: SandboxPlace,
   ): Promise<InteractiveProcess> => {
     await held.over(signal);
+    const through = typeof network === "boolean" ? undefined : network;
+    if (through !== undefined && !(await canLimit(through)))
+      throw new Error(`The sandbox of this machine cannot keep a program to ${through.join(", ")}`);
     const mark = `${markOf(taskID)}${(serial += 1)}`;
     const passing = join(folder, "..", "tmp", mark.slice(runID.length + 1).replaceAll("/", "-"));
     const ownHome = home === "passing" ? passing : (home ?? homeOf(taskID));
@@ -201,7 +214,14 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       // Its standard input is a socket, for which bash would read ~/.bashrc.
       args: ["--norc", "-c", command],
       cwd: root,
-      env: { ...baseEnv, HOME: ownHome, ...environmentOf(taskID)?.variables, ...env, SERVICE_RUN_ID: mark },
+      env: {
+        ...baseEnv,
+        HOME: ownHome,
+        ...(through === undefined ? {} : proxyEnv),
+        ...environmentOf(taskID)?.variables,
+        ...env,
+        SERVICE_RUN_ID: mark,
+      },
     };
     const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
@@ -210,7 +230,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       place: place ?? { tree: root, at: root, under: () => [], over: () => [] },
       folder: own,
       cwd: seen,
-      network,
+      paths: environmentOf(taskID)?.paths ?? [],
+      network: typeof network === "boolean" ? network : { socket: proxies.socketFor(network) },
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
       // Not replaced with `exec`: process 1 must also reap orphaned processes.
       command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
@@ -266,10 +287,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },
-    async canLimit(network) {
-      if (typeof network === "object") return (await (lists ??= tryList(sandbox, baseEnv["PATH"] ?? ""))).ok;
-      return network || sandbox.tier === 1 || !sandbox.network;
-    },
+    canLimit,
+    refusesPath: (path) => sandbox.refuses?.(path),
     setEnvironment(taskID, environment) {
       if (environment === undefined) environments.delete(taskID);
       else environments.set(taskID, environment);

@@ -237,6 +237,7 @@ export type Environment = {
   diagnostics?: EnvironmentSettings["diagnostics"];
   variables: Readonly<Record<string, string>>;
   secrets: Readonly<Record<string, string>>;
+  paths: readonly string[];
   /** undefined: as the service has it. */
   network: Network | undefined;
   shell: readonly string[];

@@ -31,12 +31,29 @@ test("what is whole is taken", () => {
       secrets: ["TOKEN", "KEY", "DB"],
       shell: ["npm run migrate", "npm run seed *"],
       limits: { setupSeconds: 5 },
+      paths: ["/srv/datasets"],
+      diagnostics: [
+        { run: "npx lint {files}", extensions: ["ts"] },
+        { run: "watch", extensions: ["c"], stays: { ends: "done" } },
+      ],
     }),
   ).toBe("");
   expect(problemOf({ secretStore, environments: { "https://git.example.org/a/b.git": { secrets: ["TOKEN"] } } })).toBe(
     "",
   );
   expect(problemOf({ secretStore, mcpServers: { a: { command: "a", env: { X: "secret:KEY" } } } })).toBe("");
+  const network = ["registry.npmjs.org", "10.1.2.3:8080"];
+  expect(problemOf({ diagnostics: false, mcpServers: { a: { command: "a", network } } })).toBe("");
+  expect(problemOf({ agents: { a: { command: "a", network } } })).toBe("");
+});
+
+test("what is none of a path, a host or a command that looks is refused", () => {
+  expect(of({ paths: ["data"] })).toContain("absolute path");
+  expect(of({ paths: ["/srv/../etc"] })).toContain("absolute path");
+  expect(of({ diagnostics: [{ run: "lint", extensions: [".ts"] }] })).toContain("without its dot");
+  expect(of({ diagnostics: [] })).not.toBe("");
+  expect(problemOf({ agents: { a: { command: "a", network: [] } } })).not.toBe("");
+  expect(problemOf({ mcpServers: { a: { command: "a", network: ["https://a.example"] } } })).not.toBe("");
 });
 
 test.each([

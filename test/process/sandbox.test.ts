@@ -313,6 +313,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
       folder: join(folder.path, "sandbox"),
       env: () => ({ PATH: path, LC_ALL: "C" }),
       prelude: "",
+      paths: () => [],
       isBusy: (taskID) => busy.has(taskID),
       opened: (pid, taskID) => pids.set(taskID, [...(pids.get(taskID) ?? []), pid]),
       closed: () => {},

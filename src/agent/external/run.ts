@@ -15,6 +15,7 @@ import {
 } from "@agentclientprotocol/sdk";
 import { isService, messagesOf } from "../../domain/conversation/message.ts";
 import { messageOf } from "../../error.ts";
+import type { Network } from "../../process/network/allow-list.ts";
 import type { PromptMessage } from "../../model/model.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { serveHost } from "./host.ts";
@@ -39,7 +40,7 @@ export type ExternalAgent = {
   env: Readonly<Record<string, string>>;
   /** Folder for its settings and sessions; undefined: a folder that belongs to the Task. */
   home: string | undefined;
-  network: boolean;
+  network: Network;
   /** Session mode to select if the agent offers it. */
   mode: string;
 };

@@ -35,6 +35,8 @@ export type SandboxPoolOptions = {
   prelude: string;
   /** The socket of the proxy for a list of hosts. */
   proxy: (list: readonly string[]) => string;
+  /** What the commands of a Task can read besides. */
+  paths: (taskID: string) => readonly string[];
   isBusy: (taskID: string, apart: string | undefined) => boolean;
   opened: (pid: number, taskID: string) => void;
   closed: (pid: number) => void;
@@ -50,6 +52,7 @@ type Open = {
   name: string;
   place: SandboxPlace;
   network: Network;
+  paths: readonly string[];
   /** Its commands go on while others are held. */
   unheld: boolean;
   stamp: string;
@@ -71,8 +74,8 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (about: Pick<Open, "taskID" | "apart" | "place" | "network" | "unheld">): Open => {
-    const { taskID, apart, place, network } = about;
+  const begin = (about: Pick<Open, "taskID" | "apart" | "place" | "network" | "paths" | "unheld">): Open => {
+    const { taskID, apart, place, network, paths } = about;
     const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) {
@@ -86,6 +89,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       place,
       folder: own,
       cwd: place.at,
+      paths,
       network: typeof network === "boolean" ? network : { socket: options.proxy(network) },
       command: (at) => ["-c", innerScript(at, options.prelude)],
     });
@@ -143,14 +147,18 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   return {
     use(taskID, place, network = sandbox.network, apart, unheld = false) {
       const before = open.get(keyOf(taskID, apart));
-      const fits = before?.place.at === place.at && String(before.network) === String(network);
+      const paths = options.paths(taskID);
+      const fits =
+        before?.place.at === place.at &&
+        String(before.network) === String(network) &&
+        before.paths.join("\n") === paths.join("\n");
       if (before !== undefined && fits && before.stamp === stampOf(place)) {
         before.used = performance.now();
         return before.name;
       }
       // The Task's tree was replaced: what the old sandbox has mounted is no longer that tree.
       if (before !== undefined) void end(before);
-      const box = begin({ taskID, apart, place, network, unheld });
+      const box = begin({ taskID, apart, place, network, paths, unheld });
       if (open.size > kept) evict(box);
       timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;

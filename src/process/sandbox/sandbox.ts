@@ -17,7 +17,7 @@ import { entryPoint } from "../../package-root.ts";
 import { bubblewrapArguments } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
 import type { Mount, SandboxPlace } from "./place.ts";
-import { systemMounts } from "./system-mount.ts";
+import { isWithin, systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
@@ -41,6 +41,8 @@ export type SandboxRequest = {
   /** `socket`: of the proxy through which alone anything is reached. */
   network?: boolean | { socket: string };
   extra?: readonly Mount[];
+  /** Further folders and files to read, none of which `refuses`. */
+  paths?: readonly string[];
   /** Without the filter of system calls, which hides from the self-test whether the rest holds by itself. */
   unfiltered?: boolean;
 };
@@ -59,6 +61,8 @@ export type Sandbox = {
   filter: string | undefined;
   /** Why tier 1 is without a filter; undefined in other tiers, too. */
   unfiltered: string | undefined;
+  /** Why commands are not to read a path of this machine; undefined: they may. Without the function they read everything. */
+  refuses?: (path: string) => string | undefined;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
 };
@@ -121,14 +125,24 @@ export const bubblewrapSandbox = (
     programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
     filter,
     unfiltered: filter === undefined ? `there is no profile for ${process.arch}, only for x64 and arm64` : undefined,
-    wrap: ({ place, folder, command, cwd, network: asked = network, extra = [], unfiltered = false }) => {
+    refuses: (asked) => refusal(asked, home, hidden),
+    wrap: ({
+      place,
+      folder,
+      command,
+      cwd,
+      network: asked = network,
+      extra = [],
+      paths: more = [],
+      unfiltered = false,
+    }) => {
       const filtered = filter !== undefined && !unfiltered;
       const through = typeof asked === "boolean" ? [] : wayThrough(bwrap, asked.socket, filtered);
       const argv = bubblewrapArguments(
         {
           bwrap,
           place,
-          system,
+          system: [...system, ...more.map((from): Mount => ({ kind: "ro", from, to: from }))],
           folder,
           // Where there is a way through, that is where the network already ends.
           network: asked !== false,
@@ -149,6 +163,17 @@ export const bubblewrapSandbox = (
       return [...through, ...argv];
     },
   };
+};
+
+/** A link would be followed wherever it leads when the sandbox is opened, which is later. */
+const refusal = (path: string, home: string, hidden: readonly string[]): string | undefined => {
+  if (!existsSync(path)) return "it does not exist";
+  if (realpathSync(path) !== path) return `it is a link, to ${realpathSync(path)}`;
+  if (hidden.some((own) => isWithin(path, own) || isWithin(own, path))) return "the service's own data is there";
+  if (isWithin(path, home)) return "it holds the home of the service's user";
+  return ["/proc", "/sys", "/dev", "/run"].some((kernel) => isWithin(kernel, path))
+    ? "it is no folder of files"
+    : undefined;
 };
 
 /** Where commands find the proxy, if their network is a list of hosts. */

@@ -31,6 +31,14 @@ const given = variable.refine(
   "expected another name: commands get that one from the service",
 );
 
+const absolute = z
+  .string()
+  .max(4096)
+  .refine(
+    (path) => path.startsWith("/") && path.length > 1 && !path.split("/").includes(".."),
+    "expected an absolute path",
+  );
+
 const seconds = z.number().int().min(1).max(86_400).optional();
 
 /**
@@ -57,6 +65,7 @@ export const environmentSettings = z.strictObject({
   setupNetwork: network.optional(),
   variables: z.record(given, z.string().max(4096)).optional(),
   secrets: z.array(given).max(50).optional(),
+  paths: z.array(absolute).max(32).optional(),
   diagnostics: z.union([z.boolean(), z.array(diagnosticCommand).min(1).max(8)]).optional(),
   limits: z
     .strictObject({

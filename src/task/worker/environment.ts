@@ -113,7 +113,7 @@ export const environmentNow = async (
 export const networkOf = (setting: NetworkSetting | undefined): Network | undefined =>
   setting === undefined ? undefined : setting === "all" ? true : setting === "none" ? false : setting;
 
-export const noEnvironment: Environment = { variables: {}, secrets: {}, network: undefined, shell: [] };
+export const noEnvironment: Environment = { variables: {}, secrets: {}, paths: [], network: undefined, shell: [] };
 
 /** What settings come to on this machine. Rejects with `EnvironmentLost` where it does not have what they need. */
 export const realize = async (
@@ -122,7 +122,7 @@ export const realize = async (
     processes,
     setup: usual,
   }: Pick<RunDeps, "environments" | "setup"> & {
-    processes: Pick<RunDeps["processes"], "canLimit">;
+    processes: Pick<RunDeps["processes"], "canLimit" | "refusesPath">;
   },
   settings: EnvironmentSettings & { shell?: readonly string[] | undefined },
 ): Promise<{ environment: Environment; setup: Setup | undefined }> => {
@@ -133,11 +133,16 @@ export const realize = async (
       throw new EnvironmentLost(
         `The project's environment keeps commands to ${typeof wanted === "object" ? wanted.join(", ") : "no network"}, which the sandbox of this machine cannot.`,
       );
+  for (const path of settings.paths ?? []) {
+    const why = processes.refusesPath(path);
+    if (why !== undefined)
+      throw new EnvironmentLost(`The project's environment lets commands read ${path}, which they cannot: ${why}.`);
+  }
   const secrets = await environments.secrets(settings.secrets ?? []);
-  const { setup: own, variables = {}, shell = [], diagnostics } = settings;
+  const { setup: own, variables = {}, shell = [], paths = [], diagnostics } = settings;
   const base: Setup | undefined = own === undefined ? usual : { run: own, network: undefined };
   return {
-    environment: { variables, secrets, network, shell, diagnostics },
+    environment: { variables, secrets, paths, network, shell, diagnostics },
     setup: base && { run: base.run, network: setupNetwork ?? base.network, env: secrets },
   };
 };

@@ -1,3 +1,5 @@
+import type { Network } from "../../process/network/allow-list.ts";
+
 /** Servers of the Model Context Protocol whose tools agents have, as the operator named them. */
 
 export type McpServer =
@@ -7,7 +9,7 @@ export type McpServer =
       args: readonly string[];
       /** All that it gets besides the environment of every command. */
       env: Readonly<Record<string, string>>;
-      network: boolean;
+      network: Network;
     }
   | {
       kind: "http";

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
@@ -42,11 +42,16 @@ let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 let shop: string;
 let lacking: string;
+let reading: string;
+let prying: string;
 let logFile: string;
 beforeAll(async () => {
   lab = await makeLab();
   shop = makeProject(lab.folder(), files);
   lacking = makeProject(lab.folder(), files);
+  [reading, prying] = [makeProject(lab.folder(), { "a.txt": "a" }), makeProject(lab.folder(), { "a.txt": "a" })];
+  for (const folder of ["shared", "data"]) mkdirSync(join(lab.root, folder));
+  writeFileSync(join(lab.root, "shared/set.csv"), "from the shared folder\n");
   const secretFile = join(lab.root, "db-password");
   writeFileSync(secretFile, `${canary}\n`);
   const config = JSON.parse(readFileSync(lab.config, "utf8")) as object;
@@ -69,6 +74,8 @@ beforeAll(async () => {
           shell: ["npm test"],
           limits: { commandSeconds: 77 },
         },
+        [reading]: { paths: [join(lab.root, "shared")] },
+        [prying]: { paths: [join(lab.root, "data")] },
         [lacking]: { secrets: ["NOWHERE"] },
       },
     }),
@@ -258,6 +265,30 @@ test("a secret that cannot be had ends the Task at once, by name", { timeout: 30
     lifecycleStatus: "failed",
     errorInfo: { code: "environment_unavailable" },
     error: expect.stringContaining("NOWHERE") as string,
+  });
+});
+
+test("further folders are read and not written, by that project alone; the service's data is refused", {
+  timeout: 60_000,
+}, async () => {
+  const set = join(lab.root, "shared/set.csv");
+  const turns = [shell(`cat ${set}; ls -A ${lab.root}`), shell(`echo more >> ${set}`)];
+  const outputsIn = async (directory: string) => {
+    const taskID = await createTask(service.url, directory, { ...lab.request(turns), checks: [] });
+    await settledTask(service.url, taskID);
+    return resultsOf(taskID);
+  };
+  const [read, wrote] = await outputsIn(reading);
+  expect(read).toContain("from the shared folder\n");
+  // Nothing beside it, not even by its name.
+  expect(read).not.toMatch(/config\.jsonc|db-password/);
+  expect(wrote).toContain("Read-only file system");
+  expect((await outputsIn(shop))[0]).toContain("No such file");
+  expect(readFileSync(set, "utf8")).toBe("from the shared folder\n");
+  const taskID = await createTask(service.url, prying, { ...lab.request([]), checks: [] });
+  expect(await settledTask(service.url, taskID)).toMatchObject({
+    errorInfo: { code: "environment_unavailable" },
+    error: expect.stringContaining("the service's own data is there") as string,
   });
 });
 

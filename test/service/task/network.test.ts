@@ -5,6 +5,7 @@ import { type AddressInfo, createServer as createTcp } from "node:net";
 import { hostname, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { packageRoot } from "../../../src/package-root.ts";
 import { createTask, logOf, makeLab, settledTask } from "../../harness/double/hostile-text.ts";
 import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { makeProject, until, writeFiles } from "../../harness/project.ts";
@@ -75,6 +76,8 @@ const tunnel = (at) => (end) => {
 })();
 `;
 
+const runs = { command: process.execPath, args: [join(packageRoot, "test/fixtures/mcp/hostile.mjs"), "runs"] };
+
 let lab: Awaited<ReturnType<typeof makeLab>>;
 let service: TestService;
 const seen: string[] = [];
@@ -118,6 +121,12 @@ beforeAll(async () => {
     lab.config,
     JSON.stringify({
       ...config,
+      sandbox: { paths: [packageRoot] },
+      mcpServers: {
+        listed: { ...runs, network: [`${hostname()}:${portOf(open)}`] },
+        free: { ...runs, network: "all" },
+        closed: runs,
+      },
       environments: {
         [projects.list]: { network: [`${hostname()}:${portOf(open)}`] },
         [projects.none]: { network: "none", setup: "node reach.cjs $(cat arguments)", setupNetwork: "all" },
@@ -136,11 +145,14 @@ afterAll(async () => {
 
 const shell = (command: string): MockTurn => ({ calls: [{ tool: "shell", input: { command } }] });
 
-const outputsOf = async (directory: string, ...commands: string[]): Promise<string[]> => {
+const outputsOf = (directory: string, ...commands: string[]): Promise<string[]> =>
+  outputsOfCalls(directory, commands.map(shell));
+
+const outputsOfCalls = async (directory: string, calls: MockTurn[]): Promise<string[]> => {
   const check = `test -f node_modules/a/index.js || exit 3; curl -sf -m 5 http://${hostname()}:${portOf(open)}/check`;
   const more =
     directory === projects.list ? { checks: [{ kind: "command", run: check }], landing: "branch" } : { checks: [] };
-  const turns = [...commands.map(shell), { calls: [{ tool: "write", input: { path: "b.txt", content: "b" } }] }];
+  const turns = [...calls, { calls: [{ tool: "write", input: { path: "b.txt", content: "b" } }] }];
   const taskID = await createTask(service.url, directory, { ...lab.request(turns), ...more });
   const ended = await settledTask(service.url, taskID, 80_000);
   expect(ended.lifecycleStatus, JSON.stringify(ended.checks)).toBe("completed");
@@ -255,6 +267,33 @@ test("usual: without an environment a project has what the service gives, which 
 }, async () => {
   const [output] = await outputsOf(projects.usual, reach);
   expect(saidIn(output)).toMatchObject(nothing);
+});
+
+test("an MCP server has a list of its own, whatever commands have, and nothing of it stays", {
+  timeout: 90_000,
+}, async () => {
+  const before = datagrams.length;
+  const by = (server: string): MockTurn => ({ calls: [{ tool: `mcp__${server}__do`, input: { text: reach } }] });
+  const [listed, closed] = await outputsOfCalls(projects.all, [by("listed"), by("closed")]);
+  expect(saidIn(listed)).toEqual({
+    ...nothing,
+    named: "200 hello",
+    "another port": expect.stringMatching(/^403 /) as string,
+    "another name of it": expect.stringMatching(/^403 /) as string,
+    tunnel: "200 HTTP/1.1 200 OK",
+    "tunnel to another port": "403",
+    "tunnel to metadata": "403",
+    "tunnel to IPv6": "403",
+    "tunnel with a trick": "403",
+  });
+  expect(saidIn(closed)).toMatchObject({ ...nothing, named: "no proxy" });
+  expect(datagrams.length).toBe(before);
+  await until(
+    () => Promise.resolve(ownProcesses("hostile.mjs")),
+    (left) => left.length === 0,
+  );
+  const [free] = await outputsOfCalls(projects.none, [by("free")]);
+  expect(saidIn(free)).toMatchObject({ IPv4: "connected", UDP: "answered" });
 });
 
 test("all, the control: each of these ways leads out", { timeout: 60_000 }, async () => {
