@@ -9,6 +9,7 @@ import type { Facts } from "../../model/model.ts";
 import { causeOf, isRed, saysNothing } from "../../domain/evidence/check.ts";
 import { type CheckSpec, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { KeptResult } from "../../store/check-result.ts";
+import { WorkspaceLost } from "../../workspace/error.ts";
 import { commonDirOf } from "../../repository/repository.ts";
 import { findSkills } from "../../tool/task/skill.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
@@ -17,20 +18,23 @@ import { projectKey } from "./check-key.ts";
 
 /**
  * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
- * not change before it lands, so that the next run gives the agents the same facts.
+ * not change before it lands, so that the next run gives the agents the same facts; of a Task that lands on a branch which
+ * the user need not have checked out, in the files of the commit that it begins at.
  */
 export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
-  const { checks, directory, productPillar: pillar, isolation, unchecked } = run.state();
-  const root = filesAt(run, directory);
-  if (root === undefined) return { checks, pillar, detected: {}, own: [], doubted: [] };
-  const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
-  const about = aboutOf(run, await baseOf(run, git?.head ?? null));
-  const top = filesAt(run, git?.toplevel) ?? root;
-  const [{ detected, missing, project, named }, guide, skills] = await Promise.all([
-    detectProject(root, top, hasProgram(run, root, top)),
-    readGuide(root, top),
-    findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
-  ]);
+  const { checks, productPillar: pillar, isolation, unchecked } = run.state();
+  const read = await inProject(run, async (root, top, users) => ({
+    about: aboutOf(run, users.base),
+    facts: await Promise.all([
+      // What is installed is not committed: it is the user's, as it is the Task's dependencies.
+      detectProject(root, top, hasProgram(run, users.root, users.top)),
+      readGuide(root, top),
+      findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
+    ]),
+  }));
+  if (read === undefined) return { checks, pillar, detected: {}, own: [], doubted: [] };
+  const { about, facts } = read;
+  const [{ detected, missing, project, named }, guide, skills] = facts;
   const seconds = isolation === "directory" || unchecked ? 0 : run.limits.projectCheckSeconds;
   const own = ownChecks(checks, detected, seconds);
   const before = lastOnBase(run, own);
@@ -61,12 +65,44 @@ const baseOf = async (run: Run, head: string | null): Promise<string | null> => 
 };
 
 /** The project's own conventions, as its agents are given them. */
-export const guideOf = async (run: Run): ReturnType<typeof readGuide> => {
-  const { directory } = run.state();
+export const guideOf = (run: Run): ReturnType<typeof readGuide> => inProject(run, (root, top) => readGuide(root, top));
+
+/** The user's own files, and the commit that the Task begins at; null: there is none. */
+type Users = { root: Files; top: Files; base: string | null };
+
+/**
+ * Reads in the project as the Task's files begin: `root` is its folder, `top` its repository's. Resolves to undefined where
+ * the user's directory is not there.
+ */
+const inProject = async <T>(
+  run: Run,
+  read: (root: Files, top: Files, users: Users) => Promise<T>,
+): Promise<T | undefined> => {
+  const { directory, onto, sessions } = run.state();
   const root = filesAt(run, directory);
   if (root === undefined) return undefined;
   const { git } = await run.workspaces.inspect(directory).catch(() => ({ git: undefined }));
-  return readGuide(root, filesAt(run, git?.toplevel) ?? root);
+  const top = filesAt(run, git?.toplevel) ?? root;
+  const base = await baseOf(run, git?.head ?? null);
+  const users = { root, top, base };
+  const key = sessions[0]?.sessionID;
+  if (onto === null || git === undefined || base === null || key === undefined) return read(root, top, users);
+  try {
+    // Whatever became of the branch meanwhile: what the Task does next says so, where it needs its files.
+    const head = await run.workspaces.openHead({ key, directory, commit: base }).catch((error: unknown) => {
+      if (error instanceof WorkspaceLost) return undefined;
+      throw error;
+    });
+    if (head === undefined) return await read(root, top, users);
+    const { files } = head;
+    const below = git.prefix === "" ? 0 : git.prefix.length + 1;
+    const above = filesAt(run, files.root.slice(0, files.root.length - below));
+    const folder = filesAt(run, files.root);
+    if (folder === undefined) return await read(root, top, users);
+    return await read(folder, above ?? folder, users);
+  } finally {
+    await run.workspaces.closeHead(key);
+  }
 };
 
 export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds"> };
