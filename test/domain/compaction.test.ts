@@ -150,7 +150,7 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
       case "renew":
       case "compact": {
         // A Mission's conversation, in which nothing ever is queued, when something new came in.
-        if (move.kind === "renew" && (chat.unread.length === 0 || wasQueued(chat))) break;
+        if (move.kind === "renew" && (chat.unread.length === 0 || wasQueued(chat, events))) break;
         const cut = move.kind === "renew" ? planRenewal(chat) : planCompaction(chat, move.window, false);
         if (cut === undefined) break;
         const { through, kept, carried } = cut;
@@ -177,8 +177,15 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
   return { events, chat };
 };
 
-const wasQueued = ({ queued, unread }: Conversation): boolean =>
-  queued.length > 0 || unread.some(({ version, message }) => version !== message.version);
+/** Also what was to wait and did not have to, because the agent was idle. */
+const wasQueued = ({ queued, unread }: Conversation, events: readonly Recorded[]): boolean =>
+  queued.length > 0 ||
+  unread.some(({ message }) =>
+    events.some(
+      (event) =>
+        event.version === message.version && event.type === "message.received" && event.data.disposition === "queued",
+    ),
+  );
 
 /** As task/session/conversation.ts opens one. */
 const opened = (events: readonly Recorded[]): Conversation => {
