@@ -38,18 +38,18 @@ const runOnce = async (
 
 /** One after the other; what is asked for meanwhile is one look. */
 const inTurn = (work: () => Promise<void>) => {
-  let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-  const start = (): Promise<void> =>
-    (running = work().finally(() => {
-      running = undefined;
-    }));
+  let last: Promise<void> = Promise.resolve();
+  let isWaiting = false;
   return (): Promise<void> => {
-    if (running === undefined) return start();
-    return (next ??= running.then(() => {
-      next = undefined;
-      return start();
-    }));
+    if (isWaiting) return last;
+    isWaiting = true;
+    last = last
+      .catch(() => {})
+      .then(() => {
+        isWaiting = false;
+        return work();
+      });
+    return last;
   };
 };
 
