@@ -61,7 +61,8 @@ export const resolveID = async (service: Service, target: Target, given: string)
   const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), target.url);
   if (given === "@last") {
     const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
-    if (newest === undefined) throw new Exit(exit.usage, `There are no Tasks in ${projectOf(target)} yet.`);
+    if (newest === undefined)
+      throw new Exit(exit.usage, `There are no Tasks in ${projectOf(target)} yet. For another project, add -C DIR.`);
     return newest.taskID;
   }
   const prefix = given.startsWith("task_") ? given : `task_${given}`;

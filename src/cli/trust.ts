@@ -35,7 +35,7 @@ export const trust = async (
   if (digest !== undefined && !found.some((one) => one.digest === digest))
     throw new Exit(
       exit.usage,
-      `Expected --digest ${found.map((one) => `${one.digest} (${one.file})`).join(" or ")}, as the files are now, got ${clean(digest)}. Nothing was granted.`,
+      `The files have changed. Expected --digest ${found.map((one) => `${one.digest} (${one.file})`).join(" or ")}, got ${clean(digest)}. Nothing was granted.`,
     );
   let all: number = exit.completed;
   for (const request of found) {

@@ -106,7 +106,7 @@ export const beginMerge = async (
 /** Why a person cannot have it merged now; undefined: nothing of it goes on. */
 export const mergeBar = (state: MissionState): string | undefined => {
   if (state.repository !== null) return "its branch is on the remote, and is proposed as a pull request there";
-  if (!hasOwnBranch(state)) return "its phases land on the project's branch, each by itself";
+  if (!hasOwnBranch(state)) return "its phases land on the project's branch, separately";
   if (state.aborted !== null) return "it was aborted, and hears of no Task's end: wake it first";
   const running = state.tasks.find(isRunning);
   if (running?.merge !== undefined) return `the Task ${running.taskID} merges it already`;

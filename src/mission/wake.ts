@@ -159,7 +159,7 @@ const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undef
   if (merge !== undefined && known !== "branch")
     throw invalidField(
       "merge",
-      `Expected no merge with the landing "commit", whose phases land each by itself, got "${merge}"`,
+      `Expected no merge with the landing "commit", whose phases land separately, got "${merge}"`,
     );
 };
 

@@ -89,7 +89,7 @@ export const localURL = z
 const httpCheck = z.strictObject({
   ...common,
   kind: z.literal("http"),
-  start: commandText.describe("Shell command that serves until it is ended"),
+  start: commandText.describe("Shell command that serves until it is stopped"),
   cwd: relativePath.optional(),
   env: env.optional(),
   url: localURL,
@@ -117,7 +117,7 @@ const visualCheck = z.strictObject({
       "The expected screenshot: a PNG among the attachments or in the project. true: also take one on the base tree",
     ),
   kind: z.literal("visual"),
-  start: commandText.describe("Shell command that serves until it is ended"),
+  start: commandText.describe("Shell command that serves until it is stopped"),
   cwd: relativePath.optional(),
   env: env.optional(),
   url: localURL,

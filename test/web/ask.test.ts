@@ -63,10 +63,10 @@ inBrowser("what a Task asks", () => {
     await card.getByRole("button", { name: "Deny default" }).waitFor();
     expect(await card.getByText("default", { exact: true }).count()).toBe(1);
     expect(await violations(page)).toEqual([]);
-    const timesAsked = async () => (await page.locator("main").innerText()).split("May the agent use").length - 1;
+    const timesAsked = async () => (await page.locator("main").innerText()).split("Allow the agent to").length - 1;
     expect(await timesAsked()).toBe(1);
     await page.goto(`${service.url}/?project=${directory}&view=board`);
-    await page.getByRole("region", { name: "Needs you" }).getByText("May the agent use").waitFor();
+    await page.getByRole("region", { name: "Needs you" }).getByText("Allow the agent to").waitFor();
     expect(await timesAsked()).toBe(1);
     await page.goBack();
     await card.getByRole("button", { name: "Allow" }).click();
@@ -74,7 +74,7 @@ inBrowser("what a Task asks", () => {
     expect(readText(directory, "released.txt")).toBe("one\n");
     // Once it is answered, the conversation tells it.
     await page.getByRole("tab", { name: "Conversation" }).click();
-    await page.getByRole("log").getByText("Asks for permission: May the agent use").waitFor();
+    await page.getByRole("log").getByText("Asks for permission: Allow the agent to").waitFor();
     expect(complaints).toEqual([]);
   });
 

@@ -15,6 +15,19 @@ import type { SessionContext, AgentSession } from "../session.ts";
 
 type Decided = EventData["permission.decided"];
 
+/** What is asked, in Markdown: a command or path as code, whatever stands in it. */
+const asking = (tool: string, subject: string): string => {
+  const mark = "`".repeat(1 + Math.max(0, ...(subject.match(/`+/g) ?? []).map(({ length }) => length)));
+  const pad = /^`|`$/.test(subject) ? " " : "";
+  const of = `${mark}${pad}${subject}${pad}${mark}`;
+  if (subject === "") return `Allow the agent to use ${tool}?`;
+  if (tool === "shell") return `Allow the agent to run ${of}?`;
+  if (tool === "git") return `Allow the agent to run git ${of}?`;
+  if (tool === "web_fetch") return `Allow the agent to fetch from ${of}?`;
+  if (tool === "read" || tool === "write" || tool === "edit") return `Allow the agent to ${tool} ${of}?`;
+  return `Allow the agent to use ${tool} with ${of}?`;
+};
+
 /** Decides about a call of a built-in tool; resolves and rejects as `checkPermission` does. */
 export const permit = (
   turn: AgentSession,
@@ -71,7 +84,7 @@ export const checkPermission = async (
     );
   const question = {
     kind: "permission" as const,
-    prompt: `May the agent use ${what}?`,
+    prompt: asking(tool, subject),
     options: ["allow", "deny"],
     default: "deny",
   };

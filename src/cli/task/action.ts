@@ -26,7 +26,8 @@ export const list = async ({ all, limit }: { all?: true; limit: number }, { targ
   const query = { limit, ...(all ? { archived: true } : {}) };
   const tasks = expectData(await service.task.list({ query }), target.url);
   if (emit !== undefined) for (const task of tasks) emit(task);
-  else if (tasks.length === 0) screen.say('No Tasks here yet. Create one: sortie run "run the tests"');
+  else if (tasks.length === 0)
+    screen.say('No Tasks in this project yet. Create one: sortie run "run the tests". Another project: -C DIR');
   else screen.say(rowsOf(tasks, screen));
   return exit.completed;
 };

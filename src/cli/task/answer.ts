@@ -104,7 +104,10 @@ export const answer = async (
     );
   const words = options.deny === true ? text : undefined;
   if (words !== undefined && ask.kind !== "approval")
-    throw new Exit(exit.usage, `Expected no words with --deny for "${line(ask.prompt)}".`);
+    throw new Exit(
+      exit.usage,
+      `Expected no text with --deny, which only an approval takes, for "${line(ask.prompt)}".`,
+    );
   const body = bodyOf(ask, words ?? said);
   if (body === undefined)
     throw new Exit(exit.usage, `Expected --allow or --deny for "${line(ask.prompt)}", got "${line(said)}".`);

@@ -82,7 +82,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const { callID, tool, outcome, exitCode, durationMs, output } = event.data;
         const call = calls.get(callID) ?? line(tool, 40);
         const good = outcome === "ok" && (exitCode ?? 0) === 0;
-        const result = `${outcome === "ok" ? (exitCode === null ? "done" : `exit ${exitCode}`) : outcome}, ${duration(durationMs)}`;
+        // The review's own line follows.
+        if (good && tool === "verdict") return undefined;
+        const how = exitCode === null ? (outcome === "ok" ? "done" : outcome) : `exit ${exitCode}`;
+        const result = `${how}, ${duration(durationMs)}`;
         const why = good ? "" : ` ${dim(line(lastLine(withoutNotes(textOf(output))), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }

@@ -111,7 +111,7 @@ const saved = async (text: string, service: Service, target: Target): Promise<st
   const names = known.map(({ name }) => `/${clean(name)}`).join(", ") || "there is none";
   throw new Exit(
     exit.usage,
-    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". To send other text, do not begin it with a slash.`,
+    `Expected a saved request of the project (.claude/commands: ${names}), got "/${clean(found.unknown)}". A request that starts with a slash names a saved one.`,
   );
 };
 

@@ -70,7 +70,7 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== undefined)
       throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
-    yield bad("zip", `it cannot be read, because it is cut off or damaged: ${messageOf(error)}`);
+    yield bad("zip", `it cannot be read, because it is truncated or damaged: ${messageOf(error)}`);
     return;
   }
   using opened = zip;
@@ -129,11 +129,12 @@ function* ends(
     } else if (story.ends[attempt - 1] !== outcome)
       yield fault(`the Mission says ${outcome}, the Task ${story.ends[attempt - 1] ?? "nothing"}`);
     else if (landedCommit !== null && !story.landings.has(landedCommit))
-      yield fault(`the Mission says that it landed as ${landedCommit}, the Task does not`);
+      yield fault(`the Mission says that it landed as ${landedCommit}; the Task does not`);
     else same += 1;
   }
   const rest = out === 0 ? "" : `; ${out} of deleted Tasks`;
-  if (wrong === 0) yield ok("tasks", `${same} ends of Tasks match the Tasks' own records${rest}`);
+  if (wrong === 0)
+    yield ok("tasks", `the outcomes of ${same} ${same === 1 ? "Task" : "Tasks"} match the Tasks' own records${rest}`);
 }
 
 /** Where `project/` is what one of the Tasks landed. The user may have gone on since. */

@@ -138,7 +138,7 @@ export type Check = {
     baseline?: boolean;
     kind: 'http';
     /**
-     * Shell command that serves until it is ended
+     * Shell command that serves until it is stopped
      */
     start: string;
     cwd?: string;
@@ -164,7 +164,7 @@ export type Check = {
     baseline?: boolean | string;
     kind: 'visual';
     /**
-     * Shell command that serves until it is ended
+     * Shell command that serves until it is stopped
      */
     start: string;
     cwd?: string;

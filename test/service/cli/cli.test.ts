@@ -132,12 +132,14 @@ describe("what waits for an answer", () => {
       (text) => text.includes("Answer with"),
     );
     expect(lineWith(run.said(), "Waiting for you")).toMatch(
-      /May the agent use write RELEASE\? ask_\w{26}; default "deny" at \d\d:\d\d UTC$/,
+      /Allow the agent to write `RELEASE`\? ask_\w{26}; default "deny" at \d\d:\d\d UTC$/,
     );
     const pending = await sortie(["task", "pending", "--json"]);
     expect(JSON.parse(pending.out)).toMatchObject({ kind: "permission", options: ["allow", "deny"], default: "deny" });
     const { taskID } = JSON.parse(pending.out) as { taskID: string };
-    expect((await sortie(["task", "pending", taskID])).out).toContain("May the agent use write RELEASE? (allow, deny)");
+    expect((await sortie(["task", "pending", taskID])).out).toContain(
+      "Allow the agent to write `RELEASE`? (allow, deny)",
+    );
     const vague = await sortie(["task", "answer", taskID, "perhaps"]);
     expect([vague.code, vague.err]).toEqual([2, expect.stringContaining("Expected --allow or --deny")]);
     const answered = await sortie(["task", "answer", taskID, "--allow"]);

@@ -354,7 +354,7 @@ describe("tampering is found and named", () => {
     writeFileSync(at(), archive);
     truncateSync(at(), Math.floor(archive.length / 2));
     expect(await faults(at())).toEqual([
-      expect.stringMatching(/^zip: it cannot be read, because it is cut off or damaged: /),
+      expect.stringMatching(/^zip: it cannot be read, because it is truncated or damaged: /),
     ]);
     writeFileSync(at(), archive);
     appendFileSync(at(), "more");

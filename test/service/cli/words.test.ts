@@ -103,8 +103,8 @@ test("what only a language model understands is told in two lines, and no form i
   const lines = out.trimEnd().split("\n");
   const from = lines.findIndex((line) => line.startsWith("NEEDS_MODEL"));
   expect(lines.slice(from)).toEqual([
-    "NEEDS_MODEL: this Task needs a language model. The built-in rules do not understand *find out why*. Nothing was done.",
-    'Use a model: set ANTHROPIC_API_KEY (or the key of another provider), or name one in config.jsonc. Or write it in the forms of the built-in rules, such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.',
+    'NEEDS_MODEL: this Task needs a language model. The built-in rules do not understand "find out why". Nothing was done.',
+    'Use a model: set ANTHROPIC_API_KEY (or the key of another provider), or name one in config.jsonc. Or use a form that the built-in rules know, such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.',
   ]);
 });
 

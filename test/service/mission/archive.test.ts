@@ -95,7 +95,7 @@ const proves = async (root: string, bytes: Buffer, files: Files, { made, gone }:
   expect(code).toBe(0);
   const text = (name: string) => findings.filter((one) => one.name === name).map((one) => one.text);
   expect(text("chain").map((line) => line.split(": ")[0])).toEqual(["Mission", taskID]);
-  expect(text("tasks")).toEqual(["1 ends of Tasks match the Tasks' own records; 1 of deleted Tasks"]);
+  expect(text("tasks")).toEqual(["the outcomes of 1 Task match the Tasks' own records; 1 of deleted Tasks"]);
   const { ledger, ledgers } = manifestOf(files) as unknown as MissionManifest;
   for (const head of [ledger.head, ledgers[taskID]?.head])
     expect((await verified(path, head)).findings.find(({ name }) => name === "head")?.state).toBe("ok");

@@ -73,7 +73,7 @@ describe.runIf(canServe)("a repository by address", { timeout: 30_000 }, () => {
     expect(await sortie("ls", "--repo", host.url("app"))).toMatch(/task_\w+ +completed/);
     expect(await sortie("diff", "@last", "--repo", host.url("app"))).toContain("+two");
     expect(ended).toBe(0);
-    expect(await sortie("ls")).toContain("No Tasks here yet.");
+    expect(await sortie("ls")).toContain("No Tasks in this project yet.");
   });
 
   test("--ref without --repo, and an address that is not allowed, are wrong values", async () => {

@@ -180,7 +180,7 @@ test("the operator's rules hold for what it asks for and for what it has us do",
     (status) => (status?.pending.length ?? 0) > 0,
   );
   expect(waiting).toMatchObject({
-    pending: [{ kind: "permission", prompt: "May the agent use shell touch asked.txt?", default: "deny" }],
+    pending: [{ kind: "permission", prompt: "Allow the agent to run `touch asked.txt`?", default: "deny" }],
   });
   const askID = waiting?.pending[0]?.id ?? "";
   await client.task.answer({ path: { taskID, askID }, body: { decision: "allow" } });

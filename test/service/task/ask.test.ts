@@ -358,7 +358,7 @@ describe.each(stores)("on %s", (name, env) => {
       const first = await waiting(client, taskID);
       expect(first).toMatchObject({
         kind: "permission",
-        prompt: "May the agent use shell cp release done.txt?",
+        prompt: "Allow the agent to run `cp release done.txt`?",
         options: ["allow", "deny"],
         default: "deny",
       });

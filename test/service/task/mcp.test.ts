@@ -181,7 +181,7 @@ test("ask holds: a person sees what the tool is called with, and it is called on
     (status) => status.pending.length > 0,
     60_000,
   );
-  expect(pending[0]?.prompt).toBe('May the agent use mcp__asked__do {"text":"please"}?');
+  expect(pending[0]?.prompt).toBe('Allow the agent to use mcp__asked__do with `{"text":"please"}`?');
   await post(service.url, `/task/${taskID}/pending/${pending[0]?.id}`, directory, { decision: "allow" });
   expect(await settledTask(service.url, taskID, 60_000)).toMatchObject({ lifecycleStatus: "completed" });
   const log = await logOf(service.url, taskID);

@@ -21,7 +21,7 @@ const pageSize = 50;
 const refreshMs = 500;
 
 const landings = [
-  ["commit", "Each phase lands by itself"],
+  ["commit", "Each phase lands separately"],
   ["manual", "On a branch; I merge it"],
   ["auto", "On a branch, merged when done"],
 ] as const;

@@ -175,9 +175,9 @@ const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown
   const known =
     understood.length === 0
       ? "The built-in rules do not understand"
-      : `The built-in rules understand ${some(understood.map(({ said }) => `*${short(said)}*`))}, but not`;
-  const not = some(unknown.map(({ said, why }) => `*${short(said)}*${why === undefined ? "" : ` (${why})`}`));
-  const ways = `Use a model: ${ownModel}. Or write it in the forms of the built-in rules, ${manual}`;
+      : `The built-in rules understand ${some(understood.map(({ said }) => `"${short(said)}"`))}, but not`;
+  const not = some(unknown.map(({ said, why }) => `"${short(said)}"${why === undefined ? "" : ` (${why})`}`));
+  const ways = `Use a model: ${ownModel}. Or use a form that the built-in rules know, ${manual}`;
   return {
     kind: "failed",
     code: "needs_model",

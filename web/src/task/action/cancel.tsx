@@ -37,7 +37,7 @@ export const CancelDialog = ({ task, open, onClose }: { task: TaskStatus; open: 
         <legend className="label mb-1">How</legend>
         {(
           [
-            ["stop", "Stop now", "Running commands are ended."],
+            ["stop", "Stop now", "Running commands are stopped."],
             ["wrap_up", "Wrap up", "The current step finishes, and the agent reports how far it got."],
           ] as const
         ).map(([value, words, more]) => (

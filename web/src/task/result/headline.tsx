@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { FileDiff, GitPullRequest, RotateCcw, Undo2 } from "lucide-react";
+import { FileDiff, GitPullRequest, KeyRound, RotateCcw, Undo2 } from "lucide-react";
 import { useState } from "react";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
@@ -54,6 +54,12 @@ const Again = ({ task }: { task: TaskStatus }) => {
           <RotateCcw size={15} aria-hidden="true" />
           Retry
         </button>
+      )}
+      {task.errorInfo?.code === "needs_model" && (
+        <Link to="/ui/models" className="button button-primary">
+          <KeyRound size={15} aria-hidden="true" />
+          Connect a model
+        </Link>
       )}
       {may("revert") && (
         <button type="button" className="button" onClick={() => setOpened("revert")}>

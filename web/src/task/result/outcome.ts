@@ -38,7 +38,8 @@ const failureOf = (board: TaskBoard): { words: string; more: string } => {
   // Which they are, and why, stands below with each.
   if (errorInfo?.code === "checks_failed" && failing.length > 0)
     return { words: `${failing.length} of ${count(board.checks.length, "check")} failed`, more: "" };
-  const [words, rest] = splitError(error);
+  // The code that it begins with is for programs.
+  const [words, rest] = splitError(error.replace(/^NEEDS_MODEL: t/, "T"));
   const remedy = errorInfo?.remedy;
   return {
     words: words || "It ended without giving a reason",

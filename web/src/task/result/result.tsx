@@ -98,7 +98,10 @@ const Checks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void 
               <span className="shrink-0 text-soft">
                 {checkWord(state)}
                 {state === "passed" && baseline?.state === "failed" && ", failed before"}
-                {state === "failed" && !required && !gates && ", not required"}
+                {state === "failed" &&
+                  !required &&
+                  !gates &&
+                  (baseline?.state === "failed" ? ", as before the work" : ", not required")}
                 {stale && ", stale"}
               </span>
             </button>
