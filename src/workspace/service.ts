@@ -113,7 +113,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     limits: options.limits,
     log,
   });
-  /** Serialises creation and removal of each Task's worktree. */
+  /** Serialises creation and removal of each Task's worktree, and of each head. */
   const alone = createKeyedMutex();
   /** Number of readers by Task; its worktree is not retired meanwhile. */
   const readers = new Map<string, number>();
@@ -142,7 +142,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     processes,
     folder,
   });
-  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open });
+  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open, alone });
 
   const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
     const { taskID, objects } = placeOf(workspace);

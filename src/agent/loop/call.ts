@@ -210,7 +210,6 @@ const carryOut = async (
   });
   if (slot === null) return { result: undefined, sandbox: false };
   const { diagnostics } = turn;
-  if (reads) warm(diagnostics, workspace, input);
   const touched: Touched[] = [];
   const result = await tool
     .run(input, {
@@ -240,12 +239,13 @@ const carryOut = async (
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
     });
   turn.signal.throwIfAborted();
+  if (reads && result?.outcome === "ok") warm(diagnostics, workspace, input);
   const found = touched.length > 0 ? await diagnostics?.after(workspace, touched) : diagnostics?.late(workspace);
   turn.signal.throwIfAborted();
   return { result, sandbox: tool.name === "shell", found };
 };
 
-/** Whoever reads a file may edit it next. */
+/** Whoever has read a file may edit it next: it is one of the project's, as the tool saw to. */
 const warm = (diagnostics: Diagnostics | undefined, workspace: Workspace, input: unknown): void => {
   const { path } = (input ?? {}) as { path?: unknown };
   if (typeof path === "string") diagnostics?.warm(workspace, workspace.files.inside(path));

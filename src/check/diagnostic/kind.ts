@@ -1,7 +1,7 @@
 import { shellQuote } from "../../shell-quote.ts";
 import type { Checker, Place } from "./checker.ts";
 import { type Finding, finding, findingsIn, relative } from "./finding.ts";
-import { createFileChecker, createProjectChecker, quoted } from "./once.ts";
+import { createFileChecker, createProjectChecker, type FileProgram, quoted } from "./once.ts";
 import { createWatcher } from "./watcher.ts";
 
 /** The programs that are known: what says that a project uses one, and how it is asked. */
@@ -87,6 +87,16 @@ const ofBiome = (output: string, folder: string, root: string): Finding[] =>
     return [finding(path, Number(line), Number(column), words)];
   });
 
+/** Of a program that looks at single files, and exits with 1 where it finds something. */
+const byFile =
+  (
+    name: string,
+    covers: RegExp,
+    asked: (program: string) => Pick<FileProgram, "run" | "stdin" | "read">,
+  ): Kind["make"] =>
+  (program, place) =>
+    createFileChecker({ name, covers: coversOf(covers), codes: [0, 1], ...asked(program) }, place);
+
 export const kinds: Readonly<Record<string, Kind>> = {
   tsc: {
     program: "tsc",
@@ -100,53 +110,32 @@ export const kinds: Readonly<Record<string, Kind>> = {
     marks: ["js", "mjs", "cjs", "ts"].map((end) => ({ file: `eslint.config.${end}` })),
     covers: script,
     from: "node",
-    make: (program, place) =>
-      createFileChecker(
-        {
-          name: "eslint",
-          run: (paths) => `${program} --format json --no-warn-ignored ${quoted(paths)}`,
-          stdin: (path) => `${program} --format json --no-warn-ignored --stdin --stdin-filename ${shellQuote(path)}`,
-          read: ofEslint,
-          covers: coversOf(script),
-          codes: [0, 1],
-        },
-        place,
-      ),
+    make: byFile("eslint", script, (program) => ({
+      run: (paths) => `${program} --format json --no-warn-ignored ${quoted(paths)}`,
+      stdin: (path) => `${program} --format json --no-warn-ignored --stdin --stdin-filename ${shellQuote(path)}`,
+      read: ofEslint,
+    })),
   },
   oxlint: {
     program: "oxlint",
     marks: [{ file: ".oxlintrc.json" }, { file: "oxlint.config.ts" }],
     covers: script,
     from: "node",
-    make: (program, place) =>
-      createFileChecker(
-        {
-          name: "oxlint",
-          run: (paths) => `${program} --format unix ${quoted(paths)}`,
-          stdin: undefined,
-          covers: coversOf(script),
-          codes: [0, 1],
-        },
-        place,
-      ),
+    make: byFile("oxlint", script, (program) => ({
+      run: (paths) => `${program} --format unix ${quoted(paths)}`,
+      stdin: undefined,
+    })),
   },
   biome: {
     program: "biome",
     marks: [{ file: "biome.json" }, { file: "biome.jsonc" }],
     covers: web,
     from: "node",
-    make: (program, place) =>
-      createFileChecker(
-        {
-          name: "biome",
-          run: (paths) => `${program} check --reporter=github --no-errors-on-unmatched ${quoted(paths)}`,
-          stdin: undefined,
-          read: ofBiome,
-          covers: coversOf(web),
-          codes: [0, 1],
-        },
-        place,
-      ),
+    make: byFile("biome", web, (program) => ({
+      run: (paths) => `${program} check --reporter=github --no-errors-on-unmatched ${quoted(paths)}`,
+      stdin: undefined,
+      read: ofBiome,
+    })),
   },
   prettier: {
     program: "prettier",
@@ -155,35 +144,21 @@ export const kinds: Readonly<Record<string, Kind>> = {
     ),
     covers: text,
     from: "node",
-    make: (program, place) =>
-      createFileChecker(
-        {
-          name: "prettier",
-          run: (paths) => `${program} --list-different --ignore-unknown ${quoted(paths)} 2>/dev/null`,
-          stdin: (path) => `${program} --list-different --stdin-filepath ${shellQuote(path)} 2>/dev/null`,
-          read: inBareLines("is not formatted as the project's prettier does it"),
-          covers: coversOf(text),
-          codes: [0, 1],
-        },
-        place,
-      ),
+    make: byFile("prettier", text, (program) => ({
+      run: (paths) => `${program} --list-different --ignore-unknown ${quoted(paths)} 2>/dev/null`,
+      stdin: (path) => `${program} --list-different --stdin-filepath ${shellQuote(path)} 2>/dev/null`,
+      read: inBareLines("is not formatted as the project's prettier does it"),
+    })),
   },
   ruff: {
     program: "ruff",
     marks: [{ file: "ruff.toml" }, { file: ".ruff.toml" }, { file: "pyproject.toml", has: "[tool.ruff" }],
     covers: python,
     from: "path",
-    make: (program, place) =>
-      createFileChecker(
-        {
-          name: "ruff",
-          run: (paths) => `${program} check --output-format concise --no-cache ${quoted(paths)}`,
-          stdin: (path) => `${program} check --output-format concise --no-cache --stdin-filename ${shellQuote(path)} -`,
-          covers: coversOf(python),
-          codes: [0, 1],
-        },
-        place,
-      ),
+    make: byFile("ruff", python, (program) => ({
+      run: (paths) => `${program} check --output-format concise --no-cache ${quoted(paths)}`,
+      stdin: (path) => `${program} check --output-format concise --no-cache --stdin-filename ${shellQuote(path)} -`,
+    })),
   },
   mypy: {
     program: "mypy",

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
-import { createKeyedMutex } from "../../async/mutex.ts";
+import type { createKeyedMutex } from "../../async/mutex.ts";
 import type { Processes } from "../../process/process.ts";
 import { WorkspaceLost } from "../error.ts";
 import { removeTree } from "../file/remove-tree.ts";
@@ -25,11 +25,11 @@ export const createHeads = (deps: {
   inspect: (directory: string) => Promise<Project>;
   /** In the user's own files. */
   inPlace: (key: string, prepared: Prepared) => Promise<Workspace>;
+  /** What a killed service left is removed while Missions go on: no head is opened in what is being removed. */
+  alone: ReturnType<typeof createKeyedMutex>;
 }) => {
-  const { home, folder, checkouts, provider, processes, inspect, inPlace } = deps;
+  const { home, folder, checkouts, provider, processes, inspect, inPlace, alone } = deps;
   const open = new Set<string>();
-  /** What a killed service left is removed while Missions go on: a head is not opened in what is being removed. */
-  const alone = createKeyedMutex();
 
   const recordOf = (key: string, project: Project, commit: string | undefined) => {
     const gitDir = folder.gitDirOf(key);

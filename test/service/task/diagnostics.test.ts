@@ -158,13 +158,16 @@ const editing = (path: string, old: string, fresh: string): NonNullable<MockTurn
   { tool: "edit", input: { path, edits: [{ old, new: fresh }] } },
 ];
 
-describe.each([
-  ["TypeScript", typescript, (): boolean => true],
-  ["Python", python, (): boolean => has("mypy")],
-  ["Go", go, (): boolean => has("go")],
-] as const)("%s", (name, fixture, isThere) => {
-  if (!isThere()) console.warn(`TESTS SKIPPED: the checker of ${name} is not installed here.`);
-  test.skipIf(!isThere())("an edit's type error stands in its result", { timeout: 120_000 }, async () => {
+const languages = [
+  { name: "TypeScript", fixture: typescript, isThere: true },
+  { name: "Python", fixture: python, isThere: has("mypy") },
+  { name: "Go", fixture: go, isThere: has("go") },
+];
+for (const { name, isThere } of languages)
+  if (!isThere) console.warn(`TESTS SKIPPED: the checker of ${name} is not installed here.`);
+
+describe.each(languages.filter(({ isThere }) => isThere))("$name", ({ name, fixture }) => {
+  test("an edit's type error stands in its result", { timeout: 120_000 }, async () => {
     const made = makeProject(lab.folder(), fixture.files);
     const project = name === "TypeScript" ? withCompiler(made) : made;
     const turns = places.map((at): MockTurn => {
@@ -217,6 +220,26 @@ test("linters and formatters look at the edited file; what it had before is not 
   expect(format).toContain("is not formatted as the project's biome does it");
   expect(format).not.toContain("oxlint");
   expect(gone).not.toContain("[");
+});
+
+test("nothing starts for a path that is refused; control: for a file that was read it does", {
+  timeout: 60_000,
+}, async () => {
+  const project = withCompiler(makeProject(lab.folder(), typescript.files));
+  const run = `for at in 1 2 3 4 5; do sleep 0.3; n=$(cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c -- '[-]-watch'); done; echo "watching: $n"`;
+  const read = (path: string): MockTurn => ({ calls: [{ tool: "read", input: { path } }] });
+  const look: MockTurn = { calls: [{ tool: "shell", input: { command: run } }] };
+  const results = await work(project, [
+    read("../f0.ts"),
+    read("/etc/f0.ts"),
+    read("src/f99.ts"),
+    look,
+    read("src/f0.ts"),
+    look,
+  ]);
+  const seen = results.flatMap(({ output }) => /watching: (\d+)/.exec(output)?.[1] ?? []);
+  expect(seen[0]).toBe("0");
+  expect(Number(seen[1])).toBeGreaterThan(0);
 });
 
 test("nothing looks where the environment says so", { timeout: 60_000 }, async () => {
