@@ -1,10 +1,9 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createTask, logOf, post, send, at, statusOf } from "../harness/double/hostile-text.ts";
 import { startMockProvider } from "../harness/double/mock-provider.ts";
-import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
+import { git, readText, temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** The service is killed around an approval: it is asked for once, and what was approved is carried out once. */
 
@@ -34,12 +33,7 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
   using root = temporary("sortie-approval-");
   const provider = await startMockProvider(({ turn }) => script[turn] ?? { text: "Done." });
   try {
-    const dataDir = join(root.path, "data");
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-    writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+    const { dataDir, project, env } = settingIn(root.path, provider.baseURL);
     const create = (url: string) => createTask(url, project, { request: "Do it.", approve: approved });
     /** The service may die of any of this. */
     const approve = async (url: string, taskID: string): Promise<void> => {
@@ -92,11 +86,7 @@ test("an hour later somebody is reminded, once, whenever the service is killed",
   using root = temporary("sortie-reminder-");
   const provider = await startMockProvider(({ turn }) => turns[turn] ?? { text: "Done." });
   try {
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-    writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-    const env = { SERVICE_DATA_DIR: join(root.path, "data"), SERVICE_CONFIG: config, HOME: root.path };
+    const { project, env } = settingIn(root.path, provider.baseURL);
     let taskID = "";
     const waiting = async (url: string) => {
       await until(

@@ -1,10 +1,10 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { at, createTask, logOf, send, settledTask } from "../harness/double/hostile-text.ts";
 import { type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary, until } from "../harness/project.ts";
+import { temporary, until } from "../harness/project.ts";
 import { nothingLeft, processesOf, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** A program that stays to look at edits ends with the service, however that ends, and looks again in the next run. */
 
@@ -25,16 +25,10 @@ test("killed while a checker stays", { timeout: 60_000 }, async () => {
   ];
   const provider = await startMockProvider(({ turn }) => turns[turn] ?? { text: "Nothing more." });
   try {
-    const dataDir = join(root.path, "data");
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), { "notes.txt": "one\ntwo\n" });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
     const diagnostics = [{ name: "words", run: watch, extensions: ["txt"], stays: { begins: "begins", ends: "ends" } }];
-    writeFileSync(
-      config,
-      JSON.stringify({ model: "mock/large", providers, environments: { [project]: { diagnostics } } }),
-    );
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+    const { dataDir, project, env } = settingIn(root.path, provider.baseURL, { "notes.txt": "one\ntwo\n" }, (own) => ({
+      environments: { [own]: { diagnostics } },
+    }));
     {
       await using service = await startProcess({ ...env, TEST_KILL_ON: "tool.finished:2" });
       await createTask(service.url, project, { request: "Do it.", checks: [] }).catch(() => undefined);

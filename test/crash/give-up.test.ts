@@ -1,10 +1,9 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createTask, logOf, send, at, settledTask } from "../harness/double/hostile-text.ts";
 import { startMockProvider } from "../harness/double/mock-provider.ts";
-import { git, makeProject, temporary } from "../harness/project.ts";
+import { git, temporary } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** The service is killed around the moment at which an agent gives its Task up: it ends once, with the same words. */
 
@@ -25,12 +24,7 @@ test.each(["", "tool.finished:2", "tool.started:3", "task.abandoned:1", "tree.co
     using root = temporary("sortie-give-up-");
     const provider = await startMockProvider(({ turn }) => turns[turn] ?? { text: "Nothing more." });
     try {
-      const dataDir = join(root.path, "data");
-      const config = join(root.path, "config.jsonc");
-      const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-      const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-      writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-      const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+      const { dataDir, project, env } = settingIn(root.path, provider.baseURL);
       const create = (url: string) => createTask(url, project, { request: "Do it.", checks: ["false"] });
       if (point !== "") {
         await using service = await startProcess({ ...env, TEST_KILL_ON: point });

@@ -1,10 +1,11 @@
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { startMockProvider } from "../harness/double/mock-provider.ts";
 import { eventsOf, finish, newestOf, restOf, wake } from "../harness/double/missions.ts";
-import { makeProject, temporary, until } from "../harness/project.ts";
+import { temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /**
  * The service is killed while a Mission's agent looks at its project: the look-ups are made again, and nothing of the files
@@ -30,12 +31,7 @@ test.each(["", "tool.started:1", "tool.finished:1", "tool.finished:3", "tool.fin
       return request.turn === 1 ? { calls: [finish("blocked", "Seen.")] } : { text: "Nothing more." };
     });
     try {
-      const dataDir = join(root.path, "data");
-      const config = join(root.path, "config.jsonc");
-      const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-      const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-      writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-      const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+      const { dataDir, project, env } = settingIn(root.path, provider.baseURL);
       if (point !== "") {
         await using service = await startProcess({ ...env, TEST_KILL_ON: point });
         await wake(service.url, project, { missionID: "m", text: "Look." }).catch(() => undefined);

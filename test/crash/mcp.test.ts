@@ -1,11 +1,11 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/package-root.ts";
 import { at, createTask, logOf, send, settledTask } from "../harness/double/hostile-text.ts";
 import { type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../harness/project.ts";
+import { temporary } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** The service is killed around a server's list and a call: no call happens twice, no server stays, the list is the same. */
 
@@ -19,14 +19,11 @@ test.each([
   using root = temporary("sortie-mcp-");
   const provider = await startMockProvider(({ turn }) => turns[turn] ?? { text: "Nothing more." });
   try {
-    const dataDir = join(root.path, "data");
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
     const good = { command: process.execPath, args: [join(packageRoot, "test/fixtures/mcp/hostile.mjs"), "good"] };
-    const settings = { model: "mock/large", providers, mcpServers: { good }, sandbox: { paths: [packageRoot] } };
-    writeFileSync(config, JSON.stringify(settings));
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+    const { dataDir, project, env } = settingIn(root.path, provider.baseURL, undefined, () => ({
+      mcpServers: { good },
+      sandbox: { paths: [packageRoot] },
+    }));
     {
       await using service = await startProcess({ ...env, TEST_KILL_ON: point });
       await createTask(service.url, project, { request: "Do it.", checks: [] }).catch(() => undefined);

@@ -1,11 +1,10 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { post } from "../harness/double/hostile-text.ts";
 import { startMockProvider, textOf } from "../harness/double/mock-provider.ts";
 import { dispatch, eventsOf, finish, missionOf, plan, wake } from "../harness/double/missions.ts";
-import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
+import { git, readText, temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** The service is killed around the approval of a Mission's plan: it is asked for once, and carried out once. */
 
@@ -28,12 +27,7 @@ test.each([
     return (mission ? said : work)[turn] ?? { text: "Done." };
   });
   try {
-    const dataDir = join(root.path, "data");
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-    writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+    const { dataDir, project, env } = settingIn(root.path, provider.baseURL);
     const begin = (url: string) => wake(url, project, { missionID: "m", text: "Do it.", approve: ["plan", "landing"] });
     /** Answers what is asked, so often; the service may die of any of it. */
     const approve = async (url: string, times: number): Promise<void> => {

@@ -1,10 +1,9 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import { at, createTask, logOf, send, settledTask } from "../harness/double/hostile-text.ts";
 import { type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
-import { git, makeProject, temporary } from "../harness/project.ts";
+import { git, temporary } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
+import { settingIn } from "./setting.ts";
 
 /** The service is killed around the moments at which an output is refused, asked for and given: none is lost or counted twice. */
 
@@ -24,12 +23,7 @@ test.each(["output.refused:1", "tree.committed:1", "output.refused:2", "output.g
     using root = temporary("sortie-output-");
     const provider = await startMockProvider(({ turn }) => turns[turn] ?? { text: "Nothing more." });
     try {
-      const dataDir = join(root.path, "data");
-      const config = join(root.path, "config.jsonc");
-      const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
-      const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-      writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-      const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+      const { dataDir, project, env } = settingIn(root.path, provider.baseURL);
       {
         await using service = await startProcess({ ...env, TEST_KILL_ON: point });
         await createTask(service.url, project, { request: "Do it.", checks: [], outputSchema }).catch(() => undefined);

@@ -1,8 +1,7 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect } from "vitest";
 import { type MockRequest, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
-import { makeProject, temporary } from "../harness/project.ts";
+import { temporary } from "../harness/project.ts";
+import { settingIn } from "./setting.ts";
 import { nothingLeft, type ServiceProcess, startProcess } from "./process.ts";
 
 /**
@@ -15,7 +14,7 @@ export type Scene = {
   /** Those of them that come once more when a call is made again, and change nothing then. */
   again?: readonly string[];
   files?: Record<string, string>;
-  config?(directory: string): Record<string, unknown>;
+  config?: (directory: string) => Record<string, unknown>;
   /** More than files that are committed. */
   prepare?(directory: string): void;
   say(request: MockRequest, memo: Memo): MockTurn | Promise<MockTurn>;
@@ -32,21 +31,19 @@ export type Scene = {
 export type Memo = Record<string, string | undefined>;
 export type Here = { service: ServiceProcess; url: string; directory: string; root: string; memo: Memo };
 
+/** `met`: how often each of its points came. */
+type Played = { picture: unknown; met: string[] };
+
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** Plays it with a kill after the first event of the type `point`, without one where it is empty. */
-export const play = async (scene: Scene, point: string): Promise<{ picture: unknown; met: string[] }> => {
+export const play = async (scene: Scene, point: string): Promise<Played> => {
   using root = temporary("sortie-scene-");
   const memo: Memo = {};
   const provider = await startMockProvider((request) => scene.say(request, memo));
   try {
-    const dataDir = join(root.path, "data");
-    const file = join(root.path, "config.jsonc");
-    const directory = makeProject(join(root.path, "project"), scene.files ?? { "a.txt": "one\n" });
+    const { dataDir, project: directory, env } = settingIn(root.path, provider.baseURL, scene.files, scene.config);
     scene.prepare?.(directory);
-    const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
-    writeFileSync(file, JSON.stringify({ model: "mock/large", providers: { mock }, ...scene.config?.(directory) }));
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: file, HOME: root.path };
     const hereOf = (service: ServiceProcess): Here => ({ service, url: service.url, directory, root: root.path, memo });
     if (point !== "") {
       await using service = await startProcess({ ...env, TEST_KILL_ON: point });
@@ -80,12 +77,13 @@ export const play = async (scene: Scene, point: string): Promise<{ picture: unkn
   }
 };
 
-/** Plays it without a kill, then with each of the kills: the same end. */
-export const sameFromEach = async (scene: Scene, kills: readonly string[]): Promise<void> => {
+/** Plays it without a kill, then with each of the kills: the same end, which it resolves to. */
+export const sameFromEach = async (scene: Scene, kills: readonly string[]): Promise<Played> => {
   const plain = await play(scene, "");
   // The control: all of it happens.
   expect(plain.met.filter((met) => met.endsWith(" 0"))).toEqual([]);
   const ends: unknown[] = [];
   for (const point of kills) ends.push([point, await play(scene, point).catch(String)]);
   expect(ends).toEqual(kills.map((point) => [point, plain]));
+  return plain;
 };

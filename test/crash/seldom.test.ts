@@ -1,11 +1,10 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { at, createTask, expectWhole, logOf, send, settledTask } from "../harness/double/hostile-text.ts";
-import { type MockRequest, type MockTurn, startMockProvider, textOf } from "../harness/double/mock-provider.ts";
+import { statusOf } from "../harness/double/hostile-text.ts";
+import { type MockRequest, type MockTurn, textOf } from "../harness/double/mock-provider.ts";
 import { sampleByDay } from "../harness/night.ts";
-import { git, makeProject, readText, temporary } from "../harness/project.ts";
-import { nothingLeft, startProcess } from "./process.ts";
+import { readText } from "../harness/project.ts";
+import { type Scene, sameFromEach } from "./scene.ts";
+import { create, isOver, pictureOf, taskIn, typesOf } from "./task-scene.ts";
 
 /** A Task that meets what the sweep's own runs do not, killed right after each of it: the same end from every point. */
 
@@ -45,59 +44,44 @@ const turns: ((slices: string[]) => MockTurn)[] = [
 /** More than one line: what the commit says is asked for. */
 const longRequest = "Make it.\n\nAnd say in b.txt what was done, because nobody can tell otherwise.";
 
-/** How often each of it came. */
-const play = async (point: string): Promise<Record<string, number>> => {
-  using root = temporary("sortie-seldom-");
-  let refused = false;
-  const provider = await startMockProvider((request) => {
-    if (request.turn === 4 && !refused) {
-      refused = true;
+const scene: Scene = {
+  points: seldom,
+  files: {
+    "package.json": JSON.stringify({ scripts: { test: "test -e long.txt" } }),
+    "long.txt": "line\n".repeat(20),
+    ".sortie/permissions.jsonc": '{ "deny": ["read(secret.txt)"] }',
+  },
+  say(request, memo) {
+    if (request.turn === 4 && memo["refused"] === undefined) {
+      memo["refused"] = "yes";
       return { fail: { status: 503, message: "busy" } };
     }
     return turns[request.turn]?.(slicesIn(request)) ?? { text: "Nothing more." };
-  });
-  try {
-    const dataDir = join(root.path, "data");
-    const config = join(root.path, "config.jsonc");
-    const project = makeProject(join(root.path, "project"), {
-      "package.json": JSON.stringify({ scripts: { test: "test -e long.txt" } }),
-      "long.txt": "line\n".repeat(20),
-      ".sortie/permissions.jsonc": '{ "deny": ["read(secret.txt)"] }',
-    });
-    const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
-    writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
-    const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
-    const create = (url: string) => createTask(url, project, { request: longRequest, budget: { maxSteps: 16 } });
-    if (point !== "") {
-      await using service = await startProcess({ ...env, TEST_KILL_ON: point });
-      await create(service.url).catch(() => undefined);
-      await Promise.race([service.gone, new Promise((_, reject) => setTimeout(reject, 30_000, new Error("it lives")))]);
-    }
-    await using service = await startProcess(env);
-    if (point === "") await create(service.url);
-    const listed = (await send(service.url, at("/tasks", project))).body as unknown as { taskID: string }[];
-    const taskID = listed[0]?.taskID ?? "";
-    const status = await settledTask(service.url, taskID, 30_000);
-    expect(status, status.error).toMatchObject({ lifecycleStatus: "completed", attempt: 1, verified: true });
-    expect(status.goals.map(({ contract }) => contract.title)).toEqual(["Two, anew", "One", "Three"]);
-    expect(git(project, "rev-list", "--count", "HEAD")).toBe("2");
-    expect(readText(project, "b.txt")).toBe("b\n");
-    expectWhole(project);
-    const types = (await logOf(service.url, taskID)).map(({ type }) => type);
-    await nothingLeft(dataDir);
-    return Object.fromEntries(
-      [...seldom, "task.settled" as const].map((type) => [type, types.filter((each) => each === type).length]),
-    );
-  } finally {
-    await provider.close();
-  }
+  },
+  begin: (here) => create(here, { request: longRequest, budget: { maxSteps: 16 } }),
+  over: async (here) => isOver(await statusOf(here.url, await taskIn(here))),
+  async picture(here) {
+    const { goals, verified } = await statusOf(here.url, await taskIn(here));
+    return {
+      ...(await pictureOf(here)),
+      verified,
+      slices: goals.map(({ contract }) => contract.title),
+      b: readText(here.directory, "b.txt"),
+    };
+  },
+  typesOf,
 };
 
 test("killed right after each of it: the same end; control: without a kill it meets all of it", {
   timeout: 600_000,
 }, async () => {
-  const plain = await play("");
-  expect(Object.keys(plain).filter((type) => plain[type] === 0)).toEqual([]);
-  for (const point of sampleByDay("what is seldom", [...seldom], 1))
-    expect([point, await play(point)]).toEqual([point, plain]);
+  const { picture } = await sameFromEach(scene, sampleByDay("what is seldom", seldom, 1));
+  expect(picture).toMatchObject({
+    lifecycleStatus: "completed",
+    attempt: 1,
+    verified: true,
+    slices: ["Two, anew", "One", "Three"],
+    commits: 2,
+    b: "b\n",
+  });
 });

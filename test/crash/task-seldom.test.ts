@@ -1,33 +1,15 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
-import type { TaskStatus } from "../../src/protocol/task/status.ts";
-import { at, createTask, expectWhole, logOf, post, send, statusOf } from "../harness/double/hostile-text.ts";
+import { describe, test } from "vitest";
+import { logOf, post, statusOf } from "../harness/double/hostile-text.ts";
 import { teamOf, writePackage } from "../harness/double/squads.ts";
 import { sampleByDay } from "../harness/night.ts";
 import { git, readText, writeFiles } from "../harness/project.ts";
-import { type Here, type Scene, sameFromEach } from "./scene.ts";
+import { type Scene, sameFromEach } from "./scene.ts";
+import { create, isOver, pictureOf, taskIn, typesOf } from "./task-scene.ts";
 
 /** Tasks whose surroundings are not the usual ones, killed right after each event of that: the same end from every point. */
 
-const listed = async ({ url, directory }: Here) =>
-  ((await send(url, at("/tasks", directory))).body as unknown as { taskID: string }[])[0]?.taskID;
-const taskIn = async (here: Here): Promise<string> => {
-  const taskID = await listed(here);
-  if (taskID === undefined) throw new Error("Expected a Task, got none.");
-  return taskID;
-};
-const create = async (here: Here, body: object): Promise<void> => {
-  if ((await listed(here)) === undefined) await createTask(here.url, here.directory, { request: "Do it.", ...body });
-};
-const typesOf = async (here: Here) => (await logOf(here.url, await taskIn(here))).map(({ type }) => type);
-const isOver = ({ status }: TaskStatus) => status === "inactive";
-const pictureOf = async (here: Here) => {
-  const { lifecycleStatus, attempt, checks, error } = await statusOf(here.url, await taskIn(here));
-  if (lifecycleStatus === "completed") expectWhole(here.directory);
-  const log = git(here.directory, "log", "--format=%s").split("\n").length;
-  return { lifecycleStatus, attempt, error, checks: checks.map(({ name, state }) => `${name} ${state}`), commits: log };
-};
 const waited = async (memo: Record<string, string | undefined>, what: string): Promise<void> => {
   for (let times = 0; memo[what] === undefined && times < 600; times += 1)
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -151,6 +133,5 @@ describe.each(Object.entries({ unusual, conflicted, steered }))("a Task that is 
     timeout: 600_000,
   }, async () => {
     await sameFromEach(scene, sampleByDay(`what a Task that is ${name} meets`, scene.points, 1));
-    expect.hasAssertions();
   });
 });

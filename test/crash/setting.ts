@@ -1,0 +1,20 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeProject } from "../harness/project.ts";
+
+export type Setting = { dataDir: string; project: string; env: Record<string, string> };
+
+/** A project below `root`, and what a service is started with: a data folder, and a configuration with one model. */
+export const settingIn = (
+  root: string,
+  baseURL: string,
+  files: Record<string, string> = { "a.txt": "one\n" },
+  more: (project: string) => Record<string, unknown> = () => ({}),
+): Setting => {
+  const dataDir = join(root, "data");
+  const config = join(root, "config.jsonc");
+  const project = makeProject(join(root, "project"), files);
+  const mock = { kind: "openai-compatible", baseURL, apiKey: "none" };
+  writeFileSync(config, JSON.stringify({ model: "mock/large", providers: { mock }, ...more(project) }));
+  return { dataDir, project, env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root } };
+};
