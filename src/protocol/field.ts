@@ -80,8 +80,15 @@ export const modelRef = z
 
 export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
 
+/** Not `z.base64()`: it decodes all files in one turn of the loop, 40 ms at their bound; `attachmentFaults` does it file by file. */
+const fileText = z.string().meta({
+  format: "base64",
+  contentEncoding: "base64",
+  pattern: "^$|^(?:[0-9a-zA-Z+/]{4})*(?:(?:[0-9a-zA-Z+/]{2}==)|(?:[0-9a-zA-Z+/]{3}=))?$",
+});
+
 export const attachmentRequest = z
-  .strictObject({ filename: z.string().min(1), mime: z.string().min(1), data: z.base64() })
+  .strictObject({ filename: z.string().min(1), mime: z.string().min(1), data: fileText })
   .meta({ id: "Attachment" });
 
 export const budget = z
