@@ -46,8 +46,9 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
     const newest = newestOf(request);
     if (!textOf(body.messages[0]?.content).includes("You lead one Mission")) {
       if (turn === 0) return { calls: [{ tool: "ask", input: { question: "Which colour?" } }] };
-      const said = /answered: (\w+)|(Blue)\./.exec(newest);
-      if (turn === 1)
+      const said = /answered: (\w+)|(Blue)\./.exec(JSON.stringify(body.messages));
+      // Where the kill fell into the call, nothing was written yet.
+      if (turn === 1 || newest.includes("Interrupted:"))
         return { calls: [{ tool: "write", input: { path: "colour.txt", content: `${said?.[1] ?? said?.[2]}\n` } }] };
       return { text: "Done." };
     }
