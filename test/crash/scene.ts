@@ -9,7 +9,7 @@ import { nothingLeft, type ServiceProcess, startProcess } from "./process.ts";
  * user are told by what they see alone, so that they do the same after a restart.
  */
 export type Scene = {
-  /** Types of events. Without a kill all of them come; the service dies right after the first of each. */
+  /** Types of events. Without a kill all of them come; the service dies right after the first of each, or after that of `:n`. */
   points: readonly string[];
   /** Those of them that come once more when a call is made again, and change nothing then. */
   again?: readonly string[];
@@ -64,8 +64,10 @@ export const play = async (scene: Scene, point: string): Promise<Played> => {
     const types = await scene.typesOf(here);
     const picture = await scene.picture(here);
     await nothingLeft(dataDir);
-    const timesOf = (type: string) => {
+    const timesOf = (point: string) => {
+      const [type = "", least] = point.split(":");
       const times = types.filter((each) => each === type).length;
+      if (least !== undefined) return times < Number(least) ? 0 : "enough";
       return times === 2 && scene.again?.includes(type) === true ? 1 : times;
     };
     return { picture, met: scene.points.map((type) => `${type} ${timesOf(type)}`) };

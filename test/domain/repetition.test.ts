@@ -43,6 +43,16 @@ describe("results that were cut", () => {
   });
 });
 
+test("a plan that shows what its budget has used by then is the same; control: another plan is not", () => {
+  const plan = (used: number, state: string) => ({
+    tool: "task_status",
+    input: {},
+    output: `{\n "plan": "${state}",\n "budget": {\n  "maxSteps": 90\n },\n "used": {\n  "maxSteps": ${used}\n }\n}`,
+  });
+  expect(turns([1, 2, 3].map((used) => plan(used, "ready")))).toEqual({ turns: 1, times: 3 });
+  expect(turns([1, 2, 3].map((used) => plan(used, `done ${used}`)))).toBeUndefined();
+});
+
 describe("polling", () => {
   const thrice = (tool: string, input: object) =>
     turns([1, 2, 3].map(() => ({ tool, input, output: "still running" })));

@@ -79,12 +79,20 @@ export const repetitionNote = (repetition: Repetition, call: number, result: Res
 /** A truncated result refers to its full text by its call's id, which never recurs. */
 const unnamed = (text: string): string => text.replaceAll(/\boutput:call_\w{1,40}/g, "output:");
 
-/** An output without what differs between equal results: our own note, the duration of a command, the call's id. */
+/**
+ * An output without what differs between equal results: our own note, the duration of a command, the call's id, and what of
+ * a Mission's budget is used, which each look at it adds to.
+ */
 const plain = (output: Result["output"]): string => {
   if (typeof output !== "string") return output.blob.sha256;
   const noted = output.endsWith(ending) ? output.lastIndexOf(opening) : -1;
-  return unnamed(noted < 0 ? output : output.slice(0, noted)).replace(/ after \d+\.\d s\b/, "");
+  return unnamed(noted < 0 ? output : output.slice(0, noted))
+    .replace(/ after \d+\.\d s\b/, "")
+    .replace(usedSoFar, "");
 };
+
+/** See `mission/tool/plan-text.ts`. */
+const usedSoFar = /"used": \{[^}]*\}/;
 
 /** A 53-bit hash of a text (cyrb53); more is not needed to stop a model. */
 const hash = (text: string): number => {
