@@ -30,10 +30,13 @@ const newest = (path) => {
   return readdirSync(path).reduce((latest, name) => Math.max(latest, newest(join(path, name))), mtimeMs);
 };
 
+/** The page shows them. */
+const manuals = () => readdirSync(join(root, "docs")).flatMap((name) => (name.endsWith(".md") ? [`docs/${name}`] : []));
+
 /** Whether `dist` was built from the sources as they are now. */
 export const isCurrent = () =>
   existsSync(stamp) &&
-  ["src", "web", "tsconfig.json", "tsconfig.build.json", "package-lock.json", "scripts/build.mjs"].every(
+  ["src", "web", ...manuals(), "tsconfig.json", "tsconfig.build.json", "package-lock.json", "scripts/build.mjs"].every(
     (path) => newest(join(root, path)) <= statSync(stamp).mtimeMs,
   );
 

@@ -15,6 +15,7 @@ import { type Encoder, encode } from "./film/encode.ts";
 import { record } from "./film/record.ts";
 import { says } from "./film/says.ts";
 import { openCamera } from "./pictures/camera.ts";
+import { needBuild } from "./pictures/need-build.ts";
 import { at, model, prepare } from "./pictures/world.ts";
 
 /** What the film alone needs, of these versions. */
@@ -24,6 +25,7 @@ const packages = ["sharp@0.35.5", "@xterm/xterm@6.0.0"];
 const maxBytes = 2 * 1024 * 1024;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
+needBuild();
 const own = mkdtempSync(join(tmpdir(), "sortie-film-"));
 try {
   execFileSync("npm", ["install", "--silent", "--no-save", "--prefix", own, ...packages], { stdio: "inherit" });

@@ -1,8 +1,8 @@
 /**
  * Pictures of every screen, of a real service with real Tasks.
  *   node scripts/screenshots.ts             docs/images/*.png
- *   node scripts/screenshots.ts --all DIR   every screen with nothing, a little and far too much in it, at four widths, light
- *                                           and dark, to be looked at
+ *   node scripts/screenshots.ts --all DIR   every screen with nothing, a little and far too much in it, at five widths,
+ *                                           light and dark, to be looked at
  *     --of little,much                      only with so much in it
  *     --like "mission.*(390|1280)-light"    only such names
  * Needs `npm run build` before, and Chromium on PATH.
@@ -16,6 +16,7 @@ import type { Browser } from "playwright-core";
 import { type Look, looks, openCamera, type Shot, take } from "./pictures/camera.ts";
 import { little } from "./pictures/little.ts";
 import { much } from "./pictures/much.ts";
+import { needBuild } from "./pictures/need-build.ts";
 import { none } from "./pictures/none.ts";
 import type { World } from "./pictures/world.ts";
 
@@ -74,6 +75,7 @@ const takeAll = async (browser: Browser, folder: string, of: readonly string[], 
 const { values } = parseArgs({
   options: { all: { type: "string" }, of: { type: "string" }, like: { type: "string", default: "" } },
 });
+needBuild();
 const own = mkdtempSync(join(tmpdir(), "sortie-camera-"));
 const browser = await openCamera(own);
 try {

@@ -89,13 +89,26 @@ const { values } = parseArgs({
     all: { type: "string" },
   },
 });
+const whole = (name: "count" | "seed"): number => {
+  const value = values[name];
+  if (/^\d{1,9}$/.test(value)) return Number(value);
+  console.error(`Expected --${name} to be a whole number of at most nine digits, got "${value}".`);
+  process.exit(2);
+};
 const say = ({ at, text }: Sentence) => console.log(`${at}: ${text}`);
 if (values.all === undefined) {
-  const { below } = seededRandom(Number(values.seed));
+  const { below } = seededRandom(whole("seed"));
   console.log(`seed ${values.seed}`);
-  const each = Math.floor(Number(values.count) / Object.keys(sources).length);
+  const each = Math.floor(whole("count") / Object.keys(sources).length);
   for (const sentences of Object.values(sources)) {
     const left = sentences();
     for (let count = 0; count < each && left.length > 0; count += 1) left.splice(below(left.length), 1).forEach(say);
   }
-} else sources[values.all]?.().forEach(say);
+} else {
+  const all = sources[values.all];
+  if (all === undefined) {
+    console.error(`Expected --all to be one of ${Object.keys(sources).join(", ")}, got "${values.all}".`);
+    process.exit(2);
+  }
+  all().forEach(say);
+}

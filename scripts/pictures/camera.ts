@@ -15,10 +15,10 @@ export type Shot = {
 };
 export type Look = { width: number; height: number; scheme: "light" | "dark" };
 
-export const looks: readonly Look[] = [390, 1280, 1440, 1920].flatMap((width) =>
+export const looks: readonly Look[] = [390, 768, 1280, 1440, 1920].flatMap((width) =>
   (["light", "dark"] as const).map((scheme) => ({
     width,
-    height: { 390: 844 }[width] ?? Math.round(width * 0.625),
+    height: { 390: 844, 768: 1024 }[width] ?? Math.round(width * 0.625),
     scheme,
   })),
 );

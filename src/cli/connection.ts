@@ -13,7 +13,13 @@ export type Target = {
   repository?: string | undefined;
   username: string;
   password: string | undefined;
+  /** The address was named with --url: whoever goes on has to name it again. */
+  named?: boolean;
 };
+
+/** A command of ours that reaches the same service, as code in a sentence. */
+export const commandFor = ({ url, named = false }: Pick<Target, "url" | "named">, words: string): string =>
+  `\`sortie ${words}${named ? ` --url ${url}` : ""}\``;
 
 export type Service = ReturnType<typeof createServiceClient>;
 
@@ -30,6 +36,10 @@ export const connect = ({ url, directory, repository, username, password }: Targ
     ...(password === undefined ? {} : { password }),
   });
 };
+
+/** A message in which the manuals that it names are addresses: they are screens of the service's page. */
+export const withManuals = (text: string, url: string): string =>
+  text.replaceAll(/(?<![\w./-])\/ui\/manual\//g, `${url.replace(/\/$/, "")}/ui/manual/`);
 
 type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
@@ -53,7 +63,7 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   const { message = `status ${response.status}`, code, issues = [] } = bodyOf(error);
   // The message of several issues repeats the first.
   const lines = issues.map((issue) => `${flagOf(issue.path)}: ${issue.message}`);
-  const text = clean(lines.length === 0 ? withFlags(message) : lines.join("\n"));
+  const text = withManuals(clean(lines.length === 0 ? withFlags(message) : lines.join("\n")), url);
   if (response.status === 401)
     return new Exit(
       exit.credentials,

@@ -151,7 +151,12 @@ export const createProgram = (finish: (code: number) => void): Command => {
       .option("--json", "print JSON to stdout, messages to stderr");
   const context = async ({ url, directory, repo, json }: Shared) => {
     const { username, password, plain, display, url: own } = await loadCaller();
-    const target: Target = { ...targetAt(url ?? own, { username, password }), directory, repository: repo };
+    const target: Target = {
+      ...targetAt(url ?? own, { username, password }),
+      directory,
+      repository: repo,
+      named: url !== undefined,
+    };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);
     return { target, screen, emit: json ? emit : undefined, display };
   };

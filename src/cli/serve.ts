@@ -1,3 +1,4 @@
+import { loadCaller } from "../config/caller.ts";
 import { type Flags, isLoopback, loadConfig } from "../config/config.ts";
 import { createLog } from "../log.ts";
 import { createService, type Service } from "../service/service.ts";
@@ -5,6 +6,9 @@ import { boundHeap, releaseAfterStart } from "./heap.ts";
 import { createServiceManager } from "./systemd.ts";
 import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
+
+/** Where the command line looks for the service when nothing is said. */
+const defaultURL = loadCaller({}).url;
 
 /** Longest time for a stop, in milliseconds; then the process ends anyway. */
 const stopMs = 10_000;
@@ -52,6 +56,8 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
 
   const { model, sandbox } = service;
   const { bold, dim } = screen.colors;
+  // Another terminal knows nothing of this one's port.
+  const where = service.url === defaultURL ? "" : ` --url ${service.url}`;
   const protection = config.password === undefined ? "no password" : `user ${config.username}, with a password`;
   screen.say(
     [
@@ -63,7 +69,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
       `Sandbox  ${sandboxLine(sandbox)}`,
       `Data     ${service.dataDir}, ${service.store}`,
       ...(isLoopback(config.host) && service.url.startsWith("http")
-        ? [dim(`Open ${service.url} in a browser, or: ${self} run "run the tests" -C /path/to/a/git/project`)]
+        ? [dim(`Open ${service.url} in a browser, or: ${self} run "run the tests" -C /path/to/a/git/project${where}`)]
         : []),
     ].join("\n"),
   );

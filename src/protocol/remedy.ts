@@ -7,7 +7,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   origin_not_allowed: "Have the service's operator add the origin to SERVICE_ALLOWED_ORIGINS.",
   directory_not_allowed: "Choose the directory of a project, or have the service's operator allow this one.",
   repository_not_allowed:
-    "Have the service's operator add the address to repositories.allow in config.jsonc; docs/repositories.md says how.",
+    "Have the service's operator add the address to repositories.allow in config.jsonc, see /ui/manual/repositories",
   directory_mismatch: "Send the directory that it was created with.",
   key_not_allowed: "Open the page on the service's machine, or set SERVICE_SERVER_PASSWORD.",
   provider_not_fixed: "Write the key to config.jsonc by hand.",
@@ -26,7 +26,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   invalid_cursor: "Follow `Link` of the previous page, or leave the cursor out.",
   invalid_event_id: "Send the id of a frame that was received, or 0.",
   attachment_too_large: "Leave the file out, and name its path in the text if it is in the project.",
-  body_too_large: "Send less: the limits are in docs/interface.md.",
+  body_too_large: "Send less. For the limits, see /ui/manual/interface",
   not_a_git_worktree: "Run `git init` and commit, or choose another directory.",
   model_not_configured: "Set up a model: `sortie model detect` says how.",
   model_not_found: "Correct the name, or leave `model` out; `GET /models` lists what is set up.",

@@ -123,6 +123,28 @@ inBrowser("the service, by the page", () => {
     await context.close();
   });
 
+  test("a manual that a message names is a screen, with links to others; one that is not there is said to be missing", async () => {
+    const project = makeProject(join(root, "manual"), { "a.txt": "one\n" });
+    const client = createServiceClient({ baseUrl: service.url, directory: project });
+    const { data } = await client.task.create({ body: { request: "find out why", productPillar: "code" } });
+    const taskID = data?.taskID ?? "";
+    await client.task.wait({ path: { taskID } });
+    await page.goto(`${service.url}/ui/task/${taskID}`);
+    const [manual] = await Promise.all([
+      page.waitForEvent("popup"),
+      page.getByRole("link", { name: "/ui/manual/rules" }).click(),
+    ]);
+    await manual.getByRole("heading", { level: 1, name: "The built-in rules" }).waitFor();
+    await manual.getByRole("cell", { name: 'replace "colour" with "color" in docs/**/*.md' }).waitFor();
+    expect(await violations(manual)).toEqual([]);
+    expect(await manual.getByRole("link", { name: "forge's event" }).getAttribute("href")).toBe(
+      `${service.url}/ui/manual/repositories`,
+    );
+    await manual.goto(`${service.url}/ui/manual/riddles`);
+    await manual.getByRole("heading", { level: 1, name: "Page not found" }).waitFor();
+    await manual.close();
+  });
+
   test("a webhook is added, its secret shown once, tried, told, paused and deleted", async () => {
     await page.goto(`${service.url}/ui/webhooks`);
     await page.getByText("No webhooks yet").waitFor();

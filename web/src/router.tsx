@@ -113,6 +113,12 @@ const doctorRoute = createRoute({
   component: lazyRouteComponent(() => import("./service/doctor.tsx"), "Doctor"),
 });
 
+const manualRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/manual/$name",
+  component: lazyRouteComponent(() => import("./service/manual.tsx"), "Manual"),
+});
+
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     homeRoute,
@@ -125,6 +131,7 @@ export const router = createRouter({
     usageRoute,
     webhooksRoute,
     doctorRoute,
+    manualRoute,
   ]),
   defaultPreload: "intent",
   scrollRestoration: true,

@@ -40,7 +40,7 @@ and then, in another terminal,
 
   ${self} run "Find out why …, and fix it" --check "npm test" -C /path/to/your/project
 
-For local servers and other settings see docs/guide.md, "Give it a model". ${self} doctor shows what is missing on this machine.`;
+For local servers and other settings see "Give it a model" in ${join(packageRoot, "docs/guide.md")}. ${self} doctor shows what is missing on this machine.`;
 
 export type Stage = {
   screen: Screen;

@@ -1,7 +1,7 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../../error.ts";
 import type { MissionStatus } from "../../protocol/mission/status.ts";
-import { connect, expectData, type Service } from "../connection.ts";
+import { commandFor, connect, expectData, type Service, withManuals } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { writeBlob } from "../task/action.ts";
@@ -95,7 +95,9 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
   if (options.follow) return follow({ service, target, screen, emit, missionID });
   if (emit !== undefined) emit(woken);
   else
-    screen.say(`${missionID}: ${created ? "begun" : "woken"}. Follow it with \`sortie mission logs -f ${missionID}\`.`);
+    screen.say(
+      `${missionID}: ${created ? "begun" : "woken"}. Follow it with ${commandFor(target, `mission logs -f ${missionID}`)}.`,
+    );
   return exit.completed;
 };
 
@@ -117,7 +119,7 @@ export const list = async (
           String(taskStats.running),
           String(taskStats.completed),
           String(taskStats.failed),
-          updatedAt.slice(0, 16).replace("T", " "),
+          `${updatedAt.slice(0, 16)}Z`,
           line(title, 60),
         ]),
       ]),
@@ -155,7 +157,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     squad === null ? "" : line(squad.id, 40),
     after.length === 0 ? "" : `after ${line(after.join(", "), 60)}`,
     line(title, 60),
-    general === null ? "" : `no owner: ${line(general, 100)}`,
+    general === null ? "" : `a general squad: ${line(general, 100)}`,
   ]);
   const tasks = mission.tasks.map(({ taskID, lifecycleStatus, phase, title }) => [
     `  ${taskID}`,
@@ -170,7 +172,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       ...mission.pending.map(
         ({ id, prompt }) => `${bold("Asks")} ${line(prompt, 600)} (sortie mission answer ${missionID} … --ask ${id})`,
       ),
-      closing(mission, screen),
+      closing(mission, screen, target.url),
     ].join("\n"),
   );
   return exit.completed;
@@ -190,7 +192,7 @@ export const merge = async (given: string, options: { follow?: true }, { target,
   const begun = expectData(await service.mission.merge({ path: { missionID } }), target.url);
   if (options.follow) return follow({ service, target, screen, emit, missionID });
   if (emit !== undefined) emit(begun);
-  else screen.say(`${begun.taskID} merges it. Follow it with \`sortie logs -f ${begun.taskID}\`.`);
+  else screen.say(`${begun.taskID} merges it. Follow it with ${commandFor(target, `task logs -f ${begun.taskID}`)}.`);
   return exit.completed;
 };
 
@@ -208,7 +210,7 @@ const follow = async (following: Following): Promise<number> => {
   const { service, target, missionID, screen } = following;
   await show(following, "rest", new AbortController().signal);
   const mission = expectData(await service.mission.status({ path: { missionID } }), target.url);
-  screen.say(closing(mission, screen));
+  screen.say(closing(mission, screen, target.url));
   const stopped = ["aborted", "blocked", "paused", "stalled"].includes(mission.state);
   return mission.error === undefined && !stopped ? exit.completed : exit.failed;
 };
@@ -255,7 +257,7 @@ export const show = async (
     if (error instanceof Exit || signal.aborted) throw error;
     throw new Exit(
       exit.unreachable,
-      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Mission continues when it is back; follow it with \`sortie mission logs -f ${missionID}\`.`,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Mission continues when it is back; follow it with ${commandFor(target, `mission logs -f ${missionID}`)}.`,
     );
   }
 };
@@ -287,12 +289,15 @@ const resting: ReadonlySet<string> = new Set([
 export const closing = (
   { missionID, state, stateReason, error, errorInfo, finished, verified, plan, taskCounts, usage }: MissionStatus,
   { colors }: Pick<Screen, "colors">,
+  url: string,
 ): string => {
   const { bold, green, red, yellow } = colors;
   const done = plan.filter(({ state }) => state === "done").length;
   const facts = `${done}/${plan.length} phases, ${taskCounts.total} Tasks, ${taskCounts.running} running, cost ${money(usage.costUSD)}${verified === false ? ", not verified" : ""}, ${missionID}`;
   if (error !== undefined)
-    return [`${red("STOPPED")}: ${facts}`, clean(error), clean(errorInfo?.remedy ?? "")].join("\n").trimEnd();
+    return [`${red("STOPPED")}: ${facts}`, withManuals(clean(`${error}\n${errorInfo?.remedy ?? ""}`), url)]
+      .join("\n")
+      .trimEnd();
   if (finished === null) {
     const word = state === "stalled" || state === "paused" ? yellow(state.toUpperCase()) : bold("OPEN");
     return stateReason === null ? `${word}: ${facts}` : `${word}: ${facts}\n${clean(stateReason)}`;

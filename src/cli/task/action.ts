@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { MessageAccepted } from "../../protocol/task/accepted.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { commandFor, connect, expectData, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow, show, watch } from "./follow.ts";
@@ -75,7 +75,7 @@ export const message = async (
   if (emit !== undefined) emit(accepted);
   else
     screen.say(
-      `${taskID}: ${accepted.disposition}. ${readWords(accepted)} Follow it with \`sortie task logs -f ${taskID}\`.`,
+      `${taskID}: ${accepted.disposition}. ${readWords(accepted)} Follow it with ${commandFor(target, `task logs -f ${taskID}`)}.`,
     );
   return exit.completed;
 };

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Overview } from "../../protocol/overview.ts";
-import { expectData, connect, type Service, type Target } from "../connection.ts";
+import { commandFor, connect, expectData, type Service, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -115,7 +115,7 @@ export const answer = async (
   if (emit !== undefined) emit(accepted);
   else
     screen.say(
-      `${taskID}: ${line(body.decision ?? body.answer ?? "")}. Follow it with \`sortie task logs -f ${taskID}\`.`,
+      `${taskID}: ${line(body.decision ?? body.answer ?? "")}. Follow it with ${commandFor(target, `task logs -f ${taskID}`)}.`,
     );
   return exit.completed;
 };

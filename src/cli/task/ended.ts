@@ -1,4 +1,4 @@
-import { expectData } from "../connection.ts";
+import { commandFor, expectData } from "../connection.ts";
 import { exit } from "../terminal/exit.ts";
 import { line } from "../terminal/format.ts";
 import { type Context, writable } from "./action.ts";
@@ -13,7 +13,10 @@ export const retry = async (given: string, options: Following, { target, screen,
   const accepted = expectData(await service.task.retry({ path: { taskID }, body: { source: "cli" } }), target.url);
   if (options.follow) return follow({ service, target: owned, taskID, screen, emit });
   if (emit !== undefined) emit(accepted);
-  else screen.say(`${taskID}: attempt ${accepted.attempt}. Follow it with \`sortie task logs -f ${taskID}\`.`);
+  else
+    screen.say(
+      `${taskID}: attempt ${accepted.attempt}. Follow it with ${commandFor(target, `task logs -f ${taskID}`)}.`,
+    );
   return exit.completed;
 };
 
@@ -28,7 +31,7 @@ export const revert = async (
   const { taskID: revertID } = accepted;
   if (options.follow) return follow({ service, target: owned, taskID: revertID, screen, emit });
   if (emit !== undefined) emit(accepted);
-  else screen.say(`${revertID} reverts ${taskID}. Follow it with \`sortie task logs -f ${revertID}\`.`);
+  else screen.say(`${revertID} reverts ${taskID}. Follow it with ${commandFor(target, `task logs -f ${revertID}`)}.`);
   return exit.completed;
 };
 

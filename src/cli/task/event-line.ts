@@ -1,7 +1,8 @@
+import { failingLineOf } from "../../protocol/task/failing-line.ts";
 import { ofService } from "../../protocol/event/source.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { clean, duration, firstLine, indented, lastLine, line, textOf } from "../terminal/format.ts";
+import { clean, duration, firstLine, indented, line, textOf } from "../terminal/format.ts";
 
 /** In the words of the manual; all others have the names that their squad gives them. */
 const nameOfAgent = (agent: string): string => (agent === "orchestrator" ? "Orchestrator" : line(agent, 40));
@@ -86,7 +87,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         if (good && tool === "verdict") return undefined;
         const how = exitCode === null ? (outcome === "ok" ? "done" : outcome) : `exit ${exitCode}`;
         const result = `${how}, ${duration(durationMs)}`;
-        const why = good ? "" : ` ${dim(line(lastLine(withoutNotes(textOf(output))), 120))}`;
+        const why = good ? "" : ` ${dim(line(whatFailed(withoutNotes(textOf(output))), 120))}`;
         return `${dim("·")} ${call}: ${good ? result : red(result)}${why}`;
       }
       case "dependencies.given": {
@@ -334,7 +335,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const { title, squad, taskID, phase, production, general, merge } = event.data;
         if (merge !== undefined)
           return `${bold("Merging")} ${line(merge.branch, 100)} into ${line(merge.into, 100)} ${dim(`(${taskID})`)}`;
-        const why = general === undefined ? "" : dim(`, no owner: ${line(general, 200)}`);
+        const why = general === undefined ? "" : dim(`, a general squad: ${line(general, 200)}`);
         return production === null
           ? `${bold("Dispatched")} ${line(title, 80)} ${dim(`(phase ${phase}, squad ${squad.id}, ${taskID})`)}${why}`
           : `${bold("Creating a squad")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
@@ -369,6 +370,12 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
 
 /** An output without what the service says below it. */
 const withoutNotes = (output: string): string => output.replace(/(?:\n\n\[[^[\]]*\])+\s*$/, "");
+
+/** The line that says what failed; where none does, the last one. */
+const whatFailed = (output: string): string => {
+  const lines = clean(output).trimEnd().split("\n");
+  return lines.at(failingLineOf(lines.join("\n"))) ?? "";
+};
 
 /** A text whole: in one line where it is one, else below its speaker. */
 const lastWords = (who: string, text: string, isCut: boolean): string | undefined => {

@@ -1,6 +1,6 @@
 import { messageOf } from "../../error.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import { expectData, type Service, type Target } from "../connection.ts";
+import { commandFor, expectData, type Service, type Target, withManuals } from "../connection.ts";
 import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
@@ -40,7 +40,7 @@ export const follow = async (following: Following): Promise<number> => {
   if (first === "detach") {
     stop.abort();
     await shown.catch(() => {});
-    screen.say(`Detached; the Task continues. Follow it with \`sortie task logs -f ${taskID}\`.`);
+    screen.say(`Detached; the Task continues. Follow it with ${commandFor(target, `task logs -f ${taskID}`)}.`);
     return exit.completed;
   }
   if (first === "cancel") {
@@ -66,7 +66,7 @@ const conclude = async ({ service, target, taskID, screen, emit, output }: Follo
     if (emit !== undefined) emit({ taskID, lifecycleStatus: status.lifecycleStatus, output: status.output });
     else if (status.output !== null) screen.say(outputText(status.output));
   }
-  screen.say(closing(status, screen));
+  screen.say(closing(status, screen, target.url));
   return exitOf(status);
 };
 
@@ -128,7 +128,7 @@ export const show = async (
       if (text !== undefined) screen.say(draw === undefined ? `${dim(time)}  ${text}` : draw(text, time));
       if (event.type === "ask.opened" && prompter !== undefined) prompter.opened(event.data);
       else if (event.type === "ask.opened" && until === "settled")
-        screen.say(dim(`           Answer with \`sortie task answer ${taskID} …\`.`));
+        screen.say(dim(`           Answer with ${commandFor(target, `task answer ${taskID} …`)}.`));
       if (event.type === "ask.answered") prompter?.closed(event.data.askID);
       if (event.id >= last) return;
     }
@@ -136,7 +136,7 @@ export const show = async (
     // The client has given up reconnecting.
     throw new Exit(
       exit.unreachable,
-      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Task continues when it is back; follow it with \`sortie task logs -f ${taskID}\`.`,
+      `Lost the service at ${target.url} (${clean(messageOf(error))}). The Task continues when it is back; follow it with ${commandFor(target, `task logs -f ${taskID}`)}.`,
     );
   } finally {
     clearInterval(timer);
@@ -207,7 +207,7 @@ const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): s
 };
 
 /** The outcome of a Task: its state, then checks, cost and commit, then the error with its remedy. */
-export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): string => {
+export const closing = (task: Closing, { colors }: Pick<Screen, "colors">, url: string): string => {
   const { bold, green, red, yellow } = colors;
   const took =
     task.settledAt === null ? "" : ` in ${duration(Date.parse(task.settledAt) - Date.parse(task.createdAt))}`;
@@ -223,7 +223,9 @@ export const closing = (task: Closing, { colors }: Pick<Screen, "colors">): stri
   const head = { active: bold, completed: green, failed: red, cancelled: yellow }[task.lifecycleStatus];
   const { error = "" } = task;
   const remedy = task.errorInfo?.remedy ?? "";
-  const why = [error, error.includes(remedy) ? "" : remedy].filter((text) => text !== "").map(clean);
+  const why = [error, error.includes(remedy) ? "" : remedy]
+    .filter((text) => text !== "")
+    .map((text) => withManuals(clean(text), url));
   const doubts = doubtsOf(task).map(yellow);
   return [`${head(task.lifecycleStatus.toUpperCase())}${took}: ${facts}`, ...doubts, ...why].join("\n");
 };

@@ -37,7 +37,7 @@ const plain = (tasks: readonly TaskListItem[]): string =>
       stateOf(task),
       `${task.checkCounts.passed}/${task.checkCounts.total}`,
       money(task.usage.costUSD),
-      task.updatedAt.slice(0, 16).replace("T", " "),
+      `${task.updatedAt.slice(0, 16)}Z`,
       line(task.title, 60),
       nowOf(task, 60),
     ]),

@@ -50,7 +50,7 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       ]),
       ...(task.summary === null || task.summary === "" ? [] : [bold("Report"), indented(clean(task.summary))]),
       ...(task.output === null ? [] : [bold("Output"), indented(outputText(task.output))]),
-      closing(task, screen),
+      closing(task, screen, target.url),
     ].join("\n"),
   );
   return exit.completed;

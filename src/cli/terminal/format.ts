@@ -22,8 +22,6 @@ export const line = (text: string, width = 160): string => {
 
 export const firstLine = (text: string): string => clean(text).trim().split("\n")[0] ?? "";
 
-export const lastLine = (text: string): string => clean(text).trimEnd().split("\n").at(-1) ?? "";
-
 /** The text of an event; for a very long one its first characters. */
 export const textOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 

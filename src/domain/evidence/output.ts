@@ -1,3 +1,5 @@
+import { failingLine } from "../../protocol/task/failing-line.ts";
+
 /**
  * The lines of an output that say how it went: of a failure the first that looks like an error with what follows it, the
  * line in which a test runner counts, and the end.
@@ -34,13 +36,6 @@ const counts = [
 /** A count of what went wrong, which goes before others. */
 const countsFailure = /[1-9]\d* (failed|failing|failures?|errors?)\b|^(# |ℹ )fail [1-9]|FAIL/;
 
-/** What runners and compilers write before a cause, and what people write. */
-const marked =
-  /^\s*(×|✗|✕|✖|not ok\b|--- FAIL|FAIL\b|FAILED\b|E {3,}|Failures?:|panic:|fatal:|error\b)|\b\w*(Error|Exception)\b ?:|\berror( TS\d+|\[E\d+\])|^\[error\]|panicked at|: (command )?not found$|Traceback \(/i;
-const spoken = /\b(errors?|exception|fail(ed|s|ure|ures)?|cannot|could not|unable to|fatal|no such)\b/i;
-/** Passed tests may have any name, and a count of nothing is no error. */
-const harmless = /^\s*(✓|✔|√|ok\b|PASS\b|#|ℹ)|\b(0|no) (errors?|fail(ed|ures?|ing)?)\b/i;
-
 /** A row of a table: of a coverage report, which says nothing of the result. */
 const isTable = (line: string): boolean =>
   /^[^|]*(\|[^|]*){3,}$/.test(line) || /^\s*(-+\|)+-*\s*$/.test(line) || /% coverage report from/i.test(line);
@@ -55,7 +50,7 @@ export const tellingLines = (output: string, { red, suspect = red }: { red: bool
   const counting = lines.flatMap((line, at) => (counts.some((one) => one.test(line)) ? [at] : []));
   const failures = counting.filter((at) => countsFailure.test(lines[at] ?? "")).slice(-mostCounts);
   const others = counting.filter((at) => !failures.includes(at)).slice(failures.length - mostCounts);
-  const error = suspect ? firstError(lines, red) : -1;
+  const error = suspect ? failingLine(lines, red) : -1;
   const cause = error < 0 ? [] : Array.from({ length: mostOfError }, (_, after) => error + after);
   // By weight: what comes first has room.
   const chosen = new Set([...failures, ...(failures.length < mostCounts ? others : []), ...cause]);
@@ -70,14 +65,6 @@ export const countsIn = (text: string): string =>
     .split("\n")
     .flatMap((line) => (counts.some((one) => one.test(line)) ? [line.trim().replaceAll(/\s+/g, " ")] : []))
     .join(", ");
-
-/** The index of the line that says first what failed; -1: none does. */
-export const failingLineOf = (output: string): number => firstError(output.split("\n"), true);
-
-const firstError = (lines: readonly string[], red: boolean): number => {
-  const cause = lines.findIndex((line) => marked.test(line) && !harmless.test(line));
-  return cause >= 0 || !red ? cause : lines.findIndex((line) => spoken.test(line) && !harmless.test(line));
-};
 
 /** A text in whole words. */
 export const cutWords = (text: string, most: number): string => {

@@ -227,7 +227,7 @@ export const missionSentence = (
     case "task.dispatched":
       if (event.data.merge !== undefined) return `Merging ${event.data.merge.branch} into ${event.data.merge.into}`;
       return event.data.production === null
-        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (no squad owns this phase: ${event.data.general})`}`
+        ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (a general squad: ${event.data.general})`}`
         : `Creating the squad ${event.data.production.squad}`;
     case "task.asked":
       return `Task ${quoted(event.data.title)} asks: ${event.data.prompt}`;

@@ -3,25 +3,27 @@ import { ForgeRefused, RepositoryAway } from "../repository.ts";
 import type { Call } from "./call.ts";
 
 /** GitHub's own client, sent through `call`. */
-export const createRequest = (api: string, token: string, call: Call) => (signal: AbortSignal) => {
-  const send = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
-    const { status, headers, body } = await call(
-      {
-        method: init.method as "GET",
-        url: input instanceof Request ? input.url : input.toString(),
-        headers: init.headers as Record<string, string>,
-        body: init.body as string | undefined,
-      },
-      signal,
-    );
-    return new Response(status === 204 ? null : new Uint8Array(body), { status, headers: kept(headers) });
+export const createRequest =
+  (api: string, token: string, call: Call) =>
+  (signal: AbortSignal): typeof request => {
+    const send = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
+      const { status, headers, body } = await call(
+        {
+          method: init.method as "GET",
+          url: input instanceof Request ? input.url : input.toString(),
+          headers: init.headers as Record<string, string>,
+          body: init.body as string | undefined,
+        },
+        signal,
+      );
+      return new Response(status === 204 ? null : new Uint8Array(body), { status, headers: kept(headers) });
+    };
+    return request.defaults({
+      baseUrl: api,
+      headers: { authorization: `Bearer ${token}`, "x-github-api-version": "2022-11-28", "user-agent": "sortie" },
+      request: { fetch: send },
+    });
   };
-  return request.defaults({
-    baseUrl: api,
-    headers: { authorization: `Bearer ${token}`, "x-github-api-version": "2022-11-28", "user-agent": "sortie" },
-    request: { fetch: send },
-  });
-};
 
 /** The client puts an error of its own around ours. */
 export const told = async <T>(answer: Promise<T>): Promise<T> =>

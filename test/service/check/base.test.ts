@@ -140,7 +140,7 @@ describe("a check that does not end on the base", () => {
       // The command line says why nothing is verified, and the brief what was not run.
       const words = (text: string) => text;
       const colors = { bold: words, dim: words, green: words, red: words, yellow: words };
-      const end = closing(status as TaskStatus, { colors } as Parameters<typeof closing>[1]);
+      const end = closing(status as TaskStatus, { colors } as Parameters<typeof closing>[1], "");
       expect(end).toContain("checks 0/1 (none had passed before the work)");
       expect(end).toContain("Not verified: npm test gave no result; before the work it did not finish.");
       expect(briefs.at(-1)).toContain("- check: npm test not run, because before the work it did not end within 2 s\n");

@@ -162,6 +162,8 @@ describe("serve", () => {
       /(bubblewrap, tier 1|pid-namespace, tier 2|process-group, tier 3): .*with(out)? network/,
     );
     expect(lineWith(said, "Data")).toContain(join(scratch.path, "data"));
+    // No other terminal would look for it on this port.
+    expect(lineWith(said, "run the tests")).toContain(`run "run the tests" -C /path/to/a/git/project --url ${url}`);
     expect(said).not.toContain(password);
   });
 

@@ -32,14 +32,19 @@ afterAll(async () => {
   root[Symbol.dispose]();
 });
 
-const sortie = (directory: string, ...args: string[]): Promise<{ code: number; out: string; err: string }> =>
+type Ended = { code: number; out: string; err: string };
+
+const call = (args: readonly string[], extra: Record<string, string> = {}): Promise<Ended> =>
   new Promise((resolve) => {
-    const words = [join(home, "bin/sortie.js"), ...args, "--url", service.url, "-C", directory];
-    const env = { PATH: process.env["PATH"] ?? "", HOME: root.path, ...compileCache };
+    const env = { PATH: process.env["PATH"] ?? "", HOME: root.path, ...compileCache, ...extra };
+    const words = [join(home, "bin/sortie.js"), ...args];
     execFile(process.execPath, words, { cwd: root.path, env }, (error, out, err) =>
       resolve({ code: error === null ? 0 : Number(error.code), out, err }),
     );
   });
+
+const sortie = (directory: string, ...args: string[]): Promise<Ended> =>
+  call([...args, "--url", service.url, "-C", directory]);
 
 const write = (path: string): MockTurn => ({ calls: [{ tool: "write", input: { path, content: "new\n" } }] });
 
@@ -82,6 +87,41 @@ test("control: with a follow-up it shows what was said then, both reports' last,
   expect(out).toMatch(new RegExp(`^Landed +${git(directory, "rev-parse", "HEAD")} on main, 1 file, \\+1 -0$`, "m"));
   expect(out).not.toContain("nothing changed");
   expect(git(directory, "branch", "--list", "sortie/*")).not.toBe("");
+});
+
+test("of a step of many lines that fails the line is shown that says what failed; control: without one the last", async () => {
+  const directory = makeProject(join(root.path, "many"), { "a.txt": "one\n" });
+  const script = (name: string, lines: string[]) => {
+    writeFileSync(join(directory, name), `${lines.map((line) => `echo '${line}'`).join("\n")}\nexit 3\n`);
+    git(directory, "add", name);
+  };
+  script("says.sh", [
+    "running 3 tests",
+    "AssertionError: expected 2.34, got 2.35",
+    "  actual: {",
+    "    total: 2.35",
+    "  }",
+  ]);
+  script("quiet.sh", ["one", "two"]);
+  git(directory, "commit", "--quiet", "--message=Scripts");
+  const shell = (command: string): MockTurn => ({ calls: [{ tool: "shell", input: { command } }] });
+  scripts["many"] = [shell("sh says.sh"), shell("sh quiet.sh"), { text: "Both fail." }];
+  const { out } = await sortie(directory, "run", "Run the scripts. [many]");
+  expect(out).toMatch(/shell sh says\.sh: exit 3, \S+ m?s AssertionError: expected 2\.34, got 2\.35$/m);
+  expect(out).toMatch(/shell sh quiet\.sh: exit 3, \S+ m?s two$/m);
+});
+
+test("what is suggested names the address that was given; control: without one it does not", async () => {
+  const directory = makeProject(join(root.path, "again"), { "a.txt": "one\n" });
+  scripts["again"] = [{ text: "Nothing to do." }];
+  const { out: id } = await sortie(directory, "run", "Look. [again]", "--detach");
+  await sortie(directory, "task", "logs", "-f", id.trim());
+  const again = await sortie(directory, "task", "message", id.trim(), "Look again.");
+  expect(again.out).toContain(`\`sortie task logs -f ${id.trim()} --url ${service.url}\``);
+  const unnamed = await call(["task", "message", id.trim(), "And again.", "-C", directory], {
+    SERVICE_URL: service.url,
+  });
+  expect(unnamed.out).toContain(`\`sortie task logs -f ${id.trim()}\``);
 });
 
 test("`list` is `ls`", async () => {

@@ -3,6 +3,7 @@ import { ArrowUpRight, Sparkles, Terminal } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { health } from "../api.ts";
 import { copy } from "../component/layout/toast.tsx";
+import { Inline } from "../component/text/inline.tsx";
 import { nameOf } from "../place.ts";
 
 const Connect = lazy(() => import("../model/connect.tsx").then(({ Connect }) => ({ default: Connect })));
@@ -59,9 +60,11 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
           <h1 className="text-lg font-semibold tracking-tight">Try one of these</h1>
         )}
         <p className="max-w-2xl text-soft">
-          {rules
-            ? "Built-in rules carry out requests that spell out the change, with the same tools and checks as a model. They refuse other requests before changing anything. Choose an example to try it."
-            : `No Tasks in ${project === undefined ? "this project" : nameOf(project)} yet. The model is ${data.model.ref}. Describe a Task, or choose an example.`}
+          {rules ? (
+            <Inline text="Built-in rules carry out requests that spell out the change, with the same tools and checks as a model. They refuse other requests before changing anything. Choose an example to try it. All forms: /ui/manual/rules" />
+          ) : (
+            `No Tasks in ${project === undefined ? "this project" : nameOf(project)} yet. The model is ${data.model.ref}. Describe a Task, or choose an example.`
+          )}
         </p>
         <ul className="mt-1 grid gap-3 sm:grid-cols-2">
           {(rules ? forRules : forModels).map(([request, words]) => (

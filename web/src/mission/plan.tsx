@@ -90,7 +90,7 @@ const Phase = ({
         {after !== "" && !blocked && <p className="text-xs text-faint">After {after}</p>}
         {general !== null && (
           <p className="line-clamp-2 text-xs text-faint" dir="auto" title={general}>
-            No squad owns it: {general}
+            General squad: {general}
           </p>
         )}
         {made !== undefined && <TaskLine task={made} label="Creating its squad" />}

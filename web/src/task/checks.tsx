@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
-import { failingLineOf } from "../../../src/domain/evidence/output.ts";
+import { failingLineOf } from "../../../src/protocol/task/failing-line.ts";
 import type { CheckSpec } from "../../../src/protocol/check.ts";
 import type { Artifact, CheckState } from "../../../src/protocol/task/status.ts";
 import type { TaskBoard } from "../../../src/protocol/task/board.ts";

@@ -173,7 +173,7 @@ const titled = (id: string): string =>
 
 const needsModel = (problems: readonly string[]): MissionReply => {
   const ways =
-    "Use a model: set ANTHROPIC_API_KEY (or the key of another provider); or give a list whose items are in the rules' own forms (docs/rules.md).";
+    "Use a model: set ANTHROPIC_API_KEY (or the key of another provider); or give a list whose items are in the rules' own forms: /ui/manual/rules";
   return {
     kind: "failed",
     code: "needs_model",

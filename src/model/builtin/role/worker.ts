@@ -169,7 +169,7 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
 });
 
 /** Where all forms stand, with two that most people need first. */
-const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All of them: docs/rules.md.';
+const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All forms: /ui/manual/rules';
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
   const known =

@@ -1,13 +1,17 @@
-/** A line of the service's own text, in which code is between backticks. */
+/** A line of the service's own text, in which code is between backticks and manuals are named by their path. */
 export const Inline = ({ text }: { text: string }) => (
   <>
-    {text.split(/(`[^`\n]+`)/).map((part, index) =>
-      index % 2 === 1 ? (
+    {text.split(/(`[^`\n]+`|(?<![\w./-])\/ui\/manual\/[a-z]+)/).map((part, index) =>
+      index % 2 === 0 ? (
+        part
+      ) : part.startsWith("`") ? (
         <code key={index} className="typed">
           {part.slice(1, -1).trim()}
         </code>
       ) : (
-        part
+        <a key={index} href={part} target="_blank" rel="noopener" className="link">
+          {part}
+        </a>
       ),
     )}
   </>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Copy } from "lucide-react";
 import { type ReactNode, useMemo } from "react";
-import { failingLineOf } from "../../../../src/domain/evidence/output.ts";
+import { failingLineOf } from "../../../../src/protocol/task/failing-line.ts";
 import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import type { Goal } from "../../../../src/protocol/task/status.ts";
 import { checkLogOf } from "../../api.ts";
