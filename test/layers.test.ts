@@ -70,7 +70,7 @@ const orders: Record<string, string> = {
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
-  config: "environment file program edit config caller",
+  config: "bucket environment file program edit config caller",
   service: "machine trust secret vault thread forge config-check health model-key place nodes engine service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":

@@ -5,6 +5,7 @@ import { StartError } from "../error.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { type AgentConfig, agentsOf, type McpConfig, mcpServersOf } from "./program.ts";
+import { type Bucket, bucketOf } from "./bucket.ts";
 import { checkEnvironments, type OperatorEnvironment, type SecretSource } from "./environment.ts";
 import { type ProviderConfig, readFile, type RepositoryCredential, type RepositoryEvents } from "./file.ts";
 
@@ -24,7 +25,7 @@ export type Config = {
   /** Past a pooler; undefined: `databaseURL` is PostgreSQL's own. */
   databaseDirectURL: string | undefined;
   /** Where blobs are kept; undefined: see `store/open.ts`. */
-  blobs: "folder" | "database" | undefined;
+  blobs: "folder" | "database" | Bucket | undefined;
   /** The name of this service among several of one database; undefined: it has its database alone. */
   node: string | undefined;
   /** Of a node. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself alone. */
@@ -235,9 +236,11 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   if (production !== undefined && production !== "0" && production !== "1")
     throw bad(`Expected SERVICE_ALLOW_SQUAD_PRODUCTION to be 1 or 0, got "${production}".`);
 
-  const blobs = env["SERVICE_BLOBS"];
-  if (blobs !== undefined && blobs !== "folder" && blobs !== "database")
-    throw bad(`Expected SERVICE_BLOBS to be folder or database, got "${blobs}".`);
+  const place = env["SERVICE_BLOBS"];
+  const bucket = place === undefined ? undefined : bucketOf(place, env, bad);
+  if (place !== undefined && place !== "folder" && place !== "database" && bucket === undefined)
+    throw bad(`Expected SERVICE_BLOBS to be folder, database or s3://bucket/prefix, got "${place}".`);
+  const blobs = bucket ?? (place as "folder" | "database" | undefined);
   if (blobs === "database" && env["SERVICE_DATABASE_URL"] === undefined)
     throw bad("SERVICE_BLOBS=database needs SERVICE_DATABASE_URL. Set it, or SERVICE_BLOBS=folder.");
 

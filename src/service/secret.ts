@@ -34,6 +34,8 @@ export const secretsOf = ({
   };
   add("password", password);
   for (const url of [databaseURL, databaseDirectURL]) add("database-password", passwordIn(url));
+  // Slashes in them would have them taken for paths below.
+  for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) add(name, env[name]);
   for (const { keys } of Object.values(knownKinds)) for (const name of keys) add(name, env[name]);
   for (const [id, { apiKey, headers = {} }] of Object.entries(providers)) {
     if (apiKey?.startsWith("env:") === true) add(apiKey.slice("env:".length), env[apiKey.slice("env:".length)]);

@@ -6,7 +6,8 @@ import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
-import { hasBlobs } from "./blob/move.ts";
+import { fromFolder, hasBlobs, movingFrom } from "./blob/move.ts";
+import type { S3Place } from "./blob/s3.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import type { Role } from "./node.ts";
 import type { joinDatabase, Membership } from "./postgres/node/member.ts";
@@ -14,7 +15,7 @@ import type { createPostgresStore } from "./postgres/postgres.ts";
 import type { Held } from "./postgres/node/held.ts";
 import type { ownDatabase } from "./postgres/node/owner.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
-import type { Store } from "./store.ts";
+import type { Blobs, Store } from "./store.ts";
 
 /** Opens the data folder of a service, and the store with it. */
 
@@ -39,7 +40,7 @@ type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
   /** Past a pooler, for what needs a connection of its own; undefined: `databaseURL`. */
   databaseDirectURL: string | undefined;
   /** undefined: in the database, if it is a server's and the folder has none. */
-  blobs: "folder" | "database" | undefined;
+  blobs: "folder" | "database" | S3Place | undefined;
   /** The name of this service among several of the database; undefined: it has its database alone. */
   node: string | undefined;
   version: string;
@@ -78,7 +79,8 @@ export const openData = async (
   );
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
-  const blobs = await placeForBlobs(wanted);
+  const place = await placeForBlobs(wanted);
+  const blobs = typeof place === "string" ? place : await openBucket(place, instance, scope);
   const member =
     node === undefined
       ? undefined
@@ -102,7 +104,16 @@ export const openData = async (
   const now = member?.now ?? clock;
   const store = scope.use(
     databaseURL === undefined
-      ? await createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, space: disk, log, now })
+      ? await createSqliteStore({
+          file: join(dataDir, "sortie.db"),
+          dataDir,
+          space: disk,
+          log,
+          now,
+          ...(typeof blobs === "string"
+            ? {}
+            : { blobs: scope.use(await movingFrom(fromFolder(join(dataDir, "blobs")), blobs, log)).blobs }),
+        })
       : await openPostgres({
           url: databaseURL,
           directURL,
@@ -121,13 +132,21 @@ export const openData = async (
   return { store, instance, disk, now, member, failure, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
 
-const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database"> => {
+const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database" | S3Place> => {
   const found = blobs ?? ((await hasBlobs(join(dataDir, "blobs"))) ? "folder" : "database");
-  if (node === undefined || found === "database") return found;
+  if (node === undefined || found !== "folder") return found;
   throw new StartError(
     78,
-    `The blobs are in the data folder ${dataDir}, where other nodes cannot read them. Set SERVICE_BLOBS=database to move them.`,
+    `The blobs are in the data folder ${dataDir}, where other nodes cannot read them. Set SERVICE_BLOBS=database or s3://bucket/prefix to move them.`,
   );
+};
+
+const openBucket = async (place: S3Place, instance: string, scope: AsyncDisposableStack): Promise<Blobs> => {
+  const { createS3Blobs, expectBucket } = await import("./blob/s3.ts");
+  const stop = new AbortController();
+  scope.defer(() => stop.abort());
+  await expectBucket(place, instance, stop.signal);
+  return createS3Blobs(place, stop.signal);
 };
 
 const openPostgres = async (options: Parameters<typeof createPostgresStore>[0]): Promise<Store> => {

@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { hashOf } from "../../src/hash.ts";
-import { movingFrom } from "../../src/store/blob/move.ts";
+import { fromFolder, movingFrom } from "../../src/store/blob/move.ts";
+import { createS3Blobs } from "../../src/store/blob/s3.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
-import type { Blobs } from "../../src/store/store.ts";
+import type { Blobs, Store } from "../../src/store/store.ts";
+import { startS3 } from "../harness/double/s3.ts";
 import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
-import { temporary } from "../harness/project.ts";
+import { temporary, until } from "../harness/project.ts";
 import { Client } from "pg";
 
 /** What every place for blobs keeps to. */
@@ -36,15 +38,17 @@ const inFolder = async (): Promise<Place> => {
   };
 };
 
-const inDatabase = async (): Promise<Place & { sql: (text: string) => Promise<object[]> }> => {
+type Database = Place & { sql(text: string): Promise<object[]>; open(blobs: "database" | Blobs): Promise<Store> };
+
+const inDatabase = async (): Promise<Database> => {
   const scope = new AsyncDisposableStack();
   const url = postgresURL ?? "";
   const folder = scope.use(temporary("sortie-blobs-"));
   const schema = scope.use(freshSchema(url)).name;
-  const open = async () =>
-    scope.use(await createPostgresStore({ url, dataDir: folder.path, log: silent, schema, blobs: "database" }));
-  const { blobs } = await open();
-  const { blobs: other } = await open();
+  const open = async (where: "database" | Blobs) =>
+    scope.use(await createPostgresStore({ url, dataDir: folder.path, log: silent, schema, blobs: where }));
+  const { blobs } = await open("database");
+  const { blobs: other } = await open("database");
   const sql = async (text: string): Promise<object[]> => {
     const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
     await client.connect();
@@ -58,13 +62,29 @@ const inDatabase = async (): Promise<Place & { sql: (text: string) => Promise<ob
     blobs,
     other,
     sql,
+    open,
     age: async (sha256) => void (await sql(`update blobs set at = at - 3600000 where sha256 = '${sha256}'`)),
     [Symbol.asyncDispose]: () => scope.disposeAsync(),
   };
 };
 
+const inBucket = async (): Promise<Place> => {
+  const bucket = await startS3();
+  const open = () => createS3Blobs(bucket.place, new AbortController().signal);
+  return {
+    blobs: open(),
+    other: open(),
+    async age(sha256) {
+      const found = bucket.objects.get(`sortie/blobs/${sha256.slice(0, 2)}/${sha256}`);
+      if (found !== undefined) found.at -= 3_600_000;
+    },
+    [Symbol.asyncDispose]: () => bucket[Symbol.asyncDispose](),
+  };
+};
+
 const kinds: [name: string, open: () => Promise<Place>][] = [
   ["a folder", inFolder],
+  ["a bucket", inBucket],
   ...(postgresURL === undefined
     ? []
     : ([["the database", inDatabase]] as const).map(([name, open]) => [name, open] as [string, () => Promise<Place>])),
@@ -145,7 +165,7 @@ describe.skipIf(postgresURL === undefined)("from a folder to the database", () =
     };
     let rounds = 0;
     for (; rounds < 20; rounds += 1) {
-      await using moving = await movingFrom(folder.path, place.blobs, log);
+      await using moving = await movingFrom(fromFolder(folder.path), place.blobs, log);
       await readable(moving.blobs);
       expect(await moving.blobs.drop(all[rounds]?.sha256 ?? "")).toBe("young");
       if (rounds > 1) {
@@ -156,8 +176,28 @@ describe.skipIf(postgresURL === undefined)("from a folder to the database", () =
     await readable(place.other);
     const left = (await readdir(folder.path, { recursive: true })).filter((name) => name.length > 2);
     expect(left).toEqual([`ab/${hurt}`]);
-    expect(said).toContain("a file of the data folder is damaged and was left there");
+    expect(said).toContain("a blob of the data folder is damaged and was left there");
     expect(await place.sql("select count(*)::int as count from blobs")).toEqual([{ count: 60 }]);
   });
 });
-if (postgresURL === undefined) countSkipped(5);
+test.skipIf(postgresURL === undefined)("from the database to a bucket: all move while they are read", async () => {
+  await using place = await inDatabase();
+  await using bucket = await startS3();
+  const all = await Promise.all(
+    Array.from({ length: 40 }, (_, n) => place.blobs.put(Buffer.from(`blob ${n} `.repeat(n)))),
+  );
+  const inBucketAlone = createS3Blobs(bucket.place, new AbortController().signal);
+  const store = await place.open(inBucketAlone);
+  const read = async (blobs: Blobs) =>
+    Promise.all(all.map(async ({ sha256 }) => (await blobs.get(sha256))?.toString()));
+  const expected = all.map((_, n) => `blob ${n} `.repeat(n));
+  expect(await read(store.blobs)).toEqual(expected);
+  const left = async () => (await place.sql("select sha256 from blobs")).length;
+  await until(left, (count) => count === 0);
+  expect(await read(inBucketAlone)).toEqual(expected);
+  expect(await read(store.blobs)).toEqual(expected);
+  // What is put from then on is in the bucket alone.
+  const { sha256 } = await store.blobs.put(Buffer.from("new"));
+  expect([await left(), await inBucketAlone.get(sha256)]).toEqual([0, Buffer.from("new")]);
+});
+if (postgresURL === undefined) countSkipped(6);

@@ -7,16 +7,29 @@ import type { Log } from "../../log.ts";
 import type { Blobs } from "../store.ts";
 
 /**
- * Moves blobs from a folder to where they are kept from now on, while the service runs. Until a blob has moved it is
- * found in the folder; a file goes only when its bytes are kept. Whatever it is killed in goes on at the next start.
+ * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it was,
+ * and it goes there only when its bytes are kept. Whatever it is killed in goes on at the next start.
  */
+
+/** Where blobs were kept before. */
+export type Source = {
+  /** For the log: "the data folder". */
+  name: string;
+  isEmpty(): Promise<boolean>;
+  /** One after the other; `bytes` undefined: what is there is damaged, and stays. */
+  all(): AsyncGenerator<{ sha256: string; bytes: Buffer | undefined }>;
+  get(sha256: string): Promise<Buffer | undefined>;
+  remove(sha256: string): Promise<void>;
+};
 
 const againMs = 60_000;
 
 /** How many are moved between two lines of the log. */
 const told = 1000;
 
-/** The folder's names of blobs, shelf by shelf. */
+const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
+
+/** The folder's files, shelf by shelf. */
 async function* filesIn(folder: string): AsyncGenerator<string> {
   for (const shelf of await readdir(folder).catch(() => [])) {
     if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
@@ -34,40 +47,54 @@ const isEmpty = async (folder: string): Promise<boolean> => {
 /** Whether a folder has blobs. */
 export const hasBlobs = async (folder: string): Promise<boolean> => !(await isEmpty(folder));
 
-/** The same blobs, and those of the folder that have not moved yet; these are on their way from now on. */
+export const fromFolder = (folder: string): Source => {
+  const pathOf = (sha256: string) => join(folder, sha256.slice(0, 2), sha256);
+  return {
+    name: "the data folder",
+    isEmpty: () => isEmpty(folder),
+    async *all() {
+      for await (const path of filesIn(folder)) {
+        // It was never finished, so nothing names it.
+        if (path.endsWith(".tmp")) {
+          await rm(path, { force: true });
+          continue;
+        }
+        const sha256 = basename(path);
+        const bytes = await readFile(path);
+        yield { sha256, bytes: (await hashOf(bytes)) === sha256 ? bytes : undefined };
+      }
+    },
+    get: async (sha256) => (isHash(sha256) ? readFile(pathOf(sha256)).catch(() => undefined) : undefined),
+    remove: (sha256) => rm(pathOf(sha256), { force: true }),
+  };
+};
+
+/** The same blobs, and those of the source that have not moved yet; these are on their way from now on. */
 export const movingFrom = async (
-  folder: string,
+  source: Source,
   blobs: Blobs,
   log: Log,
 ): Promise<{ blobs: Blobs; moved: Promise<void> } & AsyncDisposable> => {
   const stop = new AbortController();
-  let empty = await isEmpty(folder);
-  const pathOf = (sha256: string) => join(folder, sha256.slice(0, 2), sha256);
-  const inFolder = async (sha256: string) =>
-    empty || !/^[0-9a-f]{64}$/.test(sha256) ? undefined : readFile(pathOf(sha256)).catch(() => undefined);
+  let empty = await source.isEmpty();
+  const before = async (sha256: string) => (empty ? undefined : source.get(sha256));
 
   const move = async (): Promise<void> => {
     let [count, damaged] = [0, 0];
-    for await (const path of filesIn(folder)) {
+    for await (const { sha256, bytes } of source.all()) {
       if (stop.signal.aborted) return;
-      // It was never finished, so nothing names it.
-      if (path.endsWith(".tmp")) {
-        await rm(path, { force: true });
-        continue;
-      }
-      const bytes = await readFile(path);
-      if ((await hashOf(bytes)) !== basename(path)) {
+      if (bytes === undefined) {
         damaged += 1;
-        log.warn({ file: path }, "a file of the data folder is damaged and was left there");
+        log.warn({ sha256 }, `a blob of ${source.name} is damaged and was left there`);
         continue;
       }
       await blobs.put(bytes, true);
-      await rm(path, { force: true });
+      await source.remove(sha256);
       count += 1;
-      if (count % told === 0) log.info({ moved: count }, "blobs are being moved from the data folder");
+      if (count % told === 0) log.info({ moved: count }, `blobs are being moved from ${source.name}`);
     }
     empty = damaged === 0;
-    if (count > 0) log.info({ moved: count }, "the blobs of the data folder have been moved");
+    if (count > 0) log.info({ moved: count }, `the blobs of ${source.name} have been moved`);
   };
   const moveAll = async (): Promise<void> => {
     if (empty) return;
@@ -88,9 +115,9 @@ export const movingFrom = async (
       put: (bytes, exact) => blobs.put(bytes, exact),
       // Asked a second time, as it may have moved in between.
       get: async (sha256) =>
-        (await blobs.get(sha256)) ?? (await inFolder(sha256)) ?? (empty ? undefined : blobs.get(sha256)),
+        (await blobs.get(sha256)) ?? (await before(sha256)) ?? (empty ? undefined : blobs.get(sha256)),
       async drop(sha256) {
-        if ((await inFolder(sha256)) !== undefined) return "young";
+        if ((await before(sha256)) !== undefined) return "young";
         return blobs.drop(sha256);
       },
     },

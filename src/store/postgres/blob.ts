@@ -1,6 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import { hashOf } from "../../hash.ts";
 import { youngMs, touchedMs } from "../blob/folder.ts";
+import type { Source } from "../blob/move.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Blobs } from "../store.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
@@ -104,5 +105,24 @@ export const createDatabaseBlobs = (options: {
         throw unavailable(error);
       }
     },
+  };
+};
+
+/** Those that are in the database, where they are to be in another place. The tables stay. */
+export const fromDatabase = (db: Kysely<Tables>, kept: Blobs, remove: (sha256: string) => Promise<void>): Source => {
+  const next = async (after: string): Promise<string | undefined> => {
+    const { rows } = await sql<{ sha256: string }>`
+      select sha256 from blobs where sha256 > ${after} order by sha256 limit 1`.execute(db);
+    return rows[0]?.sha256;
+  };
+  return {
+    name: "the database",
+    isEmpty: async () => (await next("")) === undefined,
+    async *all() {
+      for (let sha256 = await next(""); sha256 !== undefined; sha256 = await next(sha256))
+        yield { sha256, bytes: await kept.get(sha256) };
+    },
+    get: (sha256) => kept.get(sha256),
+    remove,
   };
 };

@@ -9,7 +9,7 @@ import { isEmpty, noChanges, type StoredView } from "../batch/batch.ts";
 import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
-import { movingFrom } from "../blob/move.ts";
+import { fromFolder, movingFrom } from "../blob/move.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
@@ -21,7 +21,7 @@ import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
 import { createLive, type FarLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
-import { createDatabaseBlobs, prepareBlobs } from "./blob.ts";
+import { createDatabaseBlobs, fromDatabase, prepareBlobs } from "./blob.ts";
 import { createCheck } from "./check.ts";
 import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
@@ -54,8 +54,8 @@ type Options = {
    * database that cannot be reached. Default: 90 seconds, of a node as long as until it counts as lost.
    */
   leaseMs?: number;
-  /** Where blobs are kept: in the data folder (the default), or in the database, where all services have them. */
-  blobs?: "folder" | "database";
+  /** Where blobs are kept: in the data folder (the default), in the database, or in another place that all services have. */
+  blobs?: "folder" | "database" | Blobs;
   /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
   /**
@@ -217,13 +217,18 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     );
   const atomically: Atomically = (queries) => apart((trx) => runAll(trx, queries));
 
-  let blobs: Blobs = createBlobs(join(dataDir, "blobs"), space);
-  if (options.blobs === "database") {
+  const folder = join(dataDir, "blobs");
+  let blobs: Blobs = createBlobs(folder, space);
+  if (options.blobs !== undefined && options.blobs !== "folder") {
     await prepareBlobs(db);
-    const moving = scope.use(
-      await movingFrom(join(dataDir, "blobs"), createDatabaseBlobs({ db, apart, signal: stopping.signal }), log),
-    );
-    blobs = moving.blobs;
+    const rows = createDatabaseBlobs({ db, apart, signal: stopping.signal });
+    blobs = rows;
+    if (options.blobs !== "database") {
+      const removeRow = (sha256: string) =>
+        apart(async (trx) => void (await sql`delete from blobs where sha256 = ${sha256}`.execute(trx)));
+      blobs = scope.use(await movingFrom(fromDatabase(db, rows, removeRow), options.blobs, log)).blobs;
+    }
+    blobs = scope.use(await movingFrom(fromFolder(folder), blobs, log)).blobs;
   }
 
   const owned = scope.move();

@@ -28,7 +28,7 @@ import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
 import { patientDialect, setPatience } from "./busy.ts";
-import type { Store } from "../store.ts";
+import type { Blobs, Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
 import { eventsAtOnce, withNearReads } from "./near.ts";
@@ -51,7 +51,16 @@ const latePages = 16_000;
 /** A transaction changes some eight pages, and those of its events' data. */
 const pagesOf = (bytes: number): number => 8 + bytes / 4096;
 
-type Options = { file: string; dataDir: string; log: Log; disk?: DiskSync; space?: Space; now?: () => Date };
+type Options = {
+  file: string;
+  dataDir: string;
+  log: Log;
+  disk?: DiskSync;
+  space?: Space;
+  now?: () => Date;
+  /** Where blobs are kept, if not in the data folder. */
+  blobs?: Blobs;
+};
 
 /**
  * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the
@@ -197,7 +206,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   );
   const store: SqliteStore = {
     kind: "sqlite",
-    blobs: createBlobs(join(dataDir, "blobs"), space),
+    blobs: options.blobs ?? createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
     webhooks: createWebhooks(db, reader, transactions.atomically),
     redact: (text) => text,

@@ -86,7 +86,7 @@ const once = <T>(value: T, index: number, all: readonly T[]): boolean => all.ind
 const isOptional = (field: unknown): boolean => field instanceof z.ZodType && z.object({ field }).safeParse({}).success;
 
 describe("the configuration", () => {
-  const source = page("src/config/config.ts") + page("src/config/caller.ts");
+  const source = page("src/config/config.ts") + page("src/config/caller.ts") + page("src/config/bucket.ts");
 
   test("every limit with its default, and a missing one is told", () => {
     expect(limitsIn(settings)).toEqual(defaultLimits);
