@@ -49,6 +49,9 @@ export interface Engine extends AsyncDisposable {
   /** Called by a stream's handler between two of its steps: while the engine drains, aborts the handler's signal. */
   betweenSteps(stream: StreamID): void;
 
+  /** Its own open connections to a database's server. Absent where it never has any. */
+  readonly connections?: () => number;
+
   /** The number of streams whose handler runs now, of all or of those that match. */
   running(of?: (stream: StreamID) => boolean): number;
 }

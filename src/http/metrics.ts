@@ -18,6 +18,8 @@ type Gauges = {
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
   /** None where the service has its database alone. */
   nodes: () => Promise<readonly Pick<Node, "state">[]>;
+  /** To the database's server, by what they are for; none where there is no server. */
+  connections: () => Readonly<Record<string, number>>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
 
@@ -135,6 +137,17 @@ export const createMetrics = (gauges: Gauges) => {
           const nodes = await gauges.nodes();
           for (const state of ["up", "draining", "stopped", "lost"] as const)
             this.set({ state }, nodes.filter((node) => node.state === state).length);
+        },
+      }),
+    );
+    registry.registerMetric(
+      new Gauge({
+        name: "sortie_database_connections",
+        help: "Open connections to PostgreSQL",
+        labelNames: ["purpose"],
+        registers: [],
+        collect() {
+          for (const [purpose, count] of Object.entries(gauges.connections())) this.set({ purpose }, count);
         },
       }),
     );

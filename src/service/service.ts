@@ -238,6 +238,10 @@ export const createService = async (
       breakers: () => registry.breakers(),
       nodes: async () => (await data.member?.nodes()) ?? [],
       webhooks: () => store.webhooks.counts(),
+      connections: () => ({
+        ...data.connections(),
+        ...(engine.connections === undefined ? {} : { engine: engine.connections() }),
+      }),
     });
     const archiver = createArchiver({ store, workspaces, repositories, limits, dataDir, secrets });
     const browser = () => ({

@@ -33,6 +33,8 @@ export type Data = AsyncDisposable & {
   /** Among several services of the database; undefined: there is no other. */
   member: Pick<Membership, "report" | "nodes" | "drain" | "drained"> | undefined;
   failure: () => Promise<StartError>;
+  /** The open connections to the database's server, by what they are for; none where there is no server. */
+  connections: () => Readonly<Record<string, number>>;
 };
 
 type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
@@ -129,7 +131,12 @@ export const openData = async (
   scope.use(sweepOrphanBlobs(store, log));
   const held = scope.move();
   const failure = () => member?.lost ?? owner?.lost ?? watchIntegrity(store, log);
-  return { store, instance, disk, now, member, failure, [Symbol.asyncDispose]: () => held.disposeAsync() };
+  const lock = member ?? owner;
+  const connections = () => ({
+    ...store.connections?.(),
+    ...(lock === undefined ? {} : { lock: lock.client() === undefined ? 0 : 1 }),
+  });
+  return { store, instance, disk, now, member, failure, connections, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
 
 const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database" | S3Place> => {

@@ -34,6 +34,8 @@ export interface Store extends AsyncDisposable {
   readonly webhooks: Webhooks;
   /** Only where several services share the database. */
   readonly nodes?: Nodes;
+  /** The open connections to a database's server, by what they are for. Absent where the database is a file. */
+  readonly connections?: () => Readonly<Record<string, number>>;
 
   /**
    * The text as an event would store it: without the secrets that the service knows. The implementations return it

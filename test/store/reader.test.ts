@@ -265,9 +265,9 @@ describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
   const openPools = () => {
     // As the store opens them: a cancel that comes late is an error of the connection, which somebody has to hear.
     const config = configOf(postgresURL ?? "");
-    const pool = openPool({ ...config, max: 2 }, slowBounds, silent);
-    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: openPool(config, slowBounds, silent) }) });
-    const reader = createPostgresReader(pool, config);
+    const [pool, other] = [openPool({ ...config, max: 2 }, slowBounds, silent), openPool(config, slowBounds, silent)];
+    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: other }) });
+    const reader = createPostgresReader(pool, other);
     const mark = `60.${randomInt(1e9)}`;
     return {
       db,

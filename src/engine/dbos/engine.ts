@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { commitBounds, configOf, openPool } from "../../store/postgres/connection.ts";
+import { commitBounds, configOf, openPool, shareOf } from "../../store/postgres/connection.ts";
 import { notStarted } from "../../store/postgres/node/not-started.ts";
 import type { DueStream, Store } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";
@@ -39,7 +39,6 @@ const anyQueue = "sortie";
 const queueOf = (node: string): string => `sortie node ${node}`;
 const schemaBeside = (schema: string): string => (schema === "public" ? "dbos" : `${schema}_dbos`);
 
-const connections = 4;
 const cleanMs = 10 * 60_000;
 /** Longest time that DBOS has for its last rows. */
 const closeMs = 3_000;
@@ -58,7 +57,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   const self = executorID(node, randomUUID());
   /** Runs outside of whatever workflow the caller is in. */
   const outside = AsyncLocalStorage.snapshot();
-  const pool = openPool({ ...configOf(url), max: connections, application_name: "sortie engine" }, commitBounds, log);
+  const pool = openPool({ ...configOf(url), ...shareOf("engine") }, commitBounds, log);
   const library = takeLibrary();
   let tables = "dbos";
   /** Takes nothing more out of the queues; what runs has so long to end, in milliseconds. */
@@ -187,6 +186,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   let closing: Promise<void> | undefined;
   return {
     ...core,
+    connections: () => pool.totalCount,
     async drain(until) {
       const drained = core.drain(until);
       clearInterval(timer);

@@ -9,6 +9,24 @@ import { endsSession } from "./fault.ts";
  * ends the process; and each has bounds of our own, whatever is set for the database, the user or the server.
  */
 
+/**
+ * What the connections of a service are for, and how many of each there are at most: it never has more of a server's than
+ * their sum. Commits have one of their own, as they go one after another, and wait behind no read.
+ */
+const shares = { commits: 1, reads: 3, "slow reads": 2, lease: 1, lock: 1, hints: 1, engine: 3 };
+
+export type Purpose = keyof typeof shares;
+
+/** How many are open now; what a service does not use at all is left out. */
+export type Connections = Partial<Record<Purpose, number>>;
+
+export const mostConnections = Object.values(shares).reduce((sum, share) => sum + share, 0);
+/** One of each is enough to work. */
+export const leastConnections = Object.keys(shares).length;
+
+/** For a pool or a client: the most that it opens, and the name by which the database lists them. */
+export const shareOf = (purpose: Purpose) => ({ max: shares[purpose], application_name: `sortie ${purpose}` });
+
 /** In milliseconds; 0: none. `statement`: of the whole statement. `lock`: of each wait for a lock. */
 export type Bounds = { statement: number; lock: number };
 
@@ -52,7 +70,8 @@ export const configOf = (url: string, schema?: string): ClientConfig => ({
 const withAnswerBound = (config: ClientConfig, { statement }: Bounds): ClientConfig =>
   statement === 0 ? config : { query_timeout: statement + graceMs, ...config };
 
-const settle = async (client: ClientBase, { statement, lock }: Bounds): Promise<void> => {
+/** Gives a connection its bounds. */
+export const settle = async (client: ClientBase, { statement, lock }: Bounds): Promise<void> => {
   // By the keepalives the server notices within half a minute that this host is gone, and ends what it held. The first
   // setting alone, since whatever bound is set for the database holds until it is there.
   await client.query(`set statement_timeout = ${statement}`);
@@ -117,3 +136,10 @@ export const discarding = (pool: Pool): PostgresPool => ({
     } as unknown as Awaited<ReturnType<PostgresPool["connect"]>>;
   },
 });
+
+/** Has the database end what the client runs at this moment, through another one; nothing happens where that cannot be done. */
+export const cancelQuery = async (client: ClientBase, through: Pool): Promise<void> => {
+  const { processID } = client as ClientBase & { processID: number | null };
+  // Otherwise it runs to its end.
+  await through.query("select pg_cancel_backend($1)", [processID]).catch(() => {});
+};

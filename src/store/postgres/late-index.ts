@@ -1,14 +1,14 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Client, ClientConfig } from "pg";
+import type { Pool, PoolClient } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { createIndex, type Index, indexes } from "../sql/migration/index-set.ts";
-import { cancelQuery } from "./cancel.ts";
-import { indexBounds, openClient } from "./connection.ts";
+import { cancelQuery, indexBounds, settle } from "./connection.ts";
 
 /**
  * Indexes of a log in use, made while the service runs: `create index concurrently` locks nobody out, and takes minutes
- * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew.
+ * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew. Meanwhile the pool of
+ * slow reads lacks a connection, which is closed afterwards with its lock and its bounds.
  */
 
 const againMs = 30_000;
@@ -19,14 +19,15 @@ const large = 10_000;
 /** A part of a text is found by its trigrams. Without the extension that makes them, a search reads the texts. */
 const search: Omit<Index, "by"> = { name: "texts_search", on: "texts", columns: "" };
 
-export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }): AsyncDisposable => {
+export const buildIndexes = ({ pool, other, log }: { pool: Pool; other: Pool; log: Log }): AsyncDisposable => {
   const stop = new AbortController();
-  let client: Client | undefined;
+  let client: PoolClient | undefined;
 
   const run = async (): Promise<void> => {
     while (!stop.signal.aborted) {
       try {
-        client = await openClient(config, indexBounds);
+        client = await pool.connect();
+        await settle(client, indexBounds);
         if (await build(client, log, stop.signal)) return;
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -37,7 +38,7 @@ export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }
       } finally {
         const own = client;
         client = undefined;
-        await own?.end().catch(() => {});
+        own?.release(true);
       }
       await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
     }
@@ -47,14 +48,14 @@ export const buildIndexes = ({ config, log }: { config: ClientConfig; log: Log }
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      if (client !== undefined) await cancelQuery(client, config);
+      if (client !== undefined) await cancelQuery(client, other);
       await running;
     },
   };
 };
 
 /** Resolves to false if another process builds. */
-const build = async (client: Client, log: Log, signal: AbortSignal): Promise<boolean> => {
+const build = async (client: PoolClient, log: Log, signal: AbortSignal): Promise<boolean> => {
   const names = async (where = ""): Promise<Set<string>> => {
     const { rows } = await client.query<{ name: string }>(
       `select relname as name from pg_index join pg_class on pg_class.oid = indexrelid
@@ -94,7 +95,7 @@ const build = async (client: Client, log: Log, signal: AbortSignal): Promise<boo
 };
 
 /** The operator class for trigrams; undefined where this user may not have it. */
-const trigramsOf = async (client: Client, log: Log): Promise<string | undefined> => {
+const trigramsOf = async (client: PoolClient, log: Log): Promise<string | undefined> => {
   let refused: unknown;
   await client.query("create extension if not exists pg_trgm with schema public").catch((error: unknown) => {
     refused = error;

@@ -5,19 +5,16 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { CommitSignal } from "../feed/follow.ts";
 import { createHintQueue, type Hint, type HintQueue, unpack } from "../feed/hint.ts";
-import { type Bounds, openClient } from "./connection.ts";
+import { type Bounds, openClient, shareOf } from "./connection.ts";
 
 /** What else a process does with what others tell it, besides waking its followers. */
 export type Heard = (hint: Exclude<Hint, readonly ["grown" | "erased", ...unknown[]]>) => void;
 
-export type Hints = Pick<HintQueue, "tell" | "frame"> & AsyncDisposable;
+export type Hints = Pick<HintQueue, "tell" | "frame"> & { isOpen(): boolean } & AsyncDisposable;
 
 const pollMs = 1000;
 
 const bounds: Bounds = { statement: 5_000, lock: 5_000 };
-
-/** As the database lists the connection. */
-export const hintsName = "sortie hints";
 
 /**
  * Hints to and from other processes of the database, by NOTIFY on a connection of its own: within commits it would make
@@ -53,7 +50,7 @@ export const listen = async (options: {
   };
 
   const connect = async (to: ClientConfig): Promise<void> => {
-    const next = await openClient({ ...to, application_name: hintsName }, bounds);
+    const next = await openClient({ ...to, ...shareOf("hints") }, bounds);
     const drop = () => {
       if (client === next) client = undefined;
     };
@@ -102,6 +99,7 @@ export const listen = async (options: {
   }, pollMs);
 
   return {
+    isOpen: () => client !== undefined,
     tell(hints) {
       if (client !== undefined) queue.tell(hints);
     },

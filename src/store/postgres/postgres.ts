@@ -23,7 +23,17 @@ import { createLive, type FarLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createDatabaseBlobs, fromDatabase, prepareBlobs } from "./blob.ts";
 import { createCheck } from "./check.ts";
-import { type Bounds, commitBounds, configOf, discarding, openPool, schemaBounds, slowBounds } from "./connection.ts";
+import {
+  type Bounds,
+  commitBounds,
+  configOf,
+  discarding,
+  openPool,
+  type Purpose,
+  schemaBounds,
+  shareOf,
+  slowBounds,
+} from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import { claimedIn, createPlacements, isHere, lostMs, madeIn, place, prepareNodes } from "./node/placement.ts";
@@ -68,9 +78,6 @@ type Options = {
   now?: Clock;
 };
 
-/** Connections for slow reads, apart from those of commits. */
-const slowReads = 4;
-
 /**
  * The store on PostgreSQL, for any number of processes. All times that processes compare are the database's
  * unless there is only one. */
@@ -79,19 +86,22 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const { leaseMs = options.node === undefined ? 90_000 : lostMs } = options;
   await using scope = new AsyncDisposableStack();
   const config = configOf(url, schema);
-  const open = (bounds: Bounds, extra: PoolConfig): Pool =>
-    scope.adopt(openPool({ ...config, ...extra }, bounds, log), (opened) => opened.end());
+  const open = (purpose: Purpose, bounds: Bounds, to: PoolConfig = config): Pool =>
+    scope.adopt(openPool({ ...to, ...shareOf(purpose) }, bounds, log), (opened) => opened.end());
   const lasting = configOf(options.directURL ?? url, schema);
   await prepare(lasting, options);
-  const pool = open(commitBounds, { max: 10 });
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(pool) }) });
+  const [short, commitPool] = [open("reads", commitBounds), open("commits", commitBounds)];
+  const slow = open("slow reads", slowBounds, lasting);
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(short) }) });
+  const commitDB = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(commitPool) }) });
 
   const stopping = new AbortController();
   const transact = createTransact({ db, log, signal: stopping.signal });
+  const commitIn = createTransact({ db: commitDB, log, signal: stopping.signal });
   const cache = createCache();
   const held = createHeldClaims();
   const commits = createCommitSignal();
-  const reader = scope.use(createReader(open(slowBounds, { ...lasting, max: slowReads }), lasting));
+  const reader = scope.use(createReader(slow, short));
   const reads = withErrors(
     eachAgain(
       {
@@ -123,9 +133,9 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const live: FarLive = scope.use(
     createLive({ frame: hints.frame, watch: (streams) => hints.tell(streams.map((stream) => ["watched", stream])) }),
   );
-  scope.use(buildIndexes({ config: lasting, log }));
-  const leasePool = open(commitBounds, {
-    max: 1,
+  scope.use(buildIndexes({ pool: slow, other: short, log }));
+  const leasePool = open("lease", commitBounds, {
+    ...config,
     query_timeout: leaseMs / 3,
     connectionTimeoutMillis: Math.min(leaseMs / 3, config.connectionTimeoutMillis ?? leaseMs),
   });
@@ -164,7 +174,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       answers: members.flatMap(({ answers }) => answers),
       names: members.flatMap(({ names }) => names),
     };
-    const batch = await transact(async (trx) => {
+    const batch = await commitIn(async (trx) => {
       const { answers, heads, states, names, position, id, now: theirs } = await lockAndLoad(trx, needs, cache);
       const base: StoredView = {
         position: () => position,
@@ -267,6 +277,13 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },
     check: createCheck(db, () => pump.underWay()),
+    connections: () => ({
+      commits: commitPool.totalCount,
+      reads: short.totalCount,
+      "slow reads": slow.totalCount,
+      lease: leasePool.totalCount,
+      hints: hints.isOpen() ? 1 : 0,
+    }),
     async [Symbol.asyncDispose]() {
       if (stopping.signal.aborted) return;
       stopping.abort();

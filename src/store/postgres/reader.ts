@@ -1,8 +1,8 @@
 import type { CompiledQuery } from "kysely";
-import { type ClientConfig, DatabaseError, type Pool } from "pg";
+import { DatabaseError, type Pool } from "pg";
 import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
-import { cancelQuery } from "./cancel.ts";
+import { cancelQuery } from "./connection.ts";
 import { endsSession } from "./fault.ts";
 
 /** Reads that may wait for a connection. */
@@ -10,9 +10,9 @@ const most = 1000;
 
 /**
  * Slow reads of PostgreSQL, on connections of their own: however many there are, commits find one. A read whose signal
- * aborts is cancelled in the database, too; disposal does that to all. `config` reaches the database of the pool.
+ * aborts is cancelled in the database, too, through the other pool; disposal does that to all.
  */
-export const createReader = (pool: Pool, config: ClientConfig): Reader & AsyncDisposable => {
+export const createReader = (pool: Pool, other: Pool): Reader & AsyncDisposable => {
   const stopping = new AbortController();
   const running = new Set<Promise<unknown>>();
 
@@ -21,7 +21,7 @@ export const createReader = (pool: Pool, config: ClientConfig): Reader & AsyncDi
     let cancelling: Promise<void> | undefined;
     let broken = false;
     const drop = (): void => {
-      cancelling = cancelQuery(client, config);
+      cancelling = cancelQuery(client, other);
     };
     try {
       signal.throwIfAborted();

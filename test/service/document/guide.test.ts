@@ -112,6 +112,7 @@ describe("what the pages name", () => {
       breakers: () => [],
       nodes: () => Promise.resolve([]),
       webhooks: () => Promise.resolve({ pending: 0, dead: 0, enabled: 0, paused: 0, disabled: 0 }),
+      connections: () => ({}),
     });
     const figures = await metrics.text();
     const wrong = pages.flatMap(([path, text]) => [

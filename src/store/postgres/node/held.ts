@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Client, ClientConfig } from "pg";
 import { messageOf, StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
-import { type Bounds, openClient } from "../connection.ts";
+import { type Bounds, openClient, shareOf } from "../connection.ts";
 import { notStarted } from "./not-started.ts";
 
 /**
@@ -43,7 +43,8 @@ export const againMs = 300;
 
 /** Throws `StartError`: 75 while another service has the lock, 69 if the database cannot be used. */
 export const holdLock = async (options: Options): Promise<Held> => {
-  const { config, log, everyMs, take, renew, lock, leave, back, taken } = options;
+  const { log, everyMs, take, renew, lock, leave, back, taken } = options;
+  const config = { ...options.config, ...shareOf("lock") };
   const closing = new AbortController();
   let client: Client | undefined;
   /** Wakes whoever waits for the next renewal. */

@@ -26,7 +26,7 @@ import { adopt, lostMs, prepareNodes } from "./placement.ts";
  * is there. All of them hold the lock of a sole service together, so that none of those comes between.
  */
 export type Membership = AsyncDisposable &
-  Pick<Held, "lost"> & {
+  Pick<Held, "lost" | "client"> & {
     /** The database's clock, as far as this machine knows it: all nodes share it, however wrong their own are. */
     now: () => Date;
     /** What the next signs of life say. */
@@ -133,6 +133,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
   };
   return {
     lost: held.lost,
+    client: held.client,
     drained,
     now: () => new Date(Math.round(clock().getTime() + ahead)),
     report(given) {

@@ -3,12 +3,12 @@ import { DatabaseError } from "pg";
 import { messageOf, StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import type { Tables } from "../../sql/schema.ts";
+import { leastConnections as least, mostConnections as most } from "../connection.ts";
 
 /** Why a service cannot start on a database, each in one line with the remedy. */
 
-/** As many connections as a node ever opens, and as few as a service works with. */
-const most = 22;
-const least = 8;
+/** Of this service, when it looks: its lock's, and the one that it looks through. */
+const own = 2;
 const remedy = "raise max_connections, or the limit of the user or the database, or stop what uses them";
 
 export const notStarted = (error: unknown): StartError =>
@@ -32,18 +32,18 @@ export const expectConnections = async (db: Kysely<Tables>, log: Log): Promise<v
   const { rows } = await sql<{ free: number }>`
     select least(
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - (select sum(numbackends) from pg_stat_database),
+        - coalesce(current_setting('reserved_connections', true), '0')::int - (select sum(numbackends) from pg_stat_database),
       (select case when rolconnlimit < 0 or rolsuper then 100000 else rolconnlimit end
          - (select count(*) from pg_stat_activity where usename = current_user)
          from pg_roles where rolname = current_user),
       (select case when datconnlimit < 0 then 100000 else datconnlimit end from pg_database where datname = current_database())
         - (select numbackends from pg_stat_database where datname = current_database())
     )::int as free`.execute(db);
-  const free = rows[0]?.free ?? most;
+  const free = Math.max(0, rows[0]?.free ?? most) + own;
   if (free < least)
     throw new StartError(
       69,
-      `PostgreSQL has ${Math.max(0, free)} connections left, and a service needs ${least} to ${most}: ${remedy}.`,
+      `PostgreSQL has ${free} connections for this service, which needs ${least} to ${most}: ${remedy}.`,
     );
   if (free < most) log.warn({ free, most: most }, `PostgreSQL may run out of connections: ${remedy}`);
 };
