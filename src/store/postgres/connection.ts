@@ -17,9 +17,6 @@ const shares = { commits: 1, reads: 3, "slow reads": 2, lease: 1, lock: 1, hints
 
 export type Purpose = keyof typeof shares;
 
-/** How many are open now; what a service does not use at all is left out. */
-export type Connections = Partial<Record<Purpose, number>>;
-
 export const mostConnections = Object.values(shares).reduce((sum, share) => sum + share, 0);
 /** One of each is enough to work. */
 export const leastConnections = Object.keys(shares).length;
