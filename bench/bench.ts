@@ -7,6 +7,7 @@ import { temporary } from "../test/harness/project.ts";
 import { archive } from "./archive.ts";
 import { beside } from "./beside.ts";
 import { dependencies } from "./dependencies.ts";
+import { keep } from "./kept.ts";
 import { createBench, type Figure } from "./figure.ts";
 import { kill } from "./kill.ts";
 import { long, prompt } from "./long.ts";
@@ -29,7 +30,7 @@ import { webhook } from "./webhook.ts";
  * What the service adds to what its machine must do anyway. Each figure stands beside its floor, measured in the same
  * run, in turns, on the same disk; of several rounds the median counts. Loopback only.
  *
- *   npm run bench -- [--only step,reads] [--quick]
+ *   npm run bench -- [--only step,reads] [--quick]   (without --quick: kept in bench/figures.json, drawn in docs/images)
  *   npm run bench -- --only store    (a log of 100,000 Tasks beside one of 10,000, on both databases)
  *   npm run bench -- --beside ../another-checkout   (built; its service stands in the column of the floor)
  */
@@ -87,6 +88,7 @@ for (const name of values.beside === undefined || values.only !== undefined ? ch
 }
 
 const { commit, spawn } = await bench.floor.call("units");
+if (!values.quick && values.beside === undefined) keep(rows, { commit, spawn });
 const missed = rows.filter((row) => isMet(row) === false).length;
 process.stdout.write(
   [

@@ -60,8 +60,10 @@ export const flat: Figure = async (bench) => {
   const pair = pairOf(bench, service.url, "read", steps);
   const early: number[] = [];
   const late: number[] = [];
+  const all: Record<"service" | "floor", number[][]> = { service: [], floor: [] };
   const slower = async (run: () => Promise<number[]>, note: boolean) => {
     const times = await run();
+    all[note ? "service" : "floor"].push(times);
     const [first, last] = [pace(times, warm, 50), pace(times, steps - 50, steps)];
     if (note) {
       early.push(first);
@@ -69,6 +71,11 @@ export const flat: Figure = async (bench) => {
     }
     return last / first;
   };
+  /** Ten lines of the growth. */
+  const sections = Array.from({ length: 10 }, (_, part): [from: number, to: number] => [
+    warm + Math.round((part * (steps - warm)) / 10),
+    warm + Math.round(((part + 1) * (steps - warm)) / 10),
+  ]);
   const rounds = await inTurns(
     bench.quick ? 1 : 5,
     () => slower(pair.floor, false),
@@ -77,6 +84,11 @@ export const flat: Figure = async (bench) => {
   return [
     rowOf(`steps ${steps - 50}-${steps} against 10-50`, "x", rounds, {
       goal: { kind: "timesFloor", value: 1.25 },
+      series: sections.map(([from, to]) => ({
+        at: to,
+        service: median(all.service.map((times) => pace(times, from, to))),
+        floor: median(all.floor.map((times) => pace(times, from, to))),
+      })),
       note: `read: ${median(early).toFixed(1)} ms, then ${median(late).toFixed(1)} ms`,
     }),
   ];

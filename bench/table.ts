@@ -16,6 +16,8 @@ export type Row = {
   ratio?: number;
   goal?: Goal;
   note?: string;
+  /** How the figure comes about along something that grows; `at`: its number. */
+  series?: readonly { at: number; service: number; floor: number }[];
 };
 
 /** One measurement of both, taken one right after the other. */
@@ -32,7 +34,7 @@ export const rowOf = (
   figure: string,
   unit: string,
   rounds: readonly Round[],
-  more: { goal?: Goal; note?: string } = {},
+  more: Pick<Row, "goal" | "note" | "series"> = {},
 ): Row => ({
   figure,
   unit,

@@ -184,7 +184,7 @@ const instructions = (
   several: boolean,
   noted: boolean,
   under: string,
-): string => `Note from the service, not from the user: this conversation is about to become too long for you. Everything above will be taken out of it, and what you write now will stand in its place. You will go on working from that alone, so write down what you need to finish the work as well as if you remembered all of it.
+): string => `Note from the service, not from the user: this conversation is about to become too long for you. Everything above will be taken out of it, and what you write now will stand in its place; turns that came after it, which you do not see now, stay as they are. So write down what you need from here to finish the work as well as if you remembered all of it.
 
 ${several ? "The user's messages" : "The user's request"}${noted ? " and your last note" : ""} will stay word for word; do not repeat ${several || noted ? "them" : "it"}. Call no tool. Answer with these headings and nothing else; write "none" under one that is empty:
 

@@ -125,7 +125,7 @@ const toAll = (text: string): string =>
 
 const afterSummary = (summary: string, note: string | null): string => {
   const noted = note === null ? "" : `\n\n# Your note\n\n${note}`;
-  return `Note from the service: earlier turns of this conversation were cut. What the user wrote stands above, word for word; the rest is summarised here. The files are as those turns left them.\n\n# Summary\n\n${summary}${noted}\n\nGo on from here.`;
+  return `Note from the service: earlier turns of this conversation were cut. What the user wrote stands above, word for word; the rest is summarised here. What stands below this note came later, and the files are as all of it left them.\n\n# Summary\n\n${summary}${noted}\n\nGo on from here.`;
 };
 
 const loadFile = async (ref: AttachmentRef, blobs: Blobs): Promise<PromptFile> => ({

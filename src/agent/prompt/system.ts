@@ -115,15 +115,18 @@ const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts, reads
     running.length === 0
       ? []
       : [
-          `${shown(running)}.${own.length === 0 || reads ? "" : " The service runs them on the whole result; what passed before the work must pass after it."}`,
+          `${shown(running)}.${own.length === 0 || reads ? "" : " The service runs them on the whole result; what passed before the work must pass after it; what did not proves nothing."}`,
         ];
   const wasRed = running.flatMap((kind) => (red[kind] === undefined ? [] : [`\`${detected[kind]}\`: ${red[kind]}.`]));
   const causes = [...new Set(Object.values(blocked))];
-  const cannot = causes.map(
-    (why) =>
-      `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}. The service cannot run these${reads ? "" : "; prove it by other commands"}.`,
-  );
-  return [...runs, ...wasRed, ...cannot].join(" ");
+  const cannot = causes.map((why) => `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}.`);
+  const instead =
+    causes.length === 0
+      ? []
+      : [
+          `The service cannot run ${causes.length === 1 ? "that" : "these"}${reads ? "" : "; prove it by other commands"}.`,
+        ];
+  return [...runs, ...wasRed, ...cannot, ...instead].join(" ");
 };
 
 const aimOf = (check: CheckSpec): string =>

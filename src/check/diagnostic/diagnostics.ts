@@ -50,6 +50,8 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
   let roots = new Map<string, Map<string, Checker>>();
   let known: { source: Source | undefined } | undefined;
   const named = new Set<string>();
+  /** Of which an agent was told that they are not ready, and has not heard since. */
+  const owed = new Map<Checker, "looking" | "done">();
 
   const find = async (path: string): Promise<FoundChecker[]> => {
     known ??= { source: source() };
@@ -77,13 +79,19 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
     });
   };
 
-  const take = (checkers: Iterable<Checker>, touched: ReadonlySet<string>, when: string): string[] =>
-    [...checkers].flatMap((checker) => {
-      const { findings, unsure } = checker.take();
-      if (findings.length === 0) return [];
-      const note = unsure ? ", some perhaps there before" : "";
-      return [`[${checker.name}: new ${when}${note}]\n${told(findings, touched)}`];
-    });
+  /** Two of one name look at one file each from its own folder, and find the same. */
+  const take = (checkers: Iterable<Checker>, touched: ReadonlySet<string>, when: string): string[] => [
+    ...new Set(
+      [...checkers].flatMap((checker) => {
+        const { findings, unsure } = checker.take();
+        const isOwed = owed.get(checker) === "done";
+        if (findings.length > 0 || isOwed) owed.delete(checker);
+        if (findings.length === 0) return isOwed ? [`[${checker.name}: ready, nothing new]`] : [];
+        const note = unsure ? ", some perhaps there before" : "";
+        return [`[${checker.name}: new ${when}${note}]\n${told(findings, touched)}`];
+      }),
+    ),
+  ];
 
   return {
     warm(workspace, path) {
@@ -104,6 +112,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
       const looks = [...by].map(async ([checker, files]) => {
         await checker.look(files);
         open.delete(checker);
+        if (owed.has(checker)) owed.set(checker, "done");
       });
       // Who is known to take longer is not waited for.
       const quick = looks.filter((_, at) => ([...by.keys()][at]?.usual() ?? 0) < waitMs);
@@ -114,8 +123,9 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
       const paths = new Set(touched.map(({ path }) => path));
       const parts = take(roots.get(workspace.root)?.values() ?? [], paths, "with this edit");
       // Nothing said would be taken for nothing found.
-      const late = [...open].map(({ name }) => name).filter((name) => !named.has(name));
+      const late = [...new Set([...open].map(({ name }) => name))].filter((name) => !named.has(name));
       for (const name of late) named.add(name);
+      for (const checker of open) if (late.includes(checker.name)) owed.set(checker, "looking");
       if (late.length > 0) parts.push(`[${late.join(", ")}: not ready yet; what is found stands in a later result]`);
       return parts.length === 0 ? undefined : parts.join("\n");
     },

@@ -23,12 +23,15 @@ export const activityOf = (chat: Conversation): Activity => {
       if (outcome === "error" && headOf(output).startsWith(notRun)) continue;
       const input = calls.get(callID) ?? {};
       if (outcome === "ok" && editingTools.has(tool)) for (const path of pathsIn(input)) files.add(path);
-      if (tool === "shell" && typeof input["command"] === "string")
+      if (tool === "shell" && typeof input["command"] === "string" && !wasRefused(headOf(output)))
         commands.push({ command: shownCommand(input["command"]), exitCode });
     }
   }
   return { files: [...files], commands };
 };
+
+/** A call that was refused ran nothing, which its result says. */
+const wasRefused = (result: string): boolean => /\bNothing was (?:run|done)\.$/.test(result);
 
 const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 

@@ -126,9 +126,7 @@ const checkWords = ({ result, before, runs }: NonNullable<About["check"]>): stri
       ? ""
       : before.state !== result.state
         ? wasBefore(before)
-        : before.state === "failed"
-          ? ", before the work, too"
-          : "";
+        : { passed: "", failed: ", before the work, too", error: ", before the work neither" }[before.state];
   const by = result.redefined ?? [];
   // Where it is red, its reason says so.
   const defined =
@@ -144,7 +142,8 @@ const oldLine = ({ kind, summary, lastLines, about }: ShownEvidence): string => 
   const files = [...edited.slice(0, mostFiles), ...(edited.length > mostFiles ? ["…"] : [])].join(", ");
   const since =
     about?.sameFiles === true ? "; for an earlier contract" : edited.length === 0 ? "" : `; edited since: ${files}`;
-  return `- ${kind}: ${short}${counts === "" ? "" : `: ${counts}`}${since}`;
+  const check = about?.check === undefined ? "" : checkWords(about.check);
+  return `- ${kind}: ${short}${check}${counts === "" ? "" : `: ${counts}`}${since}`;
 };
 
 const bothEnds = (command: string): string =>

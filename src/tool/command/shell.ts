@@ -37,7 +37,7 @@ export const shell: Tool<z.infer<typeof input>> = {
 };
 
 /** What a run would be evidence for: one slice, all that its agent works on, or nothing. `proves`: its agent says so. */
-type Proves = { sliceID?: string; proves?: true } | undefined;
+type Proves = { for: { sliceID?: string; proves?: true }; note: string } | undefined;
 
 const provenBy = (
   { command, proves, background }: z.infer<typeof input>,
@@ -45,17 +45,22 @@ const provenBy = (
 ): Proves | { refused: string } => {
   if (proves !== undefined && background === true)
     return { refused: "Expected `proves` with a command that you wait for, not in the background. Nothing was run." };
-  if (proves === undefined) return context.isNamed(command) ? {} : undefined;
-  if (proves === "request") return { proves: true };
+  if (proves === undefined) return context.isNamed(command) ? { for: {}, note: "" } : undefined;
+  const whole = { for: { proves: true }, note: "" } as const;
+  if (proves === "request") return whole;
   const { slices, sessions } = context.state();
   const own = sessions.find(({ sessionID }) => sessionID === context.sessionID)?.sliceIDs ?? [];
   const open = slices.filter((slice) => isOpenSlice(slice) && (own.length === 0 || own.includes(slice.sliceID)));
-  if (open.some(({ sliceID }) => sliceID === proves)) return { sliceID: proves, proves: true };
+  const named =
+    open.find(({ sliceID }) => sliceID === proves) ?? open.find(({ contract }) => isTitle(contract, proves));
+  if (named !== undefined) return { for: { sliceID: named.sliceID, proves: true }, note: "" };
   const known = open.map(({ sliceID, contract }) => `${sliceID} "${contract.title}"`).join(", ");
-  return {
-    refused: `Expected \`proves\` to name an open slice of yours (${known || "there is none"}), got ${JSON.stringify(proves)}. Nothing was run.`,
-  };
+  const note = `\n\n[No open slice of yours is called ${JSON.stringify(proves)}, so this counts for all that you work on. Yours: ${known || "none"}.]`;
+  return { ...whole, note };
 };
+
+const isTitle = ({ title }: { title: string }, words: string): boolean =>
+  title.trim().toLowerCase() === words.trim().toLowerCase();
 
 /** Milliseconds to wait for the first output of a background command. */
 const firstMs = 1000;
@@ -115,12 +120,12 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
   const evidence =
     proves === undefined || ran.exitCode === null
       ? {}
-      : { evidence: { ...proves, command: call.command, output: text, tree: await workspace.tree() } };
+      : { evidence: { ...proves.for, command: call.command, output: text, tree: await workspace.tree() } };
   const result = (first: string): ToolResult => ({
     ...shown,
     ...evidence,
     outcome: ran.ended === "exit" && ran.exitCode === 0 ? "ok" : "error",
-    output: `${first}\n${text === "" ? "(no output)" : shown.output}${note}`,
+    output: `${first}\n${text === "" ? "(no output)" : shown.output}${note}${proves?.note ?? ""}`,
     ...(ran.exitCode === null ? {} : { exitCode: ran.exitCode }),
   });
   switch (ran.ended) {
