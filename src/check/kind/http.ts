@@ -140,13 +140,13 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
       case "not-started":
         return error(`could not be started: ${ran.output}`);
       case "disk":
-        return failed("the server was ended, because the Task uses too much disk space");
+        return failed("the server was stopped, because the Task uses too much disk space");
       case "timeout":
       case "aborted":
         return failed(`${check.url} did not answer within ${check.timeoutSeconds} s`);
       case "exit":
         return failed(
-          `the server ended (${ran.exitCode === null ? "by a signal" : `exit ${ran.exitCode}`}) before ${check.url} answered`,
+          `the server exited (${ran.exitCode === null ? "by a signal" : `exit ${ran.exitCode}`}) before ${check.url} answered`,
         );
     }
   }

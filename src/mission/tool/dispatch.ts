@@ -65,7 +65,7 @@ type Input = z.infer<typeof input>;
 export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   name: "dispatch",
   description:
-    "Has a phase done: creates one Task for it. It works in a copy of the project, is checked by the service, and lands by itself. " +
+    "Starts a phase: creates one Task for it. It works in a copy of the project, is checked by the service, and lands automatically. " +
     "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
     `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. `,
   input,
@@ -196,7 +196,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
       const reached = reachedOf(state);
       const why =
         reached === undefined
-          ? `Nothing is left for this Task of the Mission's cap of ${share.cap} (${share.name}), beside what is used, reserved for running Tasks and kept back for corrections.`
+          ? `Nothing of the Mission's cap of ${share.cap} (${share.name}) is left for this Task, beside what is used, reserved for running Tasks and kept back for corrections.`
           : pausedText(reached);
       return failed(`${why} Running Tasks may give back what they do not use. Nothing was dispatched.`);
     }
@@ -213,7 +213,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
 };
 
 const planUnapproved =
-  "The user approves the plan before anything is dispatched, also after it was changed. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
+  "The user approves the plan before anything is dispatched, and again after each change. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
 
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (

@@ -61,7 +61,7 @@ test("a command that outgrows it is ended and told; the agent makes room, and th
   expect(end.lifecycleStatus).toBe("completed");
   const [ended, removed, last] = await resultsOf(service.url, taskID);
   expect(ended).toMatchObject({ outcome: "error", exitCode: null });
-  expect(ended?.output).toMatch(/^Ended after [\d.]+ s, because the Task takes too much of the disk\./);
+  expect(ended?.output).toMatch(/^Stopped after [\d.]+ s, because the Task uses too much disk space\./);
   expect(ended?.output).toMatch(
     /may have 24\.0 MiB there \(limits\.taskDiskBytes\)\. Most of it: target .* MiB\. Remove/,
   );
@@ -122,13 +122,13 @@ test("a command in the background and a check are bounded as well", { timeout: 6
   const taskID = await createTask(service.url, directory, { ...request, checks: [loop] });
   const end = await settledTask(service.url, taskID, 50_000);
   const [, waited] = await resultsOf(service.url, taskID);
-  expect(waited?.output).toMatch(/was ended after [\d.]+ s, because the Task takes too much of the disk/);
+  expect(waited?.output).toMatch(/was stopped after [\d.]+ s, because the Task uses too much disk space/);
   expect(end).toMatchObject({ lifecycleStatus: "failed" });
   const checked = (await logOf(service.url, taskID)).flatMap((frame) =>
     frame.type === "check.finished" ? [frame.data] : [],
   );
   expect(checked[0]).toMatchObject({
     state: "failed",
-    reason: "was ended, because the Task uses too much disk space",
+    reason: "was stopped, because the Task uses too much disk space",
   });
 });

@@ -151,7 +151,7 @@ describe("for the Mission's agent", () => {
         said.push(newest);
         const message = { tool: "task_message", input: { task: taskIn(said.join("\n")), text: "Again." } };
         if (turn === 0) return { calls: [plan("a"), dispatch("a", "Look 1 times. [same]", { checks: ["false"] })] };
-        if (newest.includes("is not told to go on again")) return { calls: [finish("blocked", newest)] };
+        if (newest.includes("is not continued again")) return { calls: [finish("blocked", newest)] };
         return newest.includes("ended failed") ? { calls: [message] } : { text: "Runs." };
       },
       task: looker,
@@ -162,7 +162,7 @@ describe("for the Mission's agent", () => {
     const mission = await restOf(url, directory, missionID, 50_000);
     const results = JSON.stringify(stage.requests.map(({ request }) => request.body.messages));
     expect(results).toContain(
-      "The Task had ended. It goes on from there with this, and you are woken when it ends anew.",
+      "The Task had ended. It continues from there with this, and you are woken when it ends again.",
     );
     expect(mission.finished?.summary).toContain("failed 3 times in a row in the same way (checks_failed)");
     expect(mission.tasks).toMatchObject([{ lifecycleStatus: "failed", attempt: 3 }]);
