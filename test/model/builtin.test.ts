@@ -423,7 +423,7 @@ describe("model: given the conversation, what comes next", () => {
     const failure = failureOf(await reply([user("run the tests and find the cause")], test_));
     expect(failure?.code).toBe("needs_model");
     expect(failure?.message).toMatch(
-      /^NEEDS_MODEL: this Task needs a language model\. The built-in rules understand "run the tests", but not "find the cause"\. Nothing was done\.\nUse a model: set ANTHROPIC_API_KEY \(or the key of another provider\), or name one in config\.jsonc\. Or use a form that the built-in rules know, .* docs\/rules\.md\.$/,
+      /^NEEDS_MODEL: this Task needs a language model\. The built-in rules understand "run the tests", but not "find the cause"\. Nothing was done\.\nUse a model: set ANTHROPIC_API_KEY \(or the key of another provider\), or name one in config\.jsonc\. Or use a form that the built-in rules know, .* \/ui\/manual\/rules$/,
     );
     expect(failureOf(await reply([user("find it")]))?.message).toContain(`do not understand "find it"`);
     expect(failureOf(await reply([user(" ")]))?.code).toBe("needs_model");
