@@ -8,14 +8,20 @@ const turn = (
   at: number,
   tool: string,
   input: object,
-  result: { outcome?: "ok" | "error"; exitCode?: number | null } = {},
+  result: { outcome?: "ok" | "error"; exitCode?: number | null; output?: string } = {},
 ) =>
   [
     { role: "assistant", messageID: `m${at}`, version: at, text: "", calls: [{ callID: `c${at}`, tool, input }] },
     {
       role: "tool",
       results: [
-        { callID: `c${at}`, tool, outcome: result.outcome ?? "ok", output: "", exitCode: result.exitCode ?? null },
+        {
+          callID: `c${at}`,
+          tool,
+          outcome: result.outcome ?? "ok",
+          output: result.output ?? "",
+          exitCode: result.exitCode ?? null,
+        },
       ],
     },
   ] as ChatMessage[];
@@ -33,6 +39,12 @@ test("the files that tools changed, once each, and the commands with their ends;
       ...turn(5, "apply_patch", { patch }),
       ...turn(6, "shell", { command: "npm test\n" }, { exitCode: 1 }),
       ...turn(7, "shell", { command: "sleep 1000" }),
+      ...turn(
+        8,
+        "shell",
+        { command: "npm run never" },
+        { outcome: "error", output: "Expected a folder. Nothing was run." },
+      ),
     ]),
   ).toBe(
     "Files it changed with tools: src/a.ts, src/b.ts, new c.ts.\nCommands it ran:\n- `npm test` exit 1\n- `sleep 1000` did not exit",

@@ -274,6 +274,7 @@ test("who is late is told of once and stands in a later result; who never ends, 
     { calls: editing("broken.csv", "better\n", "best\n") },
   ]);
   const texts = results.map(({ output }) => output);
+  expect(texts[0]?.match(/not ready yet/g)).toHaveLength(1);
   expect(texts[0]).toContain("[late: not ready yet; what is found stands in a later result]");
   expect(texts[0]).not.toContain("bad: new\n[");
   expect(texts[1]).toContain("[late: new with earlier edits, some perhaps there before]\nnotes.txt:1:1 bad: new");
@@ -284,4 +285,16 @@ test("who is late is told of once and stands in a later result; who never ends, 
     expect(outcome).toBe("ok");
     expect(durationMs).toBeLessThan(2500);
   }
+});
+
+test("who was late and finds nothing says so, once", { timeout: 60_000 }, async () => {
+  const results = await work(slow, [
+    { calls: editing("notes.txt", "bad: new\n", "better\n") },
+    { calls: [{ tool: "list", input: {} }], latencyMs: 3500 },
+    { calls: [{ tool: "list", input: {} }] },
+  ]);
+  const [first, second, third] = results.map(({ output }) => output);
+  expect(first).toContain("[late: not ready yet");
+  expect(second).toContain("[late: ready, nothing new]");
+  expect(third).not.toContain("late:");
 });

@@ -413,7 +413,8 @@ describe("a plan", () => {
           ? {
               calls: [
                 write(`${name}.txt`, `${name}\n`),
-                { tool: "shell", input: { command: `cat ${name}.txt`, proves: plan[name === "one" ? 0 : 1] } },
+                // By its id, or as it is called.
+                { tool: "shell", input: { command: `cat ${name}.txt`, proves: name === "one" ? plan[0] : "Two" } },
               ],
             }
           : { text: `Built ${name}.` };
