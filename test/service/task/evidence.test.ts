@@ -123,7 +123,7 @@ describe("evidence", () => {
       .split("\n")
       .map((line) => JSON.parse(line) as { kind: string; tree?: string })
       .flatMap(({ kind, tree }) => (kind === "call" && tree !== undefined ? [tree] : []));
-    expect(ledger.map((tree) => tree === status.git.landedTree)).toEqual([true, false, true, true]);
+    expect(ledger.map((tree) => tree === status.git.landedTree)).toEqual([true, false, true, true, true]);
     const started = (await logOf(service.url, taskID)).filter(({ type }) => type === "tool.started");
     expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
       effect: "none",
