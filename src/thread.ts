@@ -72,7 +72,7 @@ export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions 
         };
         const stop = () => settle(() => reject(signal?.reason as Error), false);
         const late = () =>
-          settle(() => reject(new ThreadLimit(`This took longer than ${timeoutMs / 1000} s and was ended`)), false);
+          settle(() => reject(new ThreadLimit(`This took longer than ${timeoutMs / 1000} s and was stopped`)), false);
         const timer = setTimeout(late, timeoutMs);
         signal?.addEventListener("abort", stop, { once: true });
         thread.hear = (answer, error) => {
@@ -96,7 +96,7 @@ export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions 
 const limitOf = (error: Error | undefined): Error => {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === "ERR_WORKER_OUT_OF_MEMORY")
-    return new ThreadLimit(`This used more than ${heap.maxOldGenerationSizeMb} MiB of memory and was ended`);
+    return new ThreadLimit(`This used more than ${heap.maxOldGenerationSizeMb} MiB of memory and was stopped`);
   return error ?? new Error("A thread of the service ended before its answer");
 };
 

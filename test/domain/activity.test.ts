@@ -35,7 +35,7 @@ test("the files that tools changed, once each, and the commands with their ends;
       ...turn(7, "shell", { command: "sleep 1000" }),
     ]),
   ).toBe(
-    "Files it changed with tools: src/a.ts, src/b.ts, new c.ts.\nCommands it ran:\n- `npm test` exit 1\n- `sleep 1000` did not end by itself",
+    "Files it changed with tools: src/a.ts, src/b.ts, new c.ts.\nCommands it ran:\n- `npm test` exit 1\n- `sleep 1000` did not exit",
   );
 });
 

@@ -99,7 +99,7 @@ describe("background commands", () => {
     const of = async (id?: string) =>
       plain((await call("process", { action: "read", ...(id === undefined ? {} : { id }) })).output);
     expect(await of("p7-1")).toBe(
-      "p7-1 was ended after T: the service ends background commands when you finish.\n(no new output)",
+      "p7-1 was stopped after T: the service stops background commands when you finish.\n(no new output)",
     );
     expect(await of("p6-1")).toMatch(/^p6-1 ended when the service restarted/);
     expect(await of("p8-1")).toBe('There is no background command "p8-1"; there is p7-1.');

@@ -249,6 +249,6 @@ describe("a git that dies", () => {
 
   test("control: what may have been done by half is not", async () => {
     plain("commit", "-q", "--allow-empty", "-m", "first");
-    await expect(dying().run(["reset", "--hard", "HEAD"])).rejects.toThrow("was ended by SIGKILL");
+    await expect(dying().run(["reset", "--hard", "HEAD"])).rejects.toThrow("was killed by SIGKILL");
   });
 });

@@ -77,7 +77,7 @@ export const openDevTools = ({ stdin, stdout }: { stdin: Writable; stdout: Reada
     if (rest.length > 0) parts.push(rest);
     if (held > maxMessage) lose(`the browser sent a message of more than ${maxMessage} bytes`);
   });
-  stdout.once("close", () => lose("the browser ended"));
+  stdout.once("close", () => lose("the browser exited"));
 
   return {
     send(method, params = {}, session) {

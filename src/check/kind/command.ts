@@ -44,13 +44,13 @@ const judge = async (check: CommandCheck, ran: CommandResult): Promise<string | 
     case "aborted":
       return "was stopped";
     case "disk":
-      return "was ended, because the Task uses too much disk space";
+      return "was stopped, because the Task uses too much disk space";
     case "exit":
   }
   const wanted = check.expect?.exitCode ?? 0;
   if (ran.exitCode !== wanted)
     return ran.exitCode === null
-      ? "was ended by a signal"
+      ? "was killed by a signal"
       : `exit ${ran.exitCode}${wanted === 0 ? "" : ` instead of ${wanted}`}`;
   const pattern = check.expect?.stdoutMatches;
   if (pattern === undefined) return null;

@@ -140,7 +140,7 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
       case "not-started":
         return error(`could not be started: ${ran.output}`);
       case "disk":
-        return failed("the server was ended, because the Task uses too much disk space");
+        return failed("the server was stopped, because the Task uses too much disk space");
       case "timeout":
       case "aborted":
         return failed(`${check.url} did not answer within ${check.timeoutSeconds} s`);

@@ -1891,7 +1891,7 @@ export type TaskEvent = {
             network: boolean;
         };
         /**
-         * Process groups of an earlier run that were still alive and were ended
+         * Process groups of an earlier run that were still alive and were killed
          */
         killed: Array<number>;
         /**
@@ -2945,7 +2945,7 @@ export type TaskEvent = {
          */
         flaky?: true;
         /**
-         * It was ended before it had a result, for example by its timeout
+         * It was stopped before it had a result, for example by its timeout
          */
         unfinished?: true;
         /**

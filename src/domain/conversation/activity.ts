@@ -70,7 +70,7 @@ export const activityText = ({ files, commands }: Activity, changed?: Changed): 
   const named = (counted ?? files.slice(0, mostFiles)).join(", ") + rest(changed?.more ?? files.length - mostFiles);
   const ran = commands.slice(-mostCommands).map(({ command, exitCode }) => {
     const cut = command.length > longestCommand ? `${command.slice(0, longestCommand)}…` : command;
-    return `- \`${cut}\` ${exitCode === null ? "did not end by itself" : `exit ${exitCode}`}`;
+    return `- \`${cut}\` ${exitCode === null ? "did not exit" : `exit ${exitCode}`}`;
   });
   const earlier = commands.length - ran.length;
   return [

@@ -18,7 +18,7 @@ const nextPollSeconds = z
   .number()
   .int()
   .nullable()
-  .describe("Ask again after so many seconds; null: nothing will change by itself");
+  .describe("Ask again after so many seconds; null: nothing will change on its own");
 const next = z.string().describe("What to do now");
 const waitingFor = z
   .array(

@@ -100,7 +100,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
           directory: made.directory,
           squad: made.squad.id,
           repeated: replayed,
-          next: "It works on its own. Go on with something else, or call task_status with waitSeconds 30 until it has ended.",
+          next: "It works on its own. Do something else, or call task_status with waitSeconds 30 until it has ended.",
         };
       },
     }),

@@ -68,7 +68,7 @@ export const chooseSquad = async (
   const state = run.state();
   const made = producedFor(state, phase.id);
   const catalog = await recommendedSquads(run, phase.phase);
-  if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to mend it`);
+  if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to fix it`);
   const { scan, found } = catalog;
   const allowed = (one: CatalogEntry) => isUsable(state, one);
   if (made !== undefined) {
@@ -77,7 +77,7 @@ export const chooseSquad = async (
     const standing = scan.squads.find(({ squad }) => squad.id === made.id);
     if (standing?.digest !== made.digest || standing.squad.version !== made.version)
       return no(
-        `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used: have one made anew, under another id`,
+        `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used: have a new one made, under another id`,
       );
     return { ok: true, found: standing };
   }
@@ -97,7 +97,7 @@ export const chooseSquad = async (
     );
   const picked = general(run, scan, wanted);
   return picked.ok
-    ? { ...picked, general: bar ?? reason ?? "the squad that was to be made for it came to nothing" }
+    ? { ...picked, general: bar ?? reason ?? "no squad could be created for it" }
     : picked;
 };
 
@@ -110,7 +110,7 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Squad
   if (found === undefined) return no(`Expected an installed squad (${idsOf(scan.squads)}), got ${id}`);
   if (isBarred(run.state(), { id, digest: found.digest }))
     return no(
-      `The squad ${id} is not as it was made for this Mission, and is not used: have one made anew, under another id`,
+      `The squad ${id} is not as it was made for this Mission, and is not used: have a new one made, under another id`,
     );
   if (!found.squad.pillars.includes(productPillar))
     return no(`Expected a squad for ${productPillar}, got ${id}, which is for ${found.squad.pillars.join(" and ")}`);

@@ -65,7 +65,7 @@ type Input = z.infer<typeof input>;
 export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   name: "dispatch",
   description:
-    "Has a phase done: creates one Task for it. It works in a copy of the project, is checked by the service, and lands by itself. " +
+    "Starts a phase: creates one Task for it. It works in a copy of the project, is checked by the service, and lands automatically. " +
     "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
     `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. `,
   input,

@@ -74,7 +74,7 @@ const messageInput = z.strictObject({
 export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>> => ({
   name: "task_message",
   description:
-    "Sends a Task an instruction. One that runs reads it at its next step; one that ended goes on from where it was, with its history and its squad, and ends anew. " +
+    "Sends a Task an instruction. One that runs reads it at its next step; one that ended continues from where it was, with its history and its squad. " +
     "For a correction of what it does; other work is another phase. " +
     "One that has used up its budget needs a higher one.",
   input: messageInput,
@@ -106,7 +106,7 @@ const wasTold = {
   steered: "The Task runs, and reads it at its next step.",
   queued: "The Task runs, and reads it when it is done with what it does.",
   interrupted: "What the Task was doing is stopped, and it reads this now.",
-  restarted: "The Task had ended. It goes on from there with this, and you are woken when it ends anew.",
+  restarted: "The Task had ended. It continues from there with this, and you are woken when it ends again.",
 };
 
 const answerInput = z.strictObject({
@@ -160,7 +160,7 @@ const cancelInput = z.strictObject({
 
 export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> => ({
   name: "task_cancel",
-  description: "Ends a Task that is no longer wanted. Nothing of it lands; its work stays on its branch.",
+  description: "Cancels a Task that is no longer wanted. Nothing lands; its work stays on its branch.",
   input: cancelInput,
   effect: "log",
   run: ({ task: taskID, reason }) =>
@@ -168,7 +168,7 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
       const task = await ownTask(run, taskID);
       if ("outcome" in task) return task;
       const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: "mission", reason });
-      return ok(body.lifecycleStatus === "active" ? "It is being ended." : "It is cancelled.");
+      return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
     }),
 });
 

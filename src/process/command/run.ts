@@ -140,7 +140,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
         const deadline = performance.now() + lastDrainMs;
         while (isOpen()) {
           const left = await killMarked((found) => found === mark, { files });
-          if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were ended");
+          if (left.length > 0) log.info({ taskID, pids: left }, "processes that had left their group were killed");
           if (performance.now() > deadline) child.drop();
           await wait(10);
         }
@@ -170,7 +170,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
         close: finish,
         failed: fail,
         lost() {
-          const fresh = again ? "The sandbox was ended. Nothing was run." : start();
+          const fresh = again ? "The sandbox was stopped. Nothing was run." : start();
           if (ended !== "exit") finish();
           else if (typeof fresh === "string") fail(fresh);
           else begin(fresh, true);

@@ -72,7 +72,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
     readInTurns(child.stdout, read);
     child.stdin?.on("error", () => {});
     child.once("error", (error) => lose(child, error.message));
-    child.once("close", () => lose(child, "its runner was ended"));
+    child.once("close", () => lose(child, "its runner was killed"));
     return child;
   };
 
@@ -118,7 +118,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
   const lose = (lost: Runner, why: string): void => {
     if (runner !== lost) return;
     runner = undefined;
-    if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the command runner has ended");
+    if (listeners.size > 0) log.error({ commands: listeners.size, why }, "the command runner has exited");
     for (const [box, told] of boxes) told({ box, gone: true });
     boxes.clear();
     const orphans = [...listeners.values()];

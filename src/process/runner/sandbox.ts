@@ -247,7 +247,7 @@ export const openSandbox = (
   };
   const turnAway = (listener: SandboxListener) => {
     if (ready) listener.lost();
-    else listener.failed(couldNotStart(errors.trim() || "it was ended"));
+    else listener.failed(couldNotStart(errors.trim() || "it was killed"));
   };
 
   child.stdout?.on("data", (chunk: Buffer) => {

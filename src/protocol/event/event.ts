@@ -108,7 +108,7 @@ export const eventData = {
       name: z.enum(["bubblewrap", "pid-namespace", "process-group"]),
       network: z.boolean(),
     }),
-    killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were ended"),
+    killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were killed"),
     alone: z
       .literal(true)
       .exactOptional()

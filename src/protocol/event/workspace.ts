@@ -212,7 +212,7 @@ export const workEvents = {
     unfinished: z
       .literal(true)
       .exactOptional()
-      .describe("It was ended before it had a result, for example by its timeout"),
+      .describe("It was stopped before it had a result, for example by its timeout"),
     ranFor: z.string().exactOptional().describe("The Task whose run on the same tree gave this result"),
   }),
   /** The tests that the change adds or changes ran on the base: red there, and green with the change, they prove it. */

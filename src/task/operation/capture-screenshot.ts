@@ -90,7 +90,7 @@ export const createCaptures = (
       if (isActive(state)) throw atWork(taskID);
       if (isUncommitted(state))
         throw unavailable(
-          "Expected a Task whose work is committed, this one was ended in the middle of it. Send a message to continue",
+          "Expected a Task whose work is committed, this one was stopped in the middle of it. Send a message to continue",
         );
       const where = { ...server, url: asked ?? server.url, viewport };
       if (new URL(where.url).port !== new URL(server.url).port)
@@ -135,7 +135,7 @@ export const createCaptures = (
         }));
       } catch (error) {
         if (stop.signal.aborted)
-          throw new ServiceError("draining", "The capture was ended: the Task or the service is ending.");
+          throw new ServiceError("draining", "The capture was stopped, because the Task or the service is stopping.");
         throw error;
       } finally {
         open.delete(taskID);

@@ -217,7 +217,7 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
   if (reply?.failure) return { outcome: "failed", reason: reply.failure.message.slice(0, 2000) };
   if (reply?.finish === "end") return { outcome: "finished", reason: null };
   const ended = cancel !== null || lifecycle !== "active";
-  return { outcome: "stopped", reason: ended ? "The Task was asked to end." : "A limit of the Task was reached." };
+  return { outcome: "stopped", reason: ended ? "The Task was asked to stop." : "A limit of the Task was reached." };
 };
 
 /**
@@ -227,7 +227,7 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
 const resultOf = ({ end, fork }: Session, said: string, did: string, callID: string): ToolResult => {
   if (end === null) throw new Error("Expected a session that has ended, got one that works.");
   const { outcome, reason, joined } = end;
-  const words = said === "" ? "It ended without a word." : said;
+  const words = said === "" ? "It ended without a message." : said;
   const joinedFiles =
     joined === undefined || joined.branch !== null ? "" : `${counted(joined.files, "changed file")} joined the Task's.`;
   const seen = [did, joinedFiles].filter((part) => part !== "").join("\n");

@@ -44,7 +44,7 @@ export const review = async (run: Run, runner: SessionRunner, asked: Asked): Pro
   }
   const failure = session.reply?.failure;
   const why =
-    failure?.message ?? ((await loadText(run.store.blobs, lastWordOf(chat))).trim() || "it ended without a word");
+    failure?.message ?? ((await loadText(run.store.blobs, lastWordOf(chat))).trim() || "it ended without a message");
   const unclear = silent.map(
     ({ sliceID, contract: { revision } }): DomainEvent => ({
       type: "review.finished",

@@ -157,7 +157,7 @@ type Place = Awaited<ReturnType<Checkout["whole"]>>;
 const reasonOf = (ran: CommandResult, seconds: number): string => {
   switch (ran.ended) {
     case "exit":
-      return ran.exitCode === null ? "ended by a signal" : `exit ${ran.exitCode}`;
+      return ran.exitCode === null ? "killed by a signal" : `exit ${ran.exitCode}`;
     case "timeout":
       return `timed out after ${seconds} s`;
     case "not-started":
@@ -165,7 +165,7 @@ const reasonOf = (ran: CommandResult, seconds: number): string => {
     case "aborted":
       return "aborted";
     case "disk":
-      return "ended, because the Task uses too much disk space";
+      return "stopped, because the Task uses too much disk space";
   }
 };
 

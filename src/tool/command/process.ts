@@ -84,16 +84,16 @@ const stateOf = (job: BackgroundCommand): string => {
   const seconds = `${job.seconds().toFixed(1)} s`;
   const ran = job.ended();
   if (ran === undefined) return `${job.id} runs since ${seconds}.`;
-  if (job.swept()) return `${job.id} was ended after ${seconds}: the service ends background commands when you finish.`;
+  if (job.swept()) return `${job.id} was stopped after ${seconds}: the service stops background commands when you finish.`;
   switch (ran.ended) {
     case "exit":
       return ran.exitCode === null
-        ? `${job.id} was ended by a signal after ${seconds}.`
+        ? `${job.id} was killed by a signal after ${seconds}.`
         : `${job.id} ended with exit code ${ran.exitCode} after ${seconds}.`;
     case "timeout":
-      return `${job.id} was ended at its time limit, after ${seconds}.`;
+      return `${job.id} was stopped at its time limit, after ${seconds}.`;
     case "disk":
-      return `${job.id} was ended after ${seconds}, because the Task takes too much of the disk.`;
+      return `${job.id} was stopped after ${seconds}, because the Task uses too much disk space.`;
     case "not-started":
       return `${job.id} could not be started.`;
     case "aborted":

@@ -24,7 +24,7 @@ export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
     "Runs a command: builds, tests, linters, scripts. Returns exit code, time and output. A pipe fails if any part of it does (`pipefail`), `a; b` if `b` does. " +
-    "What it started is ended when the shell exits; for a server or a long job set `background`: you get an id for `process`. All end when you finish, before the checks. " +
+    "What it started is killed when the shell exits; for a server or a long job set `background`: you get an id for `process`. All stop when you finish, before the checks. " +
     "Prefer `read`, `search`, `edit` and `git` for what they do.",
   input,
   effect: "unknown",
@@ -135,7 +135,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
         ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.${cutNote(ran)}`,
       );
     case "timeout":
-      return result(`Timed out after ${seconds} s: the command and everything it started were ended.`);
+      return result(`Timed out after ${seconds} s: the command and everything it started were killed.`);
     case "disk":
       return result(`Ended ${after}, because the Task takes too much of the disk.`);
     case "not-started":

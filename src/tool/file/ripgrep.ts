@@ -11,7 +11,7 @@ const maxBytes = 1024 * 1024;
 export type RipgrepMatches = { output: Buffer; stopped: string | undefined; error: string | undefined };
 
 const tooMany = "there are more matches than are looked at";
-const tooLong = `the search was ended after ${timeoutMs / 1000} s`;
+const tooLong = `the search was stopped after ${timeoutMs / 1000} s`;
 
 /** Collects output up to `maxBytes`, then calls `full`. */
 const createCollector = (full: () => void) => {

@@ -111,7 +111,7 @@ export const connectTo = async (
       error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout
         ? "it did not answer in time"
         : over
-          ? "it ended"
+          ? "it exited"
           : messageOf(error).replaceAll(/\s+/g, " ").slice(0, longestEnd);
     return new McpFailure(`${why}${end === "" ? "" : `; the last that it wrote: ${end}`}`);
   };

@@ -52,7 +52,7 @@ const toolOf = (
       signal.throwIfAborted();
       if (!(error instanceof McpFailure)) throw error;
       return failed(
-        `The MCP server ${server} failed: ${markForeign(`MCP server ${server}`, error.message)}\nWhat the call did is not known. Do without it if it goes on so.`,
+        `The MCP server ${server} failed: ${markForeign(`MCP server ${server}`, error.message)}\nWhat the call did is not known. If it keeps failing, do without it.`,
       );
     }
   },

@@ -15,7 +15,7 @@ export const giveUp: Tool<z.infer<typeof input>> = {
     if (!context.state().seenRed)
       return Promise.resolve(
         failed(
-          "Expected a command or check that has failed in this attempt before you give up; none has. Run what shows that it cannot be done. Nothing was ended.",
+          "Expected a command or check that has failed in this attempt before you give up; none has. Run what shows that it cannot be done. The Task continues.",
         ),
       );
     const facts = [{ type: "task.abandoned" as const, data: { sessionID, callID, why, tried } }];

@@ -153,7 +153,7 @@ export const runGit = (
         else if (killed === "interrupted") reject(new GitError(`${shown} was aborted`, null, text));
         else if (code === null) {
           const number = signal === null ? "" : ` (${constants.signals[signal]})`;
-          reject(new GitDied(`${shown} was ended by ${signal ?? "an unknown signal"}${number}`, null, text));
+          reject(new GitDied(`${shown} was killed by ${signal ?? "an unknown signal"}${number}`, null, text));
         } else if (ok.includes(code)) resolve({ exitCode: code, stdout: Buffer.concat(stdout), stderr: text });
         else reject(exitError(shown, code, text));
       },

@@ -156,7 +156,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     if (result.idle === true) throw idleError(shown, idleMs, stderr);
     if (result.ended === "timeout") throw new GitError(`${shown} took longer than ${timeoutMs} ms`, null, stderr);
     if (result.ended === "aborted") throw new GitError(`${shown} was aborted`, null, stderr);
-    if (result.exitCode === null) throw new GitDied(`${shown} was ended by a signal`, null, stderr);
+    if (result.exitCode === null) throw new GitDied(`${shown} was killed by a signal`, null, stderr);
     if (!ok.includes(result.exitCode)) throw exitError(shown, result.exitCode, stderr);
     return { exitCode: result.exitCode, stdout: Buffer.concat(parts), stderr };
   };

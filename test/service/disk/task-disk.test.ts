@@ -122,13 +122,13 @@ test("a command in the background and a check are bounded as well", { timeout: 6
   const taskID = await createTask(service.url, directory, { ...request, checks: [loop] });
   const end = await settledTask(service.url, taskID, 50_000);
   const [, waited] = await resultsOf(service.url, taskID);
-  expect(waited?.output).toMatch(/was ended after [\d.]+ s, because the Task takes too much of the disk/);
+  expect(waited?.output).toMatch(/was stopped after [\d.]+ s, because the Task uses too much disk space/);
   expect(end).toMatchObject({ lifecycleStatus: "failed" });
   const checked = (await logOf(service.url, taskID)).flatMap((frame) =>
     frame.type === "check.finished" ? [frame.data] : [],
   );
   expect(checked[0]).toMatchObject({
     state: "failed",
-    reason: "was ended, because the Task uses too much disk space",
+    reason: "was stopped, because the Task uses too much disk space",
   });
 });

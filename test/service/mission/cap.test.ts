@@ -162,7 +162,7 @@ describe("for the Mission's agent", () => {
     const mission = await restOf(url, directory, missionID, 50_000);
     const results = JSON.stringify(stage.requests.map(({ request }) => request.body.messages));
     expect(results).toContain(
-      "The Task had ended. It goes on from there with this, and you are woken when it ends anew.",
+      "The Task had ended. It continues from there with this, and you are woken when it ends again.",
     );
     expect(mission.finished?.summary).toContain("failed 3 times in a row in the same way (checks_failed)");
     expect(mission.tasks).toMatchObject([{ lifecycleStatus: "failed", attempt: 3 }]);

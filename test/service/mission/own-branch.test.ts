@@ -244,7 +244,7 @@ test("a conflict is put before the squad's agents, with both sides", async () =>
   await merge(directory, missionID);
   const mission = await mergedOf(directory, missionID);
   expect(mission).toMatchObject({ state: "done", merged: { state: "merged" } });
-  expect(told).toContain("could not be merged into main by itself: both changed the same places in a.txt");
+  expect(told).toContain("could not be merged into main automatically: both changed the same places in a.txt");
   expect(readText(directory, "a.txt")).toBe("mine and theirs\n");
   expect(git(directory, "rev-list", "--count", "--merges", "main")).toBe("1");
 });

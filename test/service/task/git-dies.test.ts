@@ -92,7 +92,7 @@ test.runIf(night)(
   async () => {
     const { taskID, directory, status, whole } = await played("from 3");
     expect(status).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "internal" } });
-    expect(status.error).toContain("was ended by SIGKILL");
+    expect(status.error).toContain("was killed by SIGKILL");
     const log = await logOf(service.url, taskID);
     expect(log.filter(({ type }) => type === "run.started")).toHaveLength(4);
     expect(git(directory, "log", "--format=%s")).toBe("first");

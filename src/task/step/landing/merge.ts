@@ -24,7 +24,7 @@ export const merge = async (run: Run, retries: boolean): Promise<void> => {
   if (merged.marked === undefined) {
     await fail(run, {
       code: "landing_conflict",
-      message: `${mergeOf.branch} cannot be merged by itself: ${into} has changed the same places in ${namedPaths(merged.paths)}. Nothing was changed.`,
+      message: `${mergeOf.branch} cannot be merged automatically: ${into} has changed the same places in ${namedPaths(merged.paths)}. Nothing was changed.`,
       retryable: false,
       remedy: `Run: git merge ${mergeOf.branch} — or send a message that says how the two go together; this Task's agents read it.`,
     });
@@ -41,7 +41,7 @@ const conflictText = (
   { branch, title, into }: { branch: string; title: string; into: string },
   paths: readonly string[],
   said: readonly string[],
-): string => `${branch} could not be merged into ${into} by itself: both changed the same places in ${namedPaths(paths)}. Your change is what the Mission "${title}" has done on its branch; the project is ${into} as it is at this moment.
+): string => `${branch} could not be merged into ${into} automatically: both changed the same places in ${namedPaths(paths)}. Your change is what the Mission "${title}" has done on its branch; the project is ${into} as it is at this moment.
 
 Your workspace holds ${into} with the branch merged. Where both sides changed the same lines, the file has both versions, and between them what stood there before:
 
