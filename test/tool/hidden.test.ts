@@ -40,8 +40,10 @@ describe("what a difference shows", () => {
     };
     const diff = await same({ action: "diff" });
     expect(diff).toContain("-old\n+new");
-    expect(diff).toMatch(/\nNot shown, for they may not be read: \.env, sub\/key\.pem\.$/);
-    expect(await same({ action: "diff", paths: ["sub"] })).toBe("Not shown, for they may not be read: sub/key.pem.");
+    expect(diff).toMatch(/\nNot shown, because they may not be read: \.env, sub\/key\.pem\.$/);
+    expect(await same({ action: "diff", paths: ["sub"] })).toBe(
+      "Not shown, because they may not be read: sub/key.pem.",
+    );
     expect(await same({ action: "diff", paths: ["a.txt"] }, false)).not.toContain("Not shown");
     // Git calls it a rename, and would show the line that went.
     git("mv", ".env", "settings.txt");

@@ -27,9 +27,11 @@ describe("background commands", () => {
     expect(started).toEqual({ outcome: "ok", output: "Runs in the background as p1-1.\nup" });
     expect(performance.now() - begun).toBeLessThan(4000);
     expect(plain((await call("process", { action: "read", id: "p1-1" })).output)).toBe(
-      "p1-1 runs since T.\n(no new output)",
+      "p1-1 has been running for T.\n(no new output)",
     );
-    expect(plain((await call("process", { action: "list" })).output)).toMatch(/^p1-1 runs since T\. echo up;/);
+    expect(plain((await call("process", { action: "list" })).output)).toMatch(
+      /^p1-1 has been running for T\. echo up;/,
+    );
     put("go", "");
     const ended = await call("process", { action: "wait", id: "p1-1" });
     expect({ ...ended, output: plain(ended.output) }).toEqual({
@@ -43,11 +45,13 @@ describe("background commands", () => {
     const { call } = await lab.open();
     await call("shell", { command: "echo a; sleep 0.6; echo b; sleep 30", background: true });
     expect(plain((await call("process", { action: "read", id: "p1-1", seconds: 20 })).output)).toBe(
-      "p1-1 runs since T.\nb",
+      "p1-1 has been running for T.\nb",
     );
     const begun = performance.now();
     expect((await call("process", { action: "read", id: "p1-1", seconds: 0.3 })).output).toContain("(no new output)");
-    expect((await call("process", { action: "wait", id: "p1-1", seconds: 0.3 })).output).toContain("p1-1 runs since");
+    expect((await call("process", { action: "wait", id: "p1-1", seconds: 0.3 })).output).toContain(
+      "p1-1 has been running for",
+    );
     expect(performance.now() - begun).toBeGreaterThan(550);
     await call("process", { action: "kill", id: "p1-1" });
   });

@@ -62,7 +62,7 @@ export const visit = async (
       const code = new RegExp(`${mark} server (\\d+)`).exec(talking.stderr())?.[1];
       if (code === undefined) return undefined;
       endedAt ??= performance.now();
-      return performance.now() - endedAt > graceMs ? `the server ended (exit ${code})` : undefined;
+      return performance.now() - endedAt > graceMs ? `the server exited (exit ${code})` : undefined;
     };
     const at = (what: string) => {
       stage = what;

@@ -146,7 +146,7 @@ const judge = async (check: HttpCheck, answer: Answer | "unable" | undefined, ra
         return failed(`${check.url} did not answer within ${check.timeoutSeconds} s`);
       case "exit":
         return failed(
-          `the server ended (${ran.exitCode === null ? "by a signal" : `exit ${ran.exitCode}`}) before ${check.url} answered`,
+          `the server exited (${ran.exitCode === null ? "by a signal" : `exit ${ran.exitCode}`}) before ${check.url} answered`,
         );
     }
   }

@@ -235,7 +235,7 @@ type Known = { finding: Finding; time?: Date };
 const sqlite = async (dataDir: string): Promise<Known> => {
   const file = join(dataDir, "sortie.db");
   if (!(await exists(file))) return { finding: ok("Store", "SQLite, no Tasks yet") };
-  const remedy = `Keep ${file} as it is, and restore a backup. The service repairs nothing by itself.`;
+  const remedy = `Keep ${file} as it is, and restore a backup. The service does not repair it.`;
   try {
     const { default: Database } = await import("better-sqlite3");
     const database = new Database(file, { readonly: true, timeout: 2000 });

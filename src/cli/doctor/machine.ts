@@ -94,8 +94,8 @@ export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, runnin
     ? ok("Processes", `${ours.length} of running Tasks`)
     : note(
         "Processes",
-        `${ours.length} left by a service that has ended: ${ours.join(", ")}`,
-        "The service ends them at its next start.",
+        `${ours.length} left by a service that is no longer running: ${ours.join(", ")}`,
+        "The service stops them at its next start.",
       );
 };
 

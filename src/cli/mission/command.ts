@@ -44,7 +44,12 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
       .option("--model <provider/model>", "the model of the Mission's agent")
       .addOption(new Option("--pillar <name>", "product pillar").choices(["code", "work"]))
       .addOption(
-        new Option("--priority <level>", "of its agent and its Tasks").choices(["critical", "high", "normal", "low"]),
+        new Option("--priority <level>", "priority of its agent and its Tasks").choices([
+          "critical",
+          "high",
+          "normal",
+          "low",
+        ]),
       )
       .option("--callback <url>", "URL that gets a signed request when the Mission asks, stops or ends")
       .option(

@@ -96,9 +96,7 @@ export const chooseSquad = async (
       `No squad owns the phase "${phase.phase}", and squad production is authorised: have one made with produce_squad first. Only a step without a domain of its own goes to a general squad, with the reason in \`general\``,
     );
   const picked = general(run, scan, wanted);
-  return picked.ok
-    ? { ...picked, general: bar ?? reason ?? "no squad could be created for it" }
-    : picked;
+  return picked.ok ? { ...picked, general: bar ?? reason ?? "no squad could be created for it" } : picked;
 };
 
 /** No squad owns the phase and none is produced: one of the set that the user chose, otherwise the configured one. */

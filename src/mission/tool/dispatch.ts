@@ -196,7 +196,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
       const reached = reachedOf(state);
       const why =
         reached === undefined
-          ? `Nothing is left for this Task of the Mission's cap of ${share.cap} (${share.name}), beside what is used, reserved for running Tasks and kept back for corrections.`
+          ? `Nothing of the Mission's cap of ${share.cap} (${share.name}) is left for this Task, beside what is used, reserved for running Tasks and kept back for corrections.`
           : pausedText(reached);
       return failed(`${why} Running Tasks may give back what they do not use. Nothing was dispatched.`);
     }
@@ -213,7 +213,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
 };
 
 const planUnapproved =
-  "The user approves the plan before anything is dispatched, also after it was changed. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
+  "The user approves the plan before anything is dispatched, and again after each change. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
 
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (

@@ -15,7 +15,7 @@ import { planText } from "./plan-text.ts";
 /** The tools by which the Mission's agent reads and steers its Tasks. */
 
 const statusInput = z.strictObject({
-  phases: z.array(z.string()).max(50).optional().describe("Ids of phases whose words are to be whole in a long plan"),
+  phases: z.array(z.string()).max(50).optional().describe("Ids of phases to show in full in a long plan"),
   tasks: z.array(z.string()).max(50).optional().describe("Ids of Tasks, for what each is doing now"),
   lookInMinutes: lookInMinutes.optional().describe("You are woken then, if these Tasks have not ended"),
 });
@@ -24,7 +24,7 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
   name: "task_status",
   description:
     "Shows the plan with all its words, the state, Tasks and commits of each phase, which Tasks run, and the budget; for Tasks that you name, also what each is doing now. " +
-    "No need to ask again and again: you are woken when a Task ends.",
+    "No need to poll: you are woken when a Task ends.",
   input: statusInput,
   effect: "log",
   effectOf: (given) => (typeof given === "object" && given !== null && "lookInMinutes" in given ? "log" : "none"),
@@ -63,12 +63,12 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
 const messageInput = z.strictObject({
   task: z.string(),
   text: z.string().min(1).max(50_000),
-  budget: taskBudget.optional().describe("Its whole budget from now on, where its own is used up"),
+  budget: taskBudget.optional().describe("Its new total budget, if its own is used up"),
   checks: z
     .array(z.unknown().pipe(checkAsTold))
     .max(20)
     .optional()
-    .describe("Where yours asked for what cannot be: all of its checks from now on, as in `dispatch`"),
+    .describe("If yours required the impossible: all of its checks from now on, as in `dispatch`"),
 });
 
 export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>> => ({
@@ -87,7 +87,7 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
       const { times, code } = sameFailures(known ?? { ends: [] });
       if (times >= maxSameFailures && known !== undefined && !isRunning(known))
         return failed(
-          `The Task failed ${times} times in a row in the same way (${code}), and is not told to go on again. Dispatch its phase with another brief, plan another way, or report it.`,
+          `The Task failed ${times} times in a row in the same way (${code}), and is not continued again. Dispatch its phase with another brief, plan another way, or report it.`,
         );
       const once = { scope: `mission ${run.stream}`, key: callID, bodyHash: hash("sha256", text) };
       const { body } = await run.tasks.message(run.state().directory, taskID, { source: "mission", text }, once, {
@@ -103,8 +103,8 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
 
 /** What becomes of the message, by what the service says of it. */
 const wasTold = {
-  steered: "The Task runs, and reads it at its next step.",
-  queued: "The Task runs, and reads it when it is done with what it does.",
+  steered: "The Task is running and reads it at its next step.",
+  queued: "The Task is running and reads it when its current work is done.",
   interrupted: "What the Task was doing is stopped, and it reads this now.",
   restarted: "The Task had ended. It continues from there with this, and you are woken when it ends again.",
 };
@@ -135,8 +135,8 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
       if (ask === undefined)
         return failed(
           lifecycleStatus === "active"
-            ? "The Task asks nothing now: it was answered, or goes on without. A message reaches it."
-            : "The Task has ended, and asks nothing.",
+            ? "The Task has no open question: it was answered, or continued without an answer. Send a message instead."
+            : "The Task has ended and has no open question.",
         );
       if (answer === undefined) {
         await run.tasks.pass(taskID, ask.id);

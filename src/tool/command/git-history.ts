@@ -19,7 +19,7 @@ const input = z.strictObject({
 export const gitHistory: Tool<z.infer<typeof input>> = {
   name: "git",
   description:
-    "Git in the tree that is judged, to read: `diff` (without a revision: the whole change, HEAD against its base), `log`, `show` a commit.",
+    "Read-only Git in the tree under review: `diff` (without a revision: the whole change, HEAD against its base), `log`, `show` a commit.",
   input,
   effect: "none",
   run: (call, context) => {

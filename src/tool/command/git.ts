@@ -104,7 +104,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     const named = await repository.run([...listed, "--", ...paths], { signal });
     const hidden = [...new Set(namesIn(named.stdout).filter((path) => !workspace.files.mayRead(path)))];
     if (hidden.length > maxHidden || !hidden.every((path) => path.isWellFormed()))
-      return failed("Expected fewer files there that may not be read, or plainer names of them; give `paths` without.");
+      return failed("Expected fewer unreadable files there, or plainer names; give `paths` without them.");
     const { stdout } = await repository.run(
       [
         ...args,
@@ -118,7 +118,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       { signal, env: { GIT_LITERAL_PATHSPECS: "0" } },
     );
     const text = withoutEnd(stdout);
-    const note = hidden.length === 0 ? "" : `Not shown, for they may not be read: ${hidden.map(shown).join(", ")}.`;
+    const note = hidden.length === 0 ? "" : `Not shown, because they may not be read: ${hidden.map(shown).join(", ")}.`;
     if (text.length === 0) return ok(note === "" ? none : note);
     return sized(note === "" ? text : Buffer.concat([text, Buffer.from(`\n${note}`)]), context);
   };
@@ -155,7 +155,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       const added = await untracked();
       for (const path of added.slice(0, maxUntracked)) {
         if (!path.isWellFormed() || path.endsWith("/")) parts.push(`New: ${shown(path)}`);
-        else if (!workspace.files.mayRead(path)) parts.push(`Not shown, for it may not be read: ${shown(path)}.`);
+        else if (!workspace.files.mayRead(path)) parts.push(`Not shown, because it may not be read: ${shown(path)}.`);
         else {
           const args = ["diff", "--no-index", "--no-color", ...stat, "--", "/dev/null", path];
           parts.push(withoutEnd((await repository.run(args, { signal, ok: [0, 1] })).stdout).toString("utf8"));

@@ -6,7 +6,7 @@ import type { Tool, ToolContext, ToolResult, BackgroundCommand } from "../tool.t
 const input = z.strictObject({
   action: z.enum(["read", "wait", "kill", "list"]),
   id: z.string().optional().describe("As `shell` gave it"),
-  seconds: z.number().min(0).max(600).optional().describe("read: wait so long for output, default 0; wait: default 60"),
+  seconds: z.number().min(0).max(600).optional().describe("read: time to wait for output, default 0; wait: default 60"),
 });
 
 export const process: Tool<z.infer<typeof input>> = {
@@ -83,8 +83,9 @@ export const report = async (
 const stateOf = (job: BackgroundCommand): string => {
   const seconds = `${job.seconds().toFixed(1)} s`;
   const ran = job.ended();
-  if (ran === undefined) return `${job.id} runs since ${seconds}.`;
-  if (job.swept()) return `${job.id} was stopped after ${seconds}: the service stops background commands when you finish.`;
+  if (ran === undefined) return `${job.id} has been running for ${seconds}.`;
+  if (job.swept())
+    return `${job.id} was stopped after ${seconds}: the service stops background commands when you finish.`;
   switch (ran.ended) {
     case "exit":
       return ran.exitCode === null

@@ -137,7 +137,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
     case "timeout":
       return result(`Timed out after ${seconds} s: the command and everything it started were killed.`);
     case "disk":
-      return result(`Ended ${after}, because the Task takes too much of the disk.`);
+      return result(`Stopped ${after}, because the Task uses too much disk space.`);
     case "not-started":
       return result("The command could not be started.");
     case "aborted":

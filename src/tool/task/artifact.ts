@@ -14,8 +14,8 @@ const input = z.strictObject({
 export const artifact: Tool<z.infer<typeof input>> = {
   name: "artifact",
   description:
-    "Hands a file to the user beside the result, as it is now: a report, table or image that was asked for and is no part of the project, or evidence better seen than told. " +
-    "The file stays: delete it afterwards when it shall not land.",
+    "Hands a file to the user beside the result, as it is now: a report, table or image that was asked for and is not part of the project, or evidence best seen. " +
+    "The file stays: delete it afterwards if it should not land.",
   input,
   effect: "log",
   run: ({ path, title }, context) =>
@@ -64,7 +64,7 @@ const noRoom = (state: TaskState, callID: string, bytes: number, limits: Limits)
       open.findIndex((call) => call.callID === callID),
     );
   if (before >= limits.artifacts)
-    return `Expected at most ${limits.artifacts} artifacts of a Task, and there are as many. Nothing was kept. Put what is left into one file, or say in your last message where it stands.`;
+    return `Expected at most ${limits.artifacts} artifacts in a Task, and there are already that many. Nothing was kept. Put what is left into one file, or say in your last message where it stands.`;
   const sum = own.reduce((total, kept) => total + kept.bytes, 0);
   return sum + bytes > limits.artifactsBytes
     ? `Expected at most ${limits.artifactsBytes} bytes of artifacts in a Task, got ${bytes} beside the ${sum} that are there. Nothing was kept.`

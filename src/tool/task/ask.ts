@@ -6,14 +6,14 @@ import type { Tool } from "../tool.ts";
 const missionSource = "mission";
 
 const input = z.strictObject({
-  question: z.string().min(1).max(2000).describe("With what one must know to answer it"),
+  question: z.string().min(1).max(2000).describe("With what is needed to answer it"),
   options: z
     .array(z.string().min(1).max(200))
     .min(2)
     .max(6)
     .optional()
     .describe("Short answers to choose from; others are possible"),
-  default: z.string().min(1).max(500).optional().describe("What you do when nobody answers"),
+  default: z.string().min(1).max(500).optional().describe("What you do if nobody answers"),
 });
 
 export const ask: Tool<z.infer<typeof input>> = {
@@ -21,7 +21,7 @@ export const ask: Tool<z.infer<typeof input>> = {
   description:
     "Puts one question to whoever gave you the Task, and waits for the answer; they are often away. " +
     "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
-    "First do all that needs no answer; background commands end meanwhile. Never ask for a permission.",
+    "First do all that needs no answer; background commands stop meanwhile. Never ask for permission.",
   input,
   effect: "log",
   async run({ question, options = [], default: fallback }, context) {
@@ -34,13 +34,13 @@ export const ask: Tool<z.infer<typeof input>> = {
         return ok(
           answer.answer === undefined
             ? "Nobody answered in time. Decide yourself, and say in your last message what you decided."
-            : `Nobody answered in time, so your default stands: ${answer.answer}\nSay in your last message that you went on with it.`,
+            : `Nobody answered in time, so your default applies: ${answer.answer}\nSay in your last message that you used it.`,
         );
       case "ended":
         return ok(
           answer.source === "message"
             ? "A message came instead of an answer. It follows: go by it, and decide yourself what it leaves open."
-            : "The question was closed without an answer: the user wants an end.",
+            : "The question was closed without an answer: the user wants you to stop.",
         );
     }
   },

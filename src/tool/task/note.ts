@@ -12,7 +12,7 @@ const input = z.strictObject({
       error: ({ input: text }) =>
         `Expected at most ${maxBytes} bytes, got ${Buffer.byteLength(String(text))}; keep what you need to go on, and leave out the rest`,
     })
-    .describe("It replaces the note before; at most 8 KiB"),
+    .describe("Replaces the previous note; at most 8 KiB"),
 });
 
 export const note: Tool<z.infer<typeof input>> = {

@@ -9,7 +9,7 @@ const input = z.strictObject({
   plan: z
     .array(
       z.strictObject({
-        slice: z.string().optional().describe("Id of the one this revises; else it is new"),
+        slice: z.string().optional().describe("Id of the one it revises; absent: a new one"),
         title: z.string().min(1).max(120),
         objective: z.string().min(1).max(1000).describe("What it is for, and where it ends"),
         acceptance: z

@@ -272,7 +272,7 @@ describe("an http check", () => {
       /HTTP\/1\.1 200 OK\r\nx-n: 1\r\n[^]*\r\n\r\nhéllo[^]*\nExpected status 201 of .*, got 200\n$/,
     );
     expect(logs[3]).toContain("Expected a body that matches /^second.$/, got none\n");
-    expect(logs[4]).toMatch(/broken\n[^]*the server ended \(exit 7\) before .* answered\n$/);
+    expect(logs[4]).toMatch(/broken\n[^]*the server exited \(exit 7\) before .* answered\n$/);
     expect(logs[5]).toContain("no-such-program was not found: install it");
     expect(logs[6]).toContain("did not answer within 1 s");
   });

@@ -192,7 +192,7 @@ describe.runIf(browserHere !== undefined)("with Chromium", { timeout: 60_000 }, 
     expect(states).toEqual({ slow: "failed", gone: "failed", ended: "failed" });
     expect(await log("slow")).toMatch(/did not answer within 12 s/);
     expect(await log("gone")).toMatch(/Expected a page at \S+, got status 404/);
-    expect(await log("ended")).toMatch(/no luck\n[\s\S]*the server ended \(exit 3\) before \S+ answered/);
+    expect(await log("ended")).toMatch(/no luck\n[\s\S]*the server exited \(exit 3\) before \S+ answered/);
     expect(names).toEqual([]);
     expect(performance.now() - begun).toBeLessThan(40_000);
   });

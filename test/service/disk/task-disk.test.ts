@@ -61,7 +61,7 @@ test("a command that outgrows it is ended and told; the agent makes room, and th
   expect(end.lifecycleStatus).toBe("completed");
   const [ended, removed, last] = await resultsOf(service.url, taskID);
   expect(ended).toMatchObject({ outcome: "error", exitCode: null });
-  expect(ended?.output).toMatch(/^Ended after [\d.]+ s, because the Task takes too much of the disk\./);
+  expect(ended?.output).toMatch(/^Stopped after [\d.]+ s, because the Task uses too much disk space\./);
   expect(ended?.output).toMatch(
     /may have 24\.0 MiB there \(limits\.taskDiskBytes\)\. Most of it: target .* MiB\. Remove/,
   );

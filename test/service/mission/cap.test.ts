@@ -151,7 +151,7 @@ describe("for the Mission's agent", () => {
         said.push(newest);
         const message = { tool: "task_message", input: { task: taskIn(said.join("\n")), text: "Again." } };
         if (turn === 0) return { calls: [plan("a"), dispatch("a", "Look 1 times. [same]", { checks: ["false"] })] };
-        if (newest.includes("is not told to go on again")) return { calls: [finish("blocked", newest)] };
+        if (newest.includes("is not continued again")) return { calls: [finish("blocked", newest)] };
         return newest.includes("ended failed") ? { calls: [message] } : { text: "Runs." };
       },
       task: looker,

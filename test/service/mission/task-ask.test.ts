@@ -158,7 +158,7 @@ test("while it is the Mission's a person may answer all the same, and needs not"
   );
   free();
   await restOf(url, directory, missionID);
-  expect(told[0]).toMatch(/The Task has ended, and asks nothing|The Task asks nothing now/);
+  expect(told[0]).toMatch(/The Task has ended and has no open question|The Task has no open question/);
   expect(readText(directory, "colour.txt")).toBe("The user answered: green\n");
 });
 
@@ -188,7 +188,7 @@ test("a Mission that says nothing for too long holds nothing up", async () => {
   );
   // First the Mission had its second, then a person had one.
   expect(mission.agentStatus).toBe("running");
-  expect(readText(directory, "colour.txt")).toContain("Nobody answered in time, so your default stands: red");
+  expect(readText(directory, "colour.txt")).toContain("Nobody answered in time, so your default applies: red");
   const events = await eventsOf(url, directory, missionID);
   expect(events.filter(({ type }) => type === "ask.passed").map(({ data }) => data["by"])).toEqual(["timeout"]);
   free();

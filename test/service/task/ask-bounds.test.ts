@@ -66,6 +66,6 @@ test("a question waits for a day while a permission is denied in seconds; contro
   const other = await asked({ askSeconds: 4, permissionSeconds: day });
   expect(other.left["permission"]).toBeGreaterThan((day - 60) * 1000);
   expect(other.left["question"]).toBeLessThanOrEqual(4000);
-  expect(other.words).toContain("your default stands: red");
+  expect(other.words).toContain("your default applies: red");
   expect(other.waits).toEqual(["permission"]);
 });

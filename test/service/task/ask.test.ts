@@ -221,7 +221,7 @@ describe.each(stores)("on %s", (name, env) => {
         { by: "timeout", source: "service" },
       ]);
       expect(dataOf(events, "tool.finished").map(({ outcome, output }) => [outcome, output])).toEqual([
-        ["ok", expect.stringMatching(/^Nobody answered in time, so your default stands: red\n/)],
+        ["ok", expect.stringMatching(/^Nobody answered in time, so your default applies: red\n/)],
         ["ok", expect.stringMatching(/^Nobody answered in time\. Decide yourself/)],
         ["error", expect.stringMatching(/^A Task may ask 2 times, and this one has\./)],
       ]);

@@ -22,7 +22,7 @@ const refreshMs = 500;
 
 const landings = [
   ["commit", "Each phase lands separately"],
-  ["manual", "On a branch; I merge it"],
+  ["manual", "On a branch that I merge"],
   ["auto", "On a branch, merged when done"],
 ] as const;
 
