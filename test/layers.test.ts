@@ -71,7 +71,8 @@ const orders: Record<string, string> = {
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
-  service: "machine trust secret vault thread forge config-check health model-key place nodes engine service",
+  service:
+    "machine trust request-words secret vault thread forge config-check health model-key place nodes engine service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",

@@ -2,9 +2,9 @@ import { createInterface } from "node:readline/promises";
 import { resolve } from "node:path";
 import { type Flags, loadConfig } from "../config/config.ts";
 import { ServiceError } from "../error.ts";
-import type { EnvironmentSettings } from "../protocol/task/environment.ts";
+import { wordsOf } from "../service/request-words.ts";
 import { type ProjectRequest, requestsOf, setGrant } from "../service/trust.ts";
-import { askedWords, projectFile } from "../tool/mcp/project-file.ts";
+import { projectFile } from "../tool/mcp/project-file.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { clean } from "./terminal/format.ts";
 import type { Screen } from "./terminal/screen.ts";
@@ -64,12 +64,14 @@ const decide = async (
     setGrant(dataDir, project, null, file);
     return show(false);
   }
+  const { requests, problems, grantable } = wordsOf(request);
   if (emit === undefined) {
     screen.say(`${file} of ${clean(request.directory)} (SHA-256 ${request.digest}) requests:`);
-    for (const line of wordsOf(request)) screen.say(`  ${clean(line)}`);
+    for (const line of requests) screen.say(`  ${clean(line)}`);
+    for (const problem of problems) screen.say(`  cannot be used: ${clean(problem)}`);
   }
   if (request.granted) return show(true);
-  if (!isGrantable(request)) return show(false);
+  if (!grantable) return show(false);
   if (digest !== undefined && digest !== request.digest) return show(false);
   if (digest === undefined) {
     if (!process.stdin.isTTY || emit !== undefined) {
@@ -82,45 +84,4 @@ const decide = async (
   }
   setGrant(dataDir, project, request.digest, file);
   return show(true);
-};
-
-const isGrantable = (request: ProjectRequest): boolean =>
-  request.file === projectFile ? Object.keys(request.asked.servers).length > 0 : !("problem" in request.asked);
-
-const wordsOf = (request: ProjectRequest): string[] => {
-  if (request.file === projectFile)
-    return [
-      ...Object.entries(request.asked.servers).map(([name, server]) => `${name}: ${askedWords(server)}`),
-      ...Object.entries(request.asked.problems).map(([name, why]) => `${name || projectFile}: not possible, ${why}`),
-    ];
-  return "problem" in request.asked ? [`nothing: ${request.asked.problem}`] : environmentWords(request.asked);
-};
-
-const environmentWords = ({
-  setup,
-  network,
-  setupNetwork,
-  variables = {},
-  secrets = [],
-  limits = {},
-  paths = [],
-  diagnostics,
-}: EnvironmentSettings): string[] => {
-  const hosts = (setting: string | readonly string[]): string =>
-    typeof setting === "string" ? setting : setting.join(", ");
-  return [
-    ...(setup === undefined
-      ? []
-      : [`setup: runs ${JSON.stringify(setup)} in the sandbox, in each new worktree and checkout`]),
-    ...(network === undefined ? [] : [`network of all commands: ${hosts(network)}`]),
-    ...(setupNetwork === undefined ? [] : [`network of the setup: ${hosts(setupNetwork)}`]),
-    ...Object.entries(variables).map(([name, value]) => `variable: ${name}=${value}`),
-    ...(secrets.length === 0 ? [] : [`secrets, for the setup and the project's own checks: ${secrets.join(", ")}`]),
-    ...Object.entries(limits).map(([name, value]) => `limit: ${name} ${value}`),
-    ...(paths.length === 0 ? [] : [`read by all commands, besides the project: ${paths.join(", ")}`]),
-    ...(diagnostics === false ? ["diagnostics: nothing looks at edits"] : []),
-    ...(Array.isArray(diagnostics)
-      ? diagnostics.map(({ run }) => `diagnostics: runs ${JSON.stringify(run)} in the sandbox, after edits`)
-      : []),
-  ];
 };

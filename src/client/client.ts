@@ -276,6 +276,7 @@ export const createServiceClient = (options: ClientOptions) => {
     project: {
       get: inProject(project.get.bind(project)),
       requests: inProject(project.requests.bind(project)),
+      grants: inProject(project.grants.bind(project)),
       list: project.list.bind(project),
     },
     service: {

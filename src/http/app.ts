@@ -5,6 +5,7 @@ import type { Limits } from "../protocol/limit.ts";
 import type { Node } from "../store/node.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
+import type { ProjectGrant } from "../protocol/task/grant.ts";
 import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
 import type { ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
@@ -99,6 +100,7 @@ export type AppDeps = {
   /** Where a Task in this directory would work; rejects likewise. */
   place(directory: string): Promise<ProjectPlace>;
   requests(directory: string): Promise<SavedRequest[]>;
+  grants(directory: string): Promise<ProjectGrant[]>;
   realPath: RealPath;
   /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
   repository: PlaceOf;

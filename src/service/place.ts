@@ -4,6 +4,8 @@ import { detectProject } from "../check/project/detect.ts";
 import { ownChecks } from "../check/project/own-check.ts";
 import { ServiceError } from "../error.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
+import { environmentFile } from "../protocol/task/environment.ts";
+import type { ProjectGrant } from "../protocol/task/grant.ts";
 import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { Repositories } from "../repository/repository.ts";
 import { cloneRemote } from "../task/clone-remote.ts";
@@ -11,6 +13,8 @@ import { savedRequests } from "../task/saved-request.ts";
 import { hasProgram, type Machine } from "../task/session/project-facts.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
+import { wordsOf } from "./request-words.ts";
+import type { ProjectRequest } from "./trust.ts";
 
 /** What requests are told of the directories and repositories that they name. */
 
@@ -24,6 +28,10 @@ export type PlaceDeps = {
   squad: string;
   /** Finds the programs that the project's commands need. */
   machine: Machine;
+  /** What a project in a directory requests with files of its own. */
+  asked(directory: string): Promise<ProjectRequest[]>;
+  /** The operator has an environment for it, which counts instead of the file. */
+  overrides(directory: string): boolean;
   /** Of each of the project's own checks; 0: they do not run. */
   checkSeconds: number;
 };
@@ -47,6 +55,13 @@ export const createPlaces = (deps: PlaceDeps) => {
       // What a repository's project keeps is known once its files are there, which is a Task's to do.
       return repositories.at(project.directory) === undefined ? savedRequests(createFiles(project.directory)) : [];
     },
+    async grants(directory: string): Promise<ProjectGrant[]> {
+      const project = await own(directory);
+      // The files of a repository by address are whoever may push to it, so there is no file to grant.
+      if (repositories.at(project.directory) !== undefined) return [];
+      const overridden = deps.overrides(project.directory);
+      return (await deps.asked(project.directory)).map((one) => grantOf(one, overridden));
+    },
     repositoryOf(directory: string): { url: string; ref: string | null } | null {
       const found = repositories.at(directory);
       return found === undefined ? null : { url: found.url, ref: found.ref };
@@ -58,6 +73,13 @@ export const createPlaces = (deps: PlaceDeps) => {
       return { name: await realpath(directory).catch(() => resolve(directory)) };
     },
   };
+};
+
+const grantOf = (request: ProjectRequest, overridden: boolean): ProjectGrant => {
+  const { requests, problems, grantable } = wordsOf(request);
+  const own = request.granted ? "granted" : grantable ? "requested" : "unusable";
+  const state = overridden && request.file === environmentFile ? "overridden" : own;
+  return { file: request.file, digest: request.digest, state, requests, problems };
 };
 
 /** Where a Task works whose request does not say it. */

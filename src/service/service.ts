@@ -53,7 +53,7 @@ import { createHealth } from "./health.ts";
 import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./nodes.ts";
 import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
-import { isGranted } from "./trust.ts";
+import { isGranted, requestsOf } from "./trust.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
 import { createVault, readableSecrets } from "./vault.ts";
@@ -392,6 +392,8 @@ export const createService = async (
         landing: config.landing,
         squad: config.squad,
         machine: { setup, processes },
+        asked: (directory) => requestsOf(config, directory),
+        overrides: (directory) => vault.of(directory) !== undefined,
         checkSeconds: limits.projectCheckSeconds,
       }),
       metrics: metrics.text,

@@ -52,6 +52,7 @@ const allScreens = (): string[] => [
   `/ui/missions?project=${project}`,
   "/ui/squads",
   "/ui/squad/advanced",
+  `/ui/environment?project=${project}`,
   "/ui/models",
   `/ui/usage?project=${project}`,
   "/ui/webhooks",

@@ -1,8 +1,11 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { createServiceClient } from "../../src/client/client.ts";
+import { compileCache } from "../harness/built.ts";
 import { makeProject } from "../harness/project.ts";
 import type { MockTurn } from "../harness/double/mock-provider.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
@@ -11,6 +14,8 @@ import { violations, watch } from "./browser.ts";
 import { inBrowser, onStage, viewport } from "./stage.ts";
 
 /** What the page can do with the service itself: try a model, tell others. */
+
+const home = fileURLToPath(new URL("../../bin/sortie.js", import.meta.url));
 
 let receiver: Receiver;
 let service: TestService;
@@ -143,6 +148,34 @@ inBrowser("the service, by the page", () => {
     await manual.goto(`${service.url}/ui/manual/riddles`);
     await manual.getByRole("heading", { level: 1, name: "Page not found" }).waitFor();
     await manual.close();
+  });
+
+  test("what a project requests is shown with the command that grants it, and is granted once that was run", async () => {
+    const project = makeProject(join(root, "asks"), {
+      ".mcp.json": '{ "mcpServers": { "docs": { "command": "docs-mcp" } } }',
+      ".sortie/environment.jsonc": '{ "network": "everything" }',
+    });
+    const screen = `${service.url}/ui/environment?project=${encodeURIComponent(project)}`;
+    await page.goto(screen);
+    const servers = page.getByRole("region", { name: "MCP servers" });
+    await servers.getByText("Not granted", { exact: true }).waitFor();
+    await servers.getByText('docs: runs "docs-mcp" in the sandbox, without a network').waitFor();
+    const command = (await servers.getByText(/^sortie trust -C /).textContent()) ?? "";
+    const other = page.getByRole("region", { name: "Environment" });
+    await other.getByText("Cannot be granted", { exact: true }).waitFor();
+    expect(await other.getByRole("list", { name: "Problems" }).textContent()).toContain("network");
+    expect(await violations(page)).toEqual([]);
+    const words = [home, command.replace(/^sortie /, ""), `--data-dir '${service.dataDir}'`].join(" ");
+    execFileSync("sh", ["-c", `exec '${process.execPath}' ${words}`], {
+      env: { PATH: process.env["PATH"], HOME: root, ...compileCache },
+    });
+    await page.reload();
+    await servers.getByText("Granted", { exact: true }).waitFor();
+    expect(await servers.getByText(/^sortie trust/).count()).toBe(0);
+    // Control: a changed file is not granted.
+    writeFileSync(join(project, ".mcp.json"), '{ "mcpServers": { "docs": { "command": "other-mcp" } } }');
+    await page.reload();
+    await servers.getByText("Not granted", { exact: true }).waitFor();
   });
 
   test("a webhook is added, its secret shown once, tried, told, paused and deleted", async () => {

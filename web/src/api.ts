@@ -168,6 +168,13 @@ export const savedRequestsOf = (directory: string) =>
     queryFn: ({ signal }) => ask(client.project.requests({ query: { directory }, signal })),
   });
 
+/** What the project requests with files of its own, and whether it is granted. */
+export const grantsOf = (directory: string) =>
+  queryOptions({
+    queryKey: ["grants", directory],
+    queryFn: ({ signal }) => ask(client.project.grants({ query: { directory }, signal })),
+  });
+
 /** Where a Task in this directory would work. */
 export const placeOf = (directory: string) =>
   queryOptions({

@@ -113,6 +113,12 @@ const doctorRoute = createRoute({
   component: lazyRouteComponent(() => import("./service/doctor.tsx"), "Doctor"),
 });
 
+const environmentRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/ui/environment",
+  component: lazyRouteComponent(() => import("./service/environment.tsx"), "Environment"),
+});
+
 const manualRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/ui/manual/$name",
@@ -131,6 +137,7 @@ export const router = createRouter({
     usageRoute,
     webhooksRoute,
     doctorRoute,
+    environmentRoute,
     manualRoute,
   ]),
   defaultPreload: "intent",

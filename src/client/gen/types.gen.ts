@@ -5116,6 +5116,26 @@ export type SavedRequest = {
     text: string;
 };
 
+export type ProjectGrant = {
+    file: '.mcp.json' | '.sortie/environment.jsonc';
+    /**
+     * SHA-256 of the file as it is now; a grant is for exactly these bytes
+     */
+    digest: string;
+    /**
+     * requested: not granted. unusable: nothing in it can be granted. overridden: the operator's configuration has an environment for this project, and the file is ignored
+     */
+    state: 'granted' | 'requested' | 'unusable' | 'overridden';
+    /**
+     * What it requests, one sentence each; secrets by name
+     */
+    requests: Array<string>;
+    /**
+     * What cannot be used, and why
+     */
+    problems: Array<string>;
+};
+
 export type Project = {
     /**
      * From its newest Task
@@ -7827,6 +7847,74 @@ export type ProjectRequestsResponses = {
 };
 
 export type ProjectRequestsResponse = ProjectRequestsResponses[keyof ProjectRequestsResponses];
+
+export type ProjectGrantsData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * The node whose directory is meant, if several nodes have it
+         */
+        'x-service-node'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Absolute path of the project on the service's machine; here or in the header x-service-directory.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/project/grants';
+};
+
+export type ProjectGrantsErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type ProjectGrantsError = ProjectGrantsErrors[keyof ProjectGrantsErrors];
+
+export type ProjectGrantsResponses = {
+    /**
+     * The files that the project has
+     */
+    200: Array<ProjectGrant>;
+};
+
+export type ProjectGrantsResponse = ProjectGrantsResponses[keyof ProjectGrantsResponses];
 
 export type ProjectListData = {
     body?: never;

@@ -1,5 +1,6 @@
 import type { OperationID, Routes } from "../../protocol/route/table.ts";
 import type { Project, ProjectPlace } from "../../protocol/task/board.ts";
+import type { ProjectGrant } from "../../protocol/task/grant.ts";
 import type { SavedRequest } from "../../protocol/task/saved-request.ts";
 import type { Store } from "../../store/store.ts";
 import type { Handler } from "../request/call.ts";
@@ -17,6 +18,7 @@ type Deps = {
   project(directory: string): Promise<string>;
   place(directory: string): Promise<ProjectPlace>;
   requests(directory: string): Promise<SavedRequest[]>;
+  grants(directory: string): Promise<ProjectGrant[]>;
   /** Whose directory it is, where the service keeps it for a repository by address. */
   repositoryOf(directory: string): Project["repository"];
 };
@@ -36,6 +38,7 @@ export const createProjectHandlers = (deps: Deps): { [ID in ProjectRoute]: Handl
   return {
     "project.get": async ({ entry, directory }) => json(entry, 200, await deps.place(directory)),
     "project.requests": async ({ entry, directory }) => json(entry, 200, await deps.requests(directory)),
+    "project.grants": async ({ entry, directory }) => json(entry, 200, await deps.grants(directory)),
     "project.list": async ({ entry, query, incoming, outgoing }) => {
       const { limit = listSize, offset = 0 } = query;
       const end = offset + limit;

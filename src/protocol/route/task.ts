@@ -4,6 +4,7 @@ import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import * as field from "../field.ts";
 import { missionID } from "../mission/status.ts";
+import { projectGrant } from "../task/grant.ts";
 import { savedRequest } from "../task/saved-request.ts";
 import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
 import * as status from "../task/status.ts";
@@ -280,6 +281,13 @@ export const taskRoutes = (bodies: Requests) =>
       summary: "The project's saved requests in .claude/commands",
       directory: "required",
       answers: [json(z.array(savedRequest), "Saved requests, by name")],
+    },
+    "project.grants": {
+      method: "GET",
+      path: "/project/grants",
+      summary: "What the project requests in .mcp.json and .sortie/environment.jsonc, and whether it is granted",
+      directory: "required",
+      answers: [json(z.array(projectGrant), "The files that the project has")],
     },
     "project.list": {
       method: "GET",

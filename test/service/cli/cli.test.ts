@@ -723,7 +723,7 @@ test("trust: an environment is shown whole, and granted apart from the servers",
   ]);
   writeFileSync(join(folder, ".sortie/environment.jsonc"), JSON.stringify({ network: "everything" }));
   const wrong = await trust();
-  expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining("nothing: network") as string]);
+  expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining("cannot be used: network") as string]);
 });
 
 describe("doctor", () => {

@@ -258,6 +258,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
       squad: "base",
     }),
     requests: async () => [],
+    grants: async () => [],
     realPath: async (directory) => ({ name: resolve(directory) }),
     log: silent,
     version: "0.0.0",

@@ -51,6 +51,11 @@ const seenIn = async (taskID: string) => {
 const play = async (directory: string) =>
   seenIn(await createTask(service.url, directory, { ...lab.request(turns), checks: [] }));
 
+const grantsOf = async (directory: string): Promise<unknown> => {
+  const response = await fetch(`${service.url}/project/grants?directory=${encodeURIComponent(directory)}`);
+  return response.json();
+};
+
 const grant = async (directory: string) => {
   const config = loadConfig({ dataDir: service.dataDir }, { PATH: process.env["PATH"] ?? "", HOME: service.dataDir });
   const [found] = await requestsOf(config, directory);
@@ -101,7 +106,19 @@ test("a variable of the service goes to an address that was granted, and never t
     },
   });
   expect(seen).toEqual([]);
+  expect(await grantsOf(directory)).toMatchObject([
+    {
+      file: ".mcp.json",
+      state: "requested",
+      requests: [
+        expect.stringMatching(/^good: runs "/),
+        `web: calls ${base}/mcp and sends Authorization with the service's MCP_TOKEN`,
+      ],
+      problems: expect.arrayContaining([expect.stringMatching(/^loads: LD_PRELOAD /)]) as string[],
+    },
+  ]);
   await grant(directory);
+  expect(await grantsOf(directory)).toMatchObject([{ state: "granted" }]);
   const after = await play(directory);
   expect(after.outcomes).toEqual(["ok"]);
   expect(new Set(seen)).toEqual(new Set([`Bearer ${token}`]));
