@@ -71,6 +71,38 @@ inBrowser("a Mission", () => {
     expect(complaints).toEqual([]);
   });
 
+  test("a budget is set with the Mission, shown as it is used up, and raised", async () => {
+    const said: ReturnType<Say>[] = [
+      { calls: [plan("a")] },
+      { text: "It runs.", calls: [dispatch("a", "Write capped.txt. [capped]")] },
+      { calls: [finish()] },
+    ];
+    stage.play("capped", { mission: (turn) => said[turn] ?? { text: "Nothing more." }, task: worker });
+    await page.goto(`${stage.service.url}/ui/missions?project=${stage.project()}`);
+    await page.getByLabel("The goal").fill("One file. [capped]");
+    await page.getByLabel("Budget, USD").fill("5");
+    await page.getByRole("button", { name: "Start Mission" }).click();
+    const facts = page.getByRole("region", { name: "The Mission" });
+    await facts.getByText(/^an unknown part of \$5\.00$/).waitFor();
+    // Nobody knows what this model costs, so nothing may be spent.
+    await state("Stopped").waitFor();
+    await page.getByRole("button", { name: "More actions" }).click();
+    await page.getByRole("menuitem", { name: "Set budget" }).click();
+    const dialog = page.getByRole("dialog", { name: "Budget of this Mission" });
+    expect(await dialog.getByLabel("Cost (USD)").inputValue()).toBe("5");
+    expect(await violations(page)).toEqual([]);
+    await dialog.getByLabel("Cost (USD)").fill("");
+    await dialog.getByLabel("Model calls").fill("1");
+    await dialog.getByRole("button", { name: "Set budget" }).click();
+    await state("Budget used up").waitFor();
+    await page.getByRole("button", { name: "Raise budget" }).click();
+    await dialog.getByLabel("Model calls").fill("500");
+    await dialog.getByRole("button", { name: "Set budget" }).click();
+    await facts.getByText(/^\d+ of 500 calls$/).waitFor();
+    await state("Done, not verified").waitFor();
+    expect(await broken()).toEqual([]);
+  });
+
   test("a rename is seen in the list, an abort says what keeps running", async () => {
     stage.play("held", { mission: () => ({ text: "Thinking it over. [held]", hold: true }), task: worker });
     const directory = stage.project();

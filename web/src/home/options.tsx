@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ProjectPlace } from "../../../src/protocol/task/board.ts";
 import { models, squadsOf } from "../api.ts";
-import { Labelled } from "../component/form/field.tsx";
+import { Amount, Labelled } from "../component/form/field.tsx";
 import { isAddress } from "../place.ts";
 import type { Choices } from "./choices.ts";
 
@@ -30,24 +30,6 @@ const Choice = <T extends string>({
           </option>
         ))}
       </select>
-    )}
-  </Labelled>
-);
-
-const Amount = ({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) => (
-  <Labelled label={label}>
-    {(id) => (
-      <input
-        id={id}
-        type="number"
-        min="0"
-        step="any"
-        inputMode="decimal"
-        className="field"
-        placeholder="no limit"
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
-      />
     )}
   </Labelled>
 );

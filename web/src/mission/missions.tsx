@@ -13,6 +13,7 @@ import { useRows } from "../component/row-keys.ts";
 import { useNamedProject } from "../project.ts";
 import { count } from "../format.ts";
 import { isAddress, nameOf, splitAddress, whereOf } from "../place.ts";
+import { budgetOf } from "./budget.tsx";
 import { missionState } from "./state.ts";
 
 /** The Missions of a project, and the form for new ones. */
@@ -31,6 +32,7 @@ const Wake = ({ project }: { project: string }) => {
   const [text, setText] = useState("");
   const [produce, setProduce] = useState(false);
   const [approves, setApproves] = useState(false);
+  const [dollars, setDollars] = useState("");
   const [landing, setLanding] = useState<"commit" | "manual" | "auto">("commit");
   const [priority, setPriority] = useState<MissionSummary["priority"]>("normal");
   const wake = useMutation({
@@ -43,6 +45,7 @@ const Wake = ({ project }: { project: string }) => {
             ...(isAddress(project) ? { repository: splitAddress(project) } : {}),
             ...(produce ? { allowSquadProduction: true } : {}),
             ...(landing === "commit" || isAddress(project) ? {} : { landing: "branch" as const, merge: landing }),
+            ...(budgetOf({ maxCostUSD: dollars }) === null ? {} : { budget: budgetOf({ maxCostUSD: dollars }) }),
             ...(approves ? { approve: ["plan" as const] } : {}),
             ...(priority === "normal" ? {} : { priority }),
           },
@@ -128,6 +131,19 @@ const Wake = ({ project }: { project: string }) => {
             <option value="normal">Normal</option>
             <option value="low">Low</option>
           </select>
+        </label>
+        <label className="flex items-center gap-2 text-sm text-soft">
+          Budget, USD
+          <input
+            type="number"
+            min="0"
+            step="any"
+            inputMode="decimal"
+            className="field w-28 text-sm"
+            placeholder="no limit"
+            value={dollars}
+            onChange={({ target }) => setDollars(target.value)}
+          />
         </label>
         <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
           Start Mission

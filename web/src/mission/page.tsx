@@ -18,6 +18,7 @@ import { useLog } from "../task/conversation/use-log.ts";
 import { cost, tokens } from "../format.ts";
 import { nameOf, projectOf, whereOf } from "../place.ts";
 import { AbortDialog, MergeDialog, RemoveDialog } from "./actions.tsx";
+import { BudgetDialog, spentWords } from "./budget.tsx";
 import { Plan } from "./plan.tsx";
 import { isMergeable, missionState } from "./state.ts";
 
@@ -41,10 +42,11 @@ const Fact = ({ label, children }: { label: string; children: React.ReactNode })
 const mergeWords = { running: "being merged into", merged: "merged into", failed: "not merged into" };
 
 const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () => void }) => {
-  const { missionID, directory, taskCounts, usage, budget, budgetSpent } = mission;
-  const [dialog, setDialog] = useState<"abort" | "merge" | "rename" | "remove" | undefined>();
+  const { missionID, directory, taskCounts, usage } = mission;
+  const spent = spentWords(mission);
+  const [dialog, setDialog] = useState<"abort" | "budget" | "merge" | "rename" | "remove" | undefined>();
   const awake = mission.agentStatus === "running" || mission.status === "running" || !mission.aborted;
-  const at = (name: "abort" | "merge" | "remove") => ({
+  const at = (name: "abort" | "budget" | "merge" | "remove") => ({
     mission,
     open: dialog === name,
     onClose: () => setDialog(undefined),
@@ -67,6 +69,11 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
             Merge
           </button>
         )}
+        {mission.state === "paused" && (
+          <button type="button" className="button button-primary" onClick={() => setDialog("budget")}>
+            Raise budget
+          </button>
+        )}
         {awake && (
           <button type="button" className="button button-danger" onClick={() => setDialog("abort")}>
             Abort
@@ -83,6 +90,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
         </a>
         <Menu>
           <MenuItem onSelect={() => setDialog("rename")}>Rename</MenuItem>
+          <MenuItem onSelect={() => setDialog("budget")}>Set budget</MenuItem>
           <MenuItem onSelect={() => void copy(missionID, "The id")}>Copy id</MenuItem>
           <MenuItem
             onSelect={() => {
@@ -112,11 +120,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           <Fact label="Cost">
             {cost(usage)}, {tokens(usage.inputTokens + usage.outputTokens)} tokens
           </Fact>
-          {budget?.maxCostUSD !== undefined && (
-            <Fact label="Budget">
-              ${budgetSpent.maxCostUSD?.toFixed(2) ?? "?"} of ${budget.maxCostUSD.toFixed(2)}
-            </Fact>
-          )}
+          {spent !== null && <Fact label="Budget">{spent}</Fact>}
           {mission.checks.length > 0 && <Fact label="Checks">{mission.checks.map(({ name }) => name).join("; ")}</Fact>}
           {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
           {mission.merged !== null && (
@@ -159,6 +163,7 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           </p>
         )}
       <AbortDialog {...at("abort")} />
+      {dialog === "budget" && <BudgetDialog {...at("budget")} />}
       <MergeDialog {...at("merge")} />
       <RenameDialog
         what="Mission"

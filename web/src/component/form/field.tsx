@@ -21,3 +21,30 @@ export const Labelled = ({
     </div>
   );
 };
+
+/** A number above 0; empty: no limit. */
+export const Amount = ({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) => (
+  <Labelled label={label}>
+    {(id) => (
+      <input
+        id={id}
+        type="number"
+        min="0"
+        step="any"
+        inputMode="decimal"
+        className="field"
+        placeholder="no limit"
+        value={value}
+        onChange={({ target }) => onChange(target.value)}
+      />
+    )}
+  </Labelled>
+);
