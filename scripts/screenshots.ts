@@ -1,9 +1,9 @@
 /**
  * Pictures of every screen, of a real service with real Tasks.
  *   node scripts/screenshots.ts             docs/images/*.png
- *   node scripts/screenshots.ts --all DIR   every screen with nothing, a little and far too much in it, at five widths,
- *                                           light and dark, to be looked at
- *     --of little,much                      only with so much in it
+ *   node scripts/screenshots.ts --all DIR   every screen with nothing, a little and far too much in it, and what waits for
+ *                                           somebody, at five widths, light and dark, to be looked at
+ *     --of little,waiting                   only these
  *     --like "mission.*(390|1280)-light"    only such names
  * Needs `npm run build` before, and Chromium on PATH.
  */
@@ -18,9 +18,10 @@ import { little } from "./pictures/little.ts";
 import { much } from "./pictures/much.ts";
 import { needBuild } from "./pictures/need-build.ts";
 import { none } from "./pictures/none.ts";
+import { waiting } from "./pictures/waiting.ts";
 import type { World } from "./pictures/world.ts";
 
-const worlds: Record<string, () => Promise<World>> = { none, little, much };
+const worlds: Record<string, () => Promise<World>> = { none, little, much, waiting };
 
 /** Those that the documents show, by what they are called there. */
 const kept: Record<string, Record<string, string>> = {

@@ -126,7 +126,7 @@ const byCommand: Land = async (url, project, stage, own) => {
   stage("help");
   const { code, out } = await run("npm", ["run", "-s", "sortie", "--", "run", request, "-C", project, "--url", url]);
   expect(code, out).toBe(0);
-  expect(out).toMatch(/Committed [0-9a-f]{10} to main/);
+  expect(out).toMatch(/Landed commit [0-9a-f]{40} on main/);
   stage("landed");
 };
 

@@ -5,7 +5,7 @@ import { createServiceClient } from "../../src/client/client.ts";
 import { makeProject, readText } from "../harness/project.ts";
 import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
-import { inBrowser, onStage } from "./stage.ts";
+import { inBrowser, onStage, viewport } from "./stage.ts";
 
 /** What a Task asks, on its page: permissions with what they would do, questions with one box. */
 
@@ -137,6 +137,19 @@ inBrowser("what a Task asks", () => {
     const change = card.getByRole("region", { name: /^Commit [0-9a-f]{12} would land on main$/ });
     await change.getByText("+us").waitFor();
     expect(await violations(page)).toEqual([]);
+    // On a low screen it scrolls, and lies over nothing.
+    for (const [width, tall] of [
+      [390, 844],
+      [360, 640],
+    ] as const) {
+      await page.setViewportSize({ width, height: tall });
+      const panel = await page.getByRole("tabpanel").boundingBox();
+      const box = await card.locator("xpath=..").boundingBox();
+      expect((box?.y ?? 0) - ((panel?.y ?? 0) + (panel?.height ?? 0))).toBeGreaterThanOrEqual(-1);
+      expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(tall + 1);
+      expect(panel?.height).toBeGreaterThanOrEqual(90);
+    }
+    await page.setViewportSize(viewport);
     await card.getByRole("button", { name: "Approve" }).click();
     await client.task.wait({ path: { taskID } });
     expect(readText(directory, "NOTICE")).toBe("us\n");

@@ -1,4 +1,5 @@
 import type { MissionPhase } from "../../../src/protocol/mission/status.ts";
+import { Inline } from "../component/text/inline.tsx";
 import { Markdown } from "../component/text/markdown.tsx";
 
 /** The plan that would be approved: each phase with what is true when it is done, and how that is seen. */
@@ -6,7 +7,7 @@ export const PlanApproval = ({ plan }: { plan: readonly MissionPhase[] }) => (
   <ol
     aria-label="The plan"
     tabIndex={0}
-    className="mt-2 flex max-h-64 flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
+    className="mt-2 flex max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
   >
     {plan.map(({ id, title, phase, objective, acceptance, after }) => (
       <li key={id} className="flex flex-col gap-1">
@@ -18,7 +19,7 @@ export const PlanApproval = ({ plan }: { plan: readonly MissionPhase[] }) => (
           <ul className="list-disc pl-5 text-sm text-soft">
             {acceptance.map((line) => (
               <li key={line} dir="auto">
-                {line}
+                <Inline text={line} />
               </li>
             ))}
           </ul>

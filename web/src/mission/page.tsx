@@ -230,7 +230,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
         <Plan mission={mission} />
         <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:peer-data-[open=true]:hidden">
-          <div className="min-h-0 flex-1">
+          <div className="min-h-24 flex-1 overflow-hidden">
             <Conversation log={log} read={read} active={running} pending={mission.pending} />
           </div>
           <Reply

@@ -14,6 +14,7 @@ import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission/
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { Aside } from "../component/layout/aside.tsx";
 import { Progress } from "../component/layout/progress.tsx";
+import { Inline } from "../component/text/inline.tsx";
 import { StateIcon } from "../component/text/state.tsx";
 import { stateOf, stateWord } from "../format.ts";
 import { sharesOf } from "./state.ts";
@@ -101,12 +102,12 @@ const Phase = ({
             Objective
           </summary>
           <p className="mt-1 whitespace-pre-wrap text-soft" dir="auto">
-            {phase.objective}
+            <Inline text={phase.objective} />
           </p>
           <ul className="mt-1 list-disc pl-4 text-soft">
             {phase.acceptance.map((line) => (
               <li key={line} dir="auto">
-                {line}
+                <Inline text={line} />
               </li>
             ))}
           </ul>

@@ -45,10 +45,10 @@ const File = ({ grant, directory }: { grant: ProjectGrant; directory: string }) 
   const command = `sortie trust -C ${quoted(directory)} --digest ${grant.digest}`;
   return (
     <section aria-label={titles[grant.file]} className="card flex min-w-0 flex-col gap-3 p-5">
-      <header className="flex flex-wrap items-baseline justify-between gap-x-4 gap-y-1">
+      <header className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
         <h2 className="text-md font-semibold">{titles[grant.file]}</h2>
         <span className={`inline-flex items-center gap-1 text-sm font-medium ${tone}`}>
-          <Icon size={15} aria-hidden="true" className="self-center" />
+          <Icon size={15} aria-hidden="true" />
           {words}
         </span>
       </header>

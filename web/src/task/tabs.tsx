@@ -51,7 +51,7 @@ export const TabBar = ({
 );
 
 export const TabPanel = ({ tab, children }: { tab: Tab; children: ReactNode }) => (
-  <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="relative min-h-0 flex-1">
+  <div role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`} className="relative min-h-24 flex-1 overflow-clip">
     {children}
   </div>
 );

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { Goal, PendingAsk } from "../../../../src/protocol/task/status.ts";
 import { ask, client, wordsOf } from "../../api.ts";
 import { DiffText } from "../../component/text/diff.tsx";
+import { Inline } from "../../component/text/inline.tsx";
 import { Markdown } from "../../component/text/markdown.tsx";
 
 /** What would be approved, whole: that is what the answer is for, and anything else is asked for anew. */
@@ -39,7 +40,7 @@ const Landing = ({
       )}
       {data !== undefined && (
         <pre
-          className="code max-h-64 overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
+          className="code max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
           tabIndex={0}
           aria-label={words}
           role="region"
@@ -56,7 +57,7 @@ const Plan = ({ goals }: { goals: readonly Goal[] }) => (
   <ol
     aria-label="The plan"
     tabIndex={0}
-    className="mt-2 flex max-h-64 flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
+    className="mt-2 flex max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
   >
     {goals
       .filter(({ settlement }) => settlement.state !== "dropped")
@@ -71,7 +72,7 @@ const Plan = ({ goals }: { goals: readonly Goal[] }) => (
             <ul className="list-disc pl-5 text-sm text-soft">
               {contract.acceptance.map((line) => (
                 <li key={line} dir="auto">
-                  {line}
+                  <Inline text={line} />
                 </li>
               ))}
             </ul>
@@ -99,7 +100,7 @@ const Package = ({ taskID, pending }: { taskID: string; pending: PendingAsk }) =
       )}
       {data !== undefined && (
         <pre
-          className="code max-h-64 overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
+          className="code max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
           tabIndex={0}
           aria-label="The package"
           role="region"

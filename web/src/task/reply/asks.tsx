@@ -64,7 +64,7 @@ const Decide = ({
       >
         <input
           aria-label="What to change"
-          placeholder={`What to change; if empty, the ${whose} ends`}
+          placeholder="What to change"
           dir="auto"
           className="field"
           value={text}
@@ -74,6 +74,9 @@ const Decide = ({
           Deny
         </button>
       </form>
+      <p className="w-full text-xs text-soft">
+        Denied with what to change, the agent tries again; without, the {whose} ends.
+      </p>
     </>
   );
 };

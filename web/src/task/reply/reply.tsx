@@ -46,7 +46,8 @@ export const Reply = ({
     },
   });
   return (
-    <div className="shrink-0 border-t border-line bg-page px-4 py-3 sm:px-6">
+    // It gives way on low screens, where it scrolls, rather than lie over the conversation.
+    <div className="min-h-0 overflow-y-auto border-t border-line bg-page px-4 py-3 sm:px-6">
       {pending.map((ask) => (
         <Ask
           key={ask.id}
