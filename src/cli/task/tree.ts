@@ -23,6 +23,14 @@ const wrapped = (text: string, width: number): string[] => {
   return lines;
 };
 
+/** The same of a line that stands further in or is an item of a list: what is broken off begins where its words begin. */
+const hanging = (text: string, width: number): string[] => {
+  const [lead = ""] = /^ *(?:(?:[-*+]|\d+\.) +)?/.exec(text) ?? [];
+  return wrapped(text.slice(lead.length), width - lead.length).map(
+    (line, at) => (at === 0 ? lead : " ".repeat(lead.length)) + line,
+  );
+};
+
 export const createTree = ({ colors, width }: Pick<Screen, "colors" | "width">) => {
   const reviewers = new Set<string>();
   /** How many sessions stand above one. */
@@ -51,9 +59,7 @@ export const createTree = ({ colors, width }: Pick<Screen, "colors" | "width">) 
       const head = stage === named ? "" : `${cyan("●")} ${bold(names[stage])}\n`;
       named = stage;
       const inset = `${dim("│")} ${`${dim("│")} `.repeat(depth)}`;
-      const [first = "", ...more] = text
-        .split("\n")
-        .flatMap((each) => (each.startsWith(" ") ? [each] : wrapped(each, width - before - 2 * depth - 1)));
+      const [first = "", ...more] = text.split("\n").flatMap((each) => hanging(each, width - before - 2 * depth - 1));
       const rest = more.map((each) => `\n${inset}${" ".repeat(11)}${each}`).join("");
       return `${head}${inset}${dim(time)}  ${first}${rest}`;
     };

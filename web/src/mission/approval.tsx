@@ -7,7 +7,11 @@ export const PlanApproval = ({ plan }: { plan: readonly MissionPhase[] }) => (
   <ol
     aria-label="The plan"
     tabIndex={0}
+<<<<<<< HEAD
     className="mt-2 flex max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
+=======
+    className="mt-2 flex max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
+>>>>>>> ready/reader
   >
     {plan.map(({ id, title, phase, objective, acceptance, after }) => (
       <li key={id} className="flex flex-col gap-1">
@@ -24,7 +28,11 @@ export const PlanApproval = ({ plan }: { plan: readonly MissionPhase[] }) => (
             ))}
           </ul>
         )}
-        {after.length > 0 && <span className="text-sm text-faint">after {after.join(", ")}</span>}
+        {after.length > 0 && (
+          <span className="text-sm text-faint">
+            After {after.map((one) => plan.find((other) => other.id === one)?.title ?? one).join(", ")}
+          </span>
+        )}
       </li>
     ))}
   </ol>

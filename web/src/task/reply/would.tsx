@@ -44,7 +44,7 @@ const Shown = ({ call }: { call: Call }) => {
     <>
       <p className="text-sm [overflow-wrap:anywhere] text-soft">{shown.words}</p>
       <pre
-        className="code max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
+        className="code max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
         tabIndex={0}
         aria-label={shown.words}
         role="region"
