@@ -170,3 +170,6 @@ export const eventData = {
 
 export type EventType = keyof typeof eventData;
 export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
+
+/** Whether this version knows the type of an event that stands in the log. */
+export const isKnown = (type: string): type is EventType => type in eventData;
