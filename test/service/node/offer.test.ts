@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
-import { configurationOf } from "../../../src/service/offer.ts";
+import { configurationOf } from "../../../src/service/node/offer.ts";
 
 const config = () => loadConfig({ dataDir: "/nowhere" }, {});
 const squads = [

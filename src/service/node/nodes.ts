@@ -1,9 +1,9 @@
-import { loadOnce } from "../async/load-once.ts";
-import { isMission } from "../domain/event.ts";
-import type { Engine } from "../engine/engine.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Repositories } from "../repository/repository.ts";
+import { loadOnce } from "../../async/load-once.ts";
+import { isMission } from "../../domain/event.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Repositories } from "../../repository/repository.ts";
 import {
   differing,
   lastSeen,
@@ -13,10 +13,10 @@ import {
   type Offer,
   type Role,
   untakenBy,
-} from "../store/node.ts";
-import type { Data } from "../store/open.ts";
+} from "../../store/node.ts";
+import type { Data } from "../../store/open.ts";
 import type { Offering } from "./offer.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
 
 /**
  * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to, and

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import type { Config } from "../config/config.ts";
-import type { Limits } from "../protocol/limit.ts";
-import type { Catalog } from "../squad/catalog/catalog.ts";
-import type { Configuration, Offer, Terms } from "../store/node.ts";
+import type { Config } from "../../config/config.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Catalog } from "../../squad/catalog/catalog.ts";
+import type { Configuration, Offer, Terms } from "../../store/node.ts";
 
 /**
  * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: keys and headers are
