@@ -12,7 +12,10 @@ export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
   events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: wordsOf(event) }));
 
 /** One of the next version, whose node shares the database, has its type for words. */
-const wordsOf = (event: Recorded): string => (describeEvent(event) as string | undefined) ?? event.type;
+const wordsOf = (event: Recorded): string => {
+  const words: string | undefined = describeEvent(event);
+  return words ?? event.type;
+};
 
 /** What a project's file asks for, and what became of it. */
 const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]): string => {
