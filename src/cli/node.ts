@@ -16,8 +16,8 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
   else
     screen.say(
       table([
-        ["NODE", "ROLE", "STATE", "RUNNING", "ROOM", "DISK FREE", "TIER", "VERSION", "HOST", "SEEN"],
-        ...found.nodes.map(({ name, role, state, running, room, diskFree, tier, version, host, seenAt }) => [
+        ["NODE", "ROLE", "STATE", "RUNNING", "ROOM", "DISK FREE", "TIER", "DIFFERS", "VERSION", "HOST", "SEEN"],
+        ...found.nodes.map(({ name, role, state, running, room, diskFree, tier, differs, version, host, seenAt }) => [
           line(name === found.self ? `${name} *` : name),
           role,
           state,
@@ -25,12 +25,15 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
           String(room),
           `${(diskFree / 1024 ** 3).toFixed(1)} GiB`,
           String(tier),
+          differs.join(", ") || "-",
           line(version),
           line(host, 40),
           line(seenAt),
         ]),
       ]),
     );
+  if (emit === undefined)
+    for (const { taskID, reason } of found.untaken) screen.say(`${line(taskID)} ${line(reason, 400)}`);
   return found.nodes.some(({ state }) => state === "lost") ? exit.failed : exit.completed;
 };
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
-import type { Node } from "../store/node.ts";
+import type { ListedNode, NodeList } from "../store/node.ts";
 import type { Route } from "../protocol/route/route.ts";
 import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ProjectGrant } from "../protocol/task/grant.ts";
@@ -76,9 +76,9 @@ export type AppDeps = {
   health(): Health | Promise<Health>;
   /** The services that share the database, and one of them. */
   nodes: {
-    list(): Promise<{ self: string | null; nodes: Node[] }>;
+    list(): Promise<NodeList>;
     /** Rejects with `node_not_found` or `node_away`. */
-    drainNode(name: string): Promise<Node>;
+    drainNode(name: string): Promise<ListedNode>;
   };
   models(): Models | Promise<Models>;
   testModel(ref: string | undefined): Promise<ModelTrial>;

@@ -125,6 +125,13 @@ export const node = z
     room: z.number().int().describe("How many more it would start"),
     diskFree: z.number().describe("On the disk of its data folder, bytes"),
     tier: z.number().int().describe("The tier of its sandbox; 1 is the strongest, 0: not yet known"),
+    browser: z.boolean().describe("Whether it has a browser for visual checks"),
+    hasSpace: z.boolean().describe("Whether its disk has room for a new Task"),
+    differs: z
+      .array(z.enum(["squads", "permissions", "providers", "limits"]))
+      .describe(
+        "What of its configuration differs from that of the node that answers; it does not take the same Tasks",
+      ),
     startedAt: z.iso.datetime(),
     seenAt: z.iso.datetime(),
   })
@@ -134,5 +141,8 @@ export const nodes = z
   .object({
     self: z.string().nullable().describe("The node that answers; null if the service does not share its database"),
     nodes: z.array(node),
+    untaken: z
+      .array(z.object({ taskID: z.string(), reason: z.string() }))
+      .describe("Tasks that no node takes, and why; at most 20"),
   })
   .meta({ id: "Nodes" });

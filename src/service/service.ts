@@ -50,9 +50,10 @@ import { checkConfig } from "./config-check.ts";
 import { engineOf } from "./engine.ts";
 import { eventsOf, hearForges, pageOf } from "./forge.ts";
 import { createHealth } from "./health.ts";
-import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./nodes.ts";
+import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./node/nodes.ts";
 import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
+import { offerOf } from "./node/offer.ts";
 import { isGranted, requestsOf } from "./trust.ts";
 import { createPlaces } from "./place.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
@@ -248,7 +249,19 @@ export const createService = async (
       program: browserOf(config),
       bare: sandbox.tier === 1 || process.getuid?.() === 0,
     });
+    const offering =
+      config.node === undefined
+        ? undefined
+        : scope.use(
+            await offerOf(config, {
+              catalog,
+              tier: sandbox.tier,
+              browser: () => browserOf(config) !== undefined,
+              hasSpace: data.disk.hasSpace,
+            }),
+          );
     const tasks = createTasks({
+      ...(offering === undefined ? {} : { terms: offering.terms }),
       store,
       engine,
       workspaces,
@@ -360,7 +373,7 @@ export const createService = async (
         role: config.role,
         maxRunning: config.maxRunning,
         drainSeconds: limits.drainSeconds,
-        tier: sandbox.tier,
+        offering,
         log,
       }),
     );

@@ -14,6 +14,44 @@ export type NodeReport = {
   diskFree: number;
   tier: number;
   draining: boolean;
+  configuration: Configuration | null;
+  browser: boolean;
+  hasSpace: boolean;
+};
+
+/** The parts of a configuration that decide a Task, by their digests. */
+export const configurationParts = ["squads", "permissions", "providers", "limits"] as const;
+export type ConfigurationPart = (typeof configurationParts)[number];
+export type Configuration = Record<ConfigurationPart, string>;
+
+/** What a Task asks of the node that takes it up. `tier`: of a sandbox that is no weaker. */
+export type Terms = Configuration & { tier: number; browser: boolean };
+
+/**
+ * What a node has for Tasks that any node may take up. `configuration` null: it is not known, as of an older version, which
+ * takes whatever comes. `hasSpace`: on its disk, for a new Task.
+ */
+export type Offer = { configuration: Configuration | null; tier: number; browser: boolean; hasSpace: boolean };
+
+/** The parts in which two configurations differ. */
+export const differing = (one: Configuration | null, other: Configuration | null): ConfigurationPart[] =>
+  one === null || other === null ? [] : configurationParts.filter((part) => one[part] !== other[part]);
+
+/** Why a node does not take a Task up, in words; none: it does. */
+export const lacking = (terms: Terms | null, { configuration, tier, browser, hasSpace }: Offer): string[] => [
+  ...(hasSpace ? [] : ["no room on its disk"]),
+  ...(terms === null ? [] : differing(terms, configuration).map((part) => `other ${part}`)),
+  ...(terms !== null && tier > terms.tier ? ["a weaker sandbox"] : []),
+  ...(terms?.browser === true && !browser ? ["no browser"] : []),
+];
+
+/** Why none of the nodes takes a Task up; undefined: one does, when it has room. */
+export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer>): string | undefined => {
+  if (takers.size === 0) return "waits for a node that runs Tasks, and none is up: start one";
+  const why = [...takers].map(([name, offer]) => [name, lacking(terms, offer)] as const);
+  if (why.some(([, lacks]) => lacks.length === 0)) return undefined;
+  const each = why.map(([name, lacks]) => `${name} has ${lacks.join(", ")}`).join("; ");
+  return `waits for a node like the one that accepted it: ${each}`;
 };
 
 /** `all`: it answers requests and runs what is due; `api`: it runs nothing; `worker`: it answers about itself alone. */
@@ -27,6 +65,16 @@ export type Node = Omit<NodeReport, "draining"> & {
   state: "up" | "draining" | "stopped" | "lost";
   startedAt: string;
   seenAt: string;
+};
+
+/** As others are shown it. `differs`: from the configuration of the node that is asked. */
+export type ListedNode = Omit<Node, "configuration"> & { differs: ConfigurationPart[] };
+
+/** `untaken`: Tasks that no node takes, and why. */
+export type NodeList = {
+  self: string | null;
+  nodes: ListedNode[];
+  untaken: { taskID: string; reason: string }[];
 };
 
 /** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
@@ -52,10 +100,14 @@ export interface Nodes {
   directories(path: string): Promise<KnownDirectory[]>;
   /** Those of the streams whose files are another node's, which alone runs them. */
   elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>>;
+  /** Says what this node has from now on; before, it takes up whatever comes. */
+  offer(offer: () => Offer): void;
   /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
-  takers(): Promise<Set<string>>;
-  /** Those of the streams that belong to no node: whichever takes them up has them. */
-  unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>>;
+  takers(): Promise<Map<string, Offer>>;
+  /** Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost. */
+  unplaced(streams: readonly StreamID[]): Promise<Map<StreamID, Terms | null>>;
+  /** What is due and may be taken up by any node, at most a thousand. */
+  untaken(): Promise<Map<StreamID, Terms | null>>;
   /** Streams whose files are still here though nobody needs them: another node erased the stream, or took it over. */
   unneeded(): Promise<StreamID[]>;
   /** The files of such a stream are removed. */

@@ -36,6 +36,7 @@ import type { AttachmentRef } from "../protocol/text.ts";
 import type { Repositories } from "../repository/repository.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Disk } from "../store/disk/disk.ts";
+import type { Terms } from "../store/node.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 
@@ -286,6 +287,8 @@ export type TasksDeps = {
   callback: (url: string) => { url: string; shown: string };
   defaults: { squad: string; landing: "commit" | "branch" };
   limits: Limits;
+  /** What whichever node takes a new Task up is to have; absent where there are no others. */
+  terms?: (browser: boolean) => Terms;
   captures: CapturesDeps;
   log: Log;
   now: () => Date;

@@ -2,6 +2,7 @@ import type { Disk } from "../../src/store/disk/disk.ts";
 
 /** A disk that never runs short, for tests of something else. */
 export const endlessDisk: Disk = {
+  hasSpace: () => true,
   admit: () => Promise.resolve(),
   shortage: () => undefined,
   pauses: () => 0,

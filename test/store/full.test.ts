@@ -44,7 +44,7 @@ describe.skipIf(!mayMakeUsers)("a database with too few connections", () => {
             exitCode: 69,
             message: expect.stringMatching(/connections.*: raise max_connections, or the limit of the user/),
           });
-      await start(30);
+      await start(12);
       // For its engine a node makes a schema of its own.
       await expect(start(30, "a")).rejects.toMatchObject({
         exitCode: 69,

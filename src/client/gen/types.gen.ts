@@ -1835,6 +1835,17 @@ export type TaskEvent = {
             askSeconds?: number;
         };
         /**
+         * With several nodes: digests of the configuration of the node that accepted it, the tier of its sandbox, and whether checks need a browser. If the project was given by URL, only a node that has the same takes it
+         */
+        terms?: {
+            squads: string;
+            permissions: string;
+            providers: string;
+            limits: string;
+            tier: number;
+            browser: boolean;
+        };
+        /**
          * It reverts what this Task landed; the service makes the change itself
          */
         revertOf?: {
@@ -5751,6 +5762,13 @@ export type Nodes = {
      */
     self: string | null;
     nodes: Array<Node>;
+    /**
+     * Tasks that no node takes, and why; at most 20
+     */
+    untaken: Array<{
+        taskID: string;
+        reason: string;
+    }>;
 };
 
 export type Node = {
@@ -5781,6 +5799,18 @@ export type Node = {
      * The tier of its sandbox; 1 is the strongest, 0: not yet known
      */
     tier: number;
+    /**
+     * Whether it has a browser for visual checks
+     */
+    browser: boolean;
+    /**
+     * Whether its disk has room for a new Task
+     */
+    hasSpace: boolean;
+    /**
+     * What of its configuration differs from that of the node that answers; it does not take the same Tasks
+     */
+    differs: Array<'squads' | 'permissions' | 'providers' | 'limits'>;
     startedAt: string;
     seenAt: string;
 };

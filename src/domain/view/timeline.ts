@@ -9,7 +9,13 @@ import { answerWords, permissionWords } from "../session/ask.ts";
 /** The timeline: every event in a few words. */
 
 export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
-  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: describeEvent(event) }));
+  events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: wordsOf(event) }));
+
+/** One of the next version, whose node shares the database, has its type for words. */
+const wordsOf = (event: Recorded): string => {
+  const words: string | undefined = describeEvent(event);
+  return words ?? event.type;
+};
 
 /** What a project's file asks for, and what became of it. */
 const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]): string => {

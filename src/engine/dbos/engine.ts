@@ -20,7 +20,9 @@ import { freeLibrary, type Library, takeLibrary } from "./library.ts";
  */
 
 type Options = Omit<LocalEngineOptions, "store" | "overflow" | "carry"> & {
-  store: Pick<Store, "due" | "nextDue"> & { nodes?: Pick<NonNullable<Store["nodes"]>, "unplaced"> };
+  store: Pick<Store, "due" | "nextDue"> & {
+    nodes?: { unplaced(streams: readonly StreamID[]): Promise<{ has(stream: StreamID): boolean }> };
+  };
   /** Of the database itself, not of a pooler. The tables of DBOS have a schema beside the one that it chooses. */
   url: string;
   /** The name of this node. */

@@ -87,6 +87,19 @@ export const eventData = {
       .exactOptional()
       .describe("It merges this commit of its Mission's branch; the service does this itself"),
     limits: keptLimits.exactOptional().describe("Overrides the service's"),
+    terms: z
+      .object({
+        squads: z.string(),
+        permissions: z.string(),
+        providers: z.string(),
+        limits: z.string(),
+        tier: z.number().int(),
+        browser: z.boolean(),
+      })
+      .exactOptional()
+      .describe(
+        "With several nodes: digests of the configuration of the node that accepted it, the tier of its sandbox, and whether checks need a browser. If the project was given by URL, only a node that has the same takes it",
+      ),
     revertOf: z
       .object({ taskID: z.string(), title: z.string(), commits: z.array(gitID).describe("Newest first") })
       .exactOptional()
@@ -157,3 +170,6 @@ export const eventData = {
 
 export type EventType = keyof typeof eventData;
 export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
+
+/** Whether this version knows the type of an event that stands in the log. */
+export const isKnown = (type: string): type is EventType => type in eventData;

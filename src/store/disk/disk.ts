@@ -14,6 +14,8 @@ export type Disk = AsyncDisposable &
   Space & {
     /** Rejects with `disk_low` while there is less free than a new Task needs. */
     admit: () => Promise<void>;
+    /** Whether there was as much as a new Task needs when last looked. */
+    hasSpace: () => boolean;
     /** Why runs pause now, in words; undefined: they do not. */
     shortage: () => string | undefined;
     /** How often runs have paused so far, a pause under way included. */
@@ -182,6 +184,8 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
   // Whoever opens it starts nothing on a disk that was not looked at.
   else await look();
 
+  /** Of a new Task. */
+  const least = (): number => Math.max(limits.diskFreeBytes, (room.total * limits.diskFreePercent) / 100);
   return {
     isKept: () => reserve.isBroken(),
     shortage: () => (short === undefined ? undefined : words()),
@@ -196,11 +200,11 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
       await Promise.race([held, after(holdMs)]);
       return reserve.giveUp();
     },
+    hasSpace: () => room.free >= least() && short === undefined,
     async admit() {
       if (performance.now() - lookedAt > 1000) await look();
-      const least = Math.max(limits.diskFreeBytes, (room.total * limits.diskFreePercent) / 100);
-      if (room.free >= least && short === undefined) return;
-      const expected = room.free < least ? least : goOnAt;
+      if (room.free >= least() && short === undefined) return;
+      const expected = room.free < least() ? least() : goOnAt;
       throw new ServiceError(
         "disk_low",
         `Expected at least ${mib(expected)} free for the data folder, found ${mib(room.free)}. Delete ended Tasks, or free space in another way.`,

@@ -49,6 +49,7 @@ import { createEventReads, createReads } from "../sql/read.ts";
 import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
+import type { Offer } from "../node.ts";
 import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";
 
@@ -99,6 +100,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const transact = createTransact({ db, log, signal: stopping.signal });
   const commitIn = createTransact({ db: commitDB, log, signal: stopping.signal });
   const cache = createCache();
+  const self = options.node?.name;
+  let offered: () => Offer | undefined = () => undefined;
   const held = createHeldClaims();
   const commits = createCommitSignal();
   const reader = scope.use(createReader(slow, short));
@@ -109,7 +112,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         ...createEventReads(db, reader, "postgres"),
         ...createLists(db, reader, "postgres", { state, mission }),
         overview: createOverview(db, reader, "postgres", { state, mission }),
-        ...createQueue(db, options.node && isHere(options.node.name)),
+        ...createQueue(db, self === undefined ? undefined : () => isHere(self, offered())),
         state,
         mission,
       },
@@ -190,7 +193,6 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       if (isEmpty(changes)) return { value: { ...changes, hints: [] }, id };
       await save(trx, changes, now);
       const made = madeIn(changes.events);
-      const self = options.node?.name;
       if (self !== undefined)
         await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased: [...changes.erased] });
       return { value: { ...changes, hints: hintsOf(changes, heads, { self, made, now }) }, id };
@@ -250,6 +252,9 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       : {
           nodes: {
             name: options.node.name,
+            offer: (given) => {
+              offered = given;
+            },
             onDue: (listener) => due.listen(listener),
             ...withErrors(eachAgain(createPlacements(db, options.node.name), stopping.signal), unreadable),
           },

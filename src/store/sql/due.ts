@@ -5,10 +5,10 @@ import type { QueuePlace, Store } from "../store.ts";
 
 /** The queue of due streams, with the same SQL for both databases. */
 
-/** `here`: which streams are this service's to run; all, if that is not said. */
+/** `here`: which streams are this service's to run at this moment; all, if that is not said. */
 export const createQueue = (
   db: Kysely<Tables>,
-  here?: RawBuilder<SqlBool>,
+  here: () => RawBuilder<SqlBool> = () => sql<SqlBool>`true`,
 ): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
   async due(now, limit) {
     const rows = await db
@@ -17,7 +17,7 @@ export const createQueue = (
       .where("due_at", "<=", now.getTime())
       .where("due_at", "is not", null)
       .where("holder", "is", null)
-      .$if(here !== undefined, (rows) => rows.where(here ?? sql<SqlBool>`true`))
+      .where(here())
       .orderBy("rank")
       .orderBy("due_at")
       .orderBy("stream")
@@ -36,7 +36,7 @@ export const createQueue = (
       .select("due_at")
       .where("due_at", "is not", null)
       .where("holder", "is", null)
-      .$if(here !== undefined, (rows) => rows.where(here ?? sql<SqlBool>`true`))
+      .where(here())
       .orderBy("due_at")
       .limit(1)
       .executeTakeFirst();

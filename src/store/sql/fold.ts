@@ -1,4 +1,5 @@
 import { isMission, type Recorded, type StreamID } from "../../domain/event.ts";
+import { isKnown } from "../../protocol/event/event.ts";
 import { evolve, taskRevision } from "../../domain/task/evolve.ts";
 import { evolveMission, missionRevision } from "../../domain/mission/evolve.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
@@ -12,9 +13,16 @@ export const isTaskFold = (fold: Fold): fold is TaskState => !isMissionFold(fold
 
 export const streamOf = (fold: Fold): StreamID => (isMissionFold(fold) ? fold.sessionID : fold.taskID);
 
-export const evolveFold = (before: Fold | undefined, event: Recorded): Fold =>
-  isMission(event.stream)
+/**
+ * Of an event that this version does not know, which a node of the next one has written, only the position counts. That
+ * version folds the stream anew, since a new event raises the fold's revision.
+ */
+export const evolveFold = (before: Fold | undefined, event: Recorded): Fold => {
+  if (before !== undefined && !isKnown(event.type))
+    return { ...before, version: event.version, position: event.position, updatedAt: event.at };
+  return isMission(event.stream)
     ? evolveMission(before as MissionState | undefined, event)
     : evolve(before as TaskState | undefined, event);
+};
 
 export const revisionOf = (stream: StreamID): number => (isMission(stream) ? missionRevision : taskRevision);

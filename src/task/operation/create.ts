@@ -122,6 +122,7 @@ export const createTask =
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
         ...(outputSchema === undefined ? {} : { outputSchema: await keepText(store.blobs, outputSchema) }),
         ...(body.contrast === false || origin?.merge !== undefined ? { contrast: false as const } : {}),
+        ...(deps.terms === undefined ? {} : { terms: deps.terms(checks.some(({ kind }) => kind === "visual")) }),
         ...(body.limits === undefined ? {} : { limits: body.limits as OwnLimits }),
         ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),

@@ -1,7 +1,7 @@
 import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
-import { lastSeen, type Nodes, type Placed } from "../../store/node.ts";
+import { lastSeen, type Nodes, type Placed, untakenBy } from "../../store/node.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
@@ -53,14 +53,15 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const places = queued.length === 0 ? new Map<string, QueuePlace>() : await store.places(queued);
   const active = tasks.flatMap(({ taskID, phase }) => (phase === "queued" || working.has(phase) ? [taskID] : []));
   const elsewhere = await store.nodes?.elsewhere(active);
-  const unable =
-    store.nodes === undefined || queued.length === 0 ? () => undefined : await noTaker(store.nodes, queued);
+  const waits = active.filter((taskID) => queued.includes(taskID) || elsewhere?.get(taskID)?.isUp === false);
+  const unable = store.nodes === undefined || waits.length === 0 ? () => undefined : await noTaker(store.nodes, waits);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
     const placed = elsewhere?.get(taskID);
     if (placed?.isUp === false) {
       const remedy = placed.movable ? "another one takes it over" : "start it again";
-      const reason = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: ${remedy}`;
+      const away = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: ${remedy}`;
+      const reason = (placed.movable ? unable(taskID, placed) : undefined) ?? away;
       const found = { position: 1, notBefore: null, reason };
       return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found, true) };
     }
@@ -85,8 +86,9 @@ const noTaker = async (
 ): Promise<(taskID: string, placed: Placed | undefined) => string | undefined> => {
   const [takers, unplaced] = await Promise.all([nodes.takers(), nodes.unplaced(queued)]);
   return (taskID, placed) => {
-    if (unplaced.has(taskID))
-      return takers.size > 0 ? undefined : "waits for a node that runs Tasks, and none is up: start one";
+    const terms = unplaced.get(taskID);
+    if (terms !== undefined) return untakenBy(terms, takers);
+    if (placed?.movable === true && !placed.isUp) return undefined;
     const home = placed?.node ?? nodes.name;
     if (takers.has(home)) return undefined;
     return `waits for the node ${home}, which has its files and starts nothing: it is draining, or has SERVICE_ROLE=api`;

@@ -187,7 +187,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
 
   const app = createApp({
     nodes: {
-      list: async () => ({ self: null, nodes: [] }),
+      list: async () => ({ self: null, nodes: [], untaken: [] }),
       drainNode: () => Promise.reject(new Error("Expected no node to be drained.")),
     },
     tasks,

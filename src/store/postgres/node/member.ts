@@ -67,7 +67,17 @@ const beatMs = 2_000;
 const patienceMs = 1_500;
 const dayMs = 24 * 3_600_000;
 
-const nothing: NodeReport = { role: "all", running: 0, room: 0, diskFree: 0, tier: 0, draining: false };
+const nothing: NodeReport = {
+  role: "all",
+  running: 0,
+  room: 0,
+  diskFree: 0,
+  tier: 0,
+  draining: false,
+  configuration: null,
+  browser: true,
+  hasSpace: true,
+};
 
 const isAsked = "exists (select 1 from node_drains where node_drains.name = nodes.name) as asked";
 

@@ -3,7 +3,7 @@ import type { ClientConfig } from "pg";
 import { isMission, type Recorded, type StreamID } from "../../../domain/event.ts";
 import { projectOf } from "../../../domain/state/project.ts";
 import type { Head } from "../../sql/schema.ts";
-import type { KnownDirectory, Placed } from "../../node.ts";
+import type { Configuration, KnownDirectory, Offer, Placed, Terms } from "../../node.ts";
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
@@ -24,6 +24,8 @@ const tables = [
   `create table if not exists placements (
      stream text primary key, node text not null, erased boolean not null default false)`,
   "alter table placements add column if not exists movable boolean not null default false",
+  // What whoever takes it up is to have; null: nothing that is known.
+  "alter table placements add column if not exists configuration text, add column if not exists tier integer, add column if not exists browser boolean",
   `create table if not exists directories (
      path text not null, node text not null, project text not null, git boolean not null, url text, ref text,
      primary key (path, node))`,
@@ -65,10 +67,26 @@ const lives = (name: RawBuilder<unknown>): RawBuilder<SqlBool> =>
 
 const itsNode = sql`placements.node`;
 
-/** Whether a stream is this node's to run, or nobody's, or a lost node's that can be taken over. */
-export const isHere = (node: string): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
-  select 1 from placements where placements.stream = streams.stream and placements.node not in (${node}, ${nobody})
-     and (not placements.movable or ${lives(itsNode)}))`;
+/** Whether any node may take a stream up: it is nobody's, or a lost node's that can be taken over. */
+const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not ${lives(itsNode)})`;
+
+/** Whether a node has what a stream asks for; `lacking` says it in words. */
+const fits = ({ configuration, tier, browser, hasSpace }: Offer): RawBuilder<SqlBool> => sql<SqlBool>`(
+  ${hasSpace}::boolean and coalesce(placements.configuration = ${configuration && textOf(configuration)}::text, true)
+    and coalesce(placements.tier >= ${tier}::integer, true)
+    and (${browser}::boolean or placements.browser is not true))`;
+
+/**
+ * Whether a stream is this node's to run: its own, or one that any may take up and for which it has what is asked. To end one
+ * (rank 0) nothing is needed.
+ */
+export const isHere = (node: string, offer: Offer | undefined): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
+  select 1 from placements where placements.stream = streams.stream and placements.node <> ${node}
+     and not (${isFree} and (streams.rank = 0 or ${offer === undefined ? sql`true` : fits(offer)})))`;
+
+/** In one order, so that the database can compare it. */
+const textOf = ({ squads, permissions, providers, limits }: Configuration): string =>
+  JSON.stringify({ squads, permissions, providers, limits });
 
 /**
  * What a batch means for the placements. `movable`: any node may take it up. `node`: whose it is else, by default this one's.
@@ -80,6 +98,7 @@ export type Placing = {
     movable: boolean;
     node: string | undefined;
     path: string;
+    terms: Terms | undefined;
   })[];
   claimed: readonly StreamID[];
   erased: readonly StreamID[];
@@ -92,7 +111,8 @@ export const madeIn = (events: readonly Recorded[]): Placing["made"] =>
     const { directory: path, repository, node } = data;
     const movable = repository !== undefined && !("production" in data && data.production !== undefined);
     const git = !("isolation" in data) || data.isolation === "worktree";
-    const about = { path, node, project: projectOf(data), git };
+    const terms = "terms" in data ? data.terms : undefined;
+    const about = { path, node, terms, project: projectOf(data), git };
     const named = repository === undefined ? null : { url: repository.url, ref: repository.ref };
     return [{ stream, movable, ...about, repository: named }];
   });
@@ -124,8 +144,11 @@ export const place = async (trx: Trx, node: string, { made, claimed, erased }: P
 };
 
 const takeIn = async (trx: Trx, self: string, made: Placing["made"]): Promise<void> => {
-  const rows = made.map(({ stream, movable, node = self }) => sql`(${stream}, ${movable ? nobody : node}, ${movable})`);
-  await sql`insert into placements (stream, node, movable) values ${sql.join(rows)} on conflict do nothing`.execute(
+  const rows = made.map(
+    ({ stream, movable, node = self, terms }) =>
+      sql`(${stream}, ${movable ? nobody : node}, ${movable}, ${terms === undefined ? null : textOf(terms)}, ${terms?.tier ?? null}::integer, ${terms?.browser ?? null}::boolean)`,
+  );
+  await sql`insert into placements (stream, node, movable, configuration, tier, browser) values ${sql.join(rows)} on conflict do nothing`.execute(
     trx,
   );
   const keep = async (given: Placing["made"], again: RawBuilder<unknown>): Promise<void> => {
@@ -190,20 +213,29 @@ export const createPlacements = (db: Trx, node: string) => ({
     }));
   },
 
-  async takers(): Promise<Set<string>> {
-    const { rows } = await sql<{ name: string }>`
-      select name from nodes
+  async takers(): Promise<Map<string, Offer>> {
+    const { rows } = await sql<{ name: string; about: string }>`
+      select name, about from nodes
        where not stopped and seen >= ${clock} - ${lostMs}
-         and coalesce(about::json ->> 'role', 'all') <> 'api' and coalesce(about::json ->> 'draining', 'false') <> 'true'`.execute(
-      db,
-    );
-    return new Set(rows.map(({ name }) => name));
+         and coalesce(about::json ->> 'role', 'all') <> 'api' and coalesce(about::json ->> 'draining', 'false') <> 'true'
+       order by name`.execute(db);
+    return new Map(rows.map(({ name, about }) => [name, offerOf(about)]));
   },
 
-  async unplaced(streams: readonly StreamID[]): Promise<Set<StreamID>> {
-    const { rows } = await sql<{ stream: StreamID }>`
-      select stream from placements where stream = any(${[...streams]}::text[]) and node = ${nobody}`.execute(db);
-    return new Set(rows.map(({ stream }) => stream));
+  async unplaced(streams: readonly StreamID[]): Promise<Map<StreamID, Terms | null>> {
+    const { rows } = await sql<TermsRow>`
+      select stream, configuration, tier, browser from placements
+       where stream = any(${[...streams]}::text[]) and ${isFree}`.execute(db);
+    return new Map(rows.map((row) => [row.stream, termsOf(row)]));
+  },
+
+  async untaken(): Promise<Map<StreamID, Terms | null>> {
+    const { rows } = await sql<TermsRow>`
+      select placements.stream, configuration, tier, browser from placements join streams using (stream)
+       where due_at <= ${clock} and holder is null and movable and ${isFree} order by placements.stream limit 1000`.execute(
+      db,
+    );
+    return new Map(rows.map((row) => [row.stream, termsOf(row)]));
   },
 
   /** At most a hundred. */
@@ -219,4 +251,20 @@ export const createPlacements = (db: Trx, node: string) => ({
     await sql`delete from placements where stream = ${stream} and node = ${node} and erased`.execute(db);
     await sql`delete from leftovers where stream = ${stream} and node = ${node}`.execute(db);
   },
+});
+
+type TermsRow = { stream: StreamID; configuration: string | null; tier: number | null; browser: boolean | null };
+
+const termsOf = ({ configuration, tier, browser }: TermsRow): Terms | null =>
+  configuration === null
+    ? null
+    : { ...(JSON.parse(configuration) as Configuration), tier: tier ?? 3, browser: browser ?? false };
+
+/** What a node says of itself. An older version says less, and takes whatever comes. */
+const offerOf = (about: string): Offer => ({
+  configuration: null,
+  tier: 1,
+  browser: true,
+  hasSpace: true,
+  ...(JSON.parse(about) as Partial<Offer>),
 });

@@ -5,7 +5,18 @@ import { hash, nameOf, overviewOf } from "../row.ts";
 import { createIndex, type Index, indexes } from "./index-set.ts";
 import type { Kind, Tables } from "../schema.ts";
 
-/** The migrations, oldest first. Append only: a migration that has been released is never changed. */
+/**
+ * The migrations, oldest first. Append only: a migration that has been released is never changed.
+ *
+ * The version before works on the same database meanwhile, as a node that is not replaced yet. So a migration only adds:
+ * tables, columns that may be absent or have a default, indexes. What it fills, later readers must do without in rows that the
+ * version before has written. Names of migrations end with `.r` and the release that brings them; those without, with 1.
+ */
+
+/** Raised with the first migration after a version was published. */
+export const release = 1;
+
+export const releaseOf = (name: string): number => Number(/\.r(\d+)$/.exec(name)?.[1] ?? 1);
 
 export type Migration = { name: string; up(db: Kysely<Tables>, kind: Kind): Promise<void> };
 

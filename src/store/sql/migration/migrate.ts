@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import { StartError } from "../../../error.ts";
-import { migrations } from "./history.ts";
+import { migrations, release, releaseOf } from "./history.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /** Runs the migrations of `history.ts`. All missing ones run in one transaction: a start that is killed leaves the old schema. */
@@ -27,22 +27,24 @@ export const migrate = async (
   });
   const applied = await db.selectFrom("migrations").select("name").orderBy("name").execute();
   const known = new Set(migrations.map(({ name }) => name));
-  const unknown = applied.find(({ name }) => !known.has(name));
+  // Those of the next version only add.
+  const unknown = applied.find(({ name }) => !known.has(name) && releaseOf(name) > release + 1);
   if (unknown !== undefined)
     throw new StartError(
       78,
-      `The database holds the migration ${unknown.name}, which this version does not know: it was written by a newer one. Start that version, or another database.`,
+      `The database holds the migration ${unknown.name}, which this version does not know: it was written by one that is at least two versions newer. Start that version or the one before it, or use another database.`,
     );
   const newest = applied.at(-1)?.name;
-  if (applied.length === migrations.length) return;
+  const done = new Set(applied.map(({ name }) => name));
+  if (migrations.every(({ name }) => done.has(name))) return;
   if (newest !== undefined) await backup(newest);
   await db.transaction().execute(async (trx) => {
     if (kind === "postgres")
       await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
-    const done = new Set((await trx.selectFrom("migrations").select("name").execute()).map(({ name }) => name));
+    const meanwhile = new Set((await trx.selectFrom("migrations").select("name").execute()).map(({ name }) => name));
     for (const migration of migrations) {
       const { name } = migration;
-      if (done.has(name)) continue;
+      if (meanwhile.has(name)) continue;
       await migration.up(trx, kind);
       await trx.insertInto("migrations").values({ name, at: new Date().toISOString() }).execute();
     }

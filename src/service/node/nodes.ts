@@ -1,11 +1,22 @@
-import { loadOnce } from "../async/load-once.ts";
-import type { Engine } from "../engine/engine.ts";
-import { messageOf, ServiceError } from "../error.ts";
-import type { Log } from "../log.ts";
-import type { Repositories } from "../repository/repository.ts";
-import { lastSeen, type Node, type Nodes, type Role } from "../store/node.ts";
-import type { Data } from "../store/open.ts";
-import type { Workspaces } from "../workspace/workspace.ts";
+import { loadOnce } from "../../async/load-once.ts";
+import { isMission } from "../../domain/event.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { messageOf, ServiceError } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import type { Repositories } from "../../repository/repository.ts";
+import {
+  differing,
+  lastSeen,
+  type ListedNode,
+  type NodeList,
+  type Nodes,
+  type Offer,
+  type Role,
+  untakenBy,
+} from "../../store/node.ts";
+import type { Data } from "../../store/open.ts";
+import type { Offering } from "./offer.ts";
+import type { Workspaces } from "../../workspace/workspace.ts";
 
 /**
  * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to, and
@@ -76,16 +87,21 @@ export const mustHaveRunner =
     return project;
   };
 
+/** Tasks that no node takes are shown up to this number. */
+const mostUntaken = 20;
+
 export type NodeWork = AsyncDisposable & {
   /** The nodes, as `GET /nodes` has them. */
-  list(): Promise<{ self: string | null; nodes: Node[] }>;
+  list(): Promise<NodeList>;
   /** Has a node drain, this one or another. Rejects with `node_not_found` or `node_away`. */
-  drainNode(name: string): Promise<Node>;
+  drainNode(name: string): Promise<ListedNode>;
   /** Begins nothing more; resolves when no run is left, after `drainSeconds` at the latest. */
   drain(): Promise<void>;
 };
 
 const everyMs = 5_000;
+
+const unknown: Offer = { configuration: null, tier: 0, browser: false, hasSpace: true };
 
 type Deps = Pick<Data, "store" | "disk" | "member"> & {
   /** The name of this one. */
@@ -95,18 +111,20 @@ type Deps = Pick<Data, "store" | "disk" | "member"> & {
   role: Role;
   maxRunning: number;
   drainSeconds: number;
-  tier: number;
+  /** What it has for Tasks that any node may take up; undefined: there are no others. */
+  offering: Pick<Offering, "now"> | undefined;
   log: Log;
 };
 
 export const workAsNode = (deps: Deps): NodeWork => {
-  const { store, disk, member, name: self, engine, workspaces, role, maxRunning, drainSeconds, tier, log } = deps;
+  const { store, disk, member, name: self, engine, workspaces, role, maxRunning, drainSeconds, offering, log } = deps;
   member?.report(() => {
     const running = engine.running();
     const draining = engine.drains();
     const room = draining || role === "api" ? 0 : Math.max(0, maxRunning - running);
-    return { role, running, room, diskFree: disk.free(), tier, draining };
+    return { role, running, room, diskFree: disk.free(), draining, ...(offering?.now() ?? unknown) };
   });
+  if (offering !== undefined) store.nodes?.offer(offering.now);
 
   const drain = loadOnce(async (): Promise<void> => {
     log.info({ running: engine.running() }, "this node is draining: it starts nothing new");
@@ -115,9 +133,26 @@ export const workAsNode = (deps: Deps): NodeWork => {
   });
   void member?.drained.then(drain);
 
-  const list = async () => ({ self: self ?? null, nodes: (await member?.nodes()) ?? [] });
-
   const { nodes } = store;
+  const untaken = async (): Promise<NodeList["untaken"]> => {
+    if (nodes === undefined) return [];
+    const [takers, waiting] = await Promise.all([nodes.takers(), nodes.untaken()]);
+    const found = [...waiting].flatMap(([taskID, terms]) => {
+      const reason = isMission(taskID) ? undefined : untakenBy(terms, takers);
+      return reason === undefined ? [] : [{ taskID, reason }];
+    });
+    return found.slice(0, mostUntaken);
+  };
+  const list = async (): Promise<NodeList> => {
+    const { configuration } = offering?.now() ?? unknown;
+    const known = (await member?.nodes()) ?? [];
+    const listed = known.map(({ configuration: theirs, ...node }) => ({
+      ...node,
+      differs: differing(configuration, theirs),
+    }));
+    return { self: self ?? null, nodes: listed, untaken: await untaken() };
+  };
+
   const sweep = async (): Promise<void> => {
     for (const stream of (await nodes?.unneeded()) ?? [])
       try {

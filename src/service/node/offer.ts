@@ -1,0 +1,91 @@
+import { hash } from "node:crypto";
+import type { Config } from "../../config/config.ts";
+import type { Limits } from "../../protocol/limit.ts";
+import type { Catalog } from "../../squad/catalog/catalog.ts";
+import type { Configuration, Offer, Terms } from "../../store/node.ts";
+
+/**
+ * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: keys and headers are
+ * left out, and of an address what may hold a password or a token, so that no digest can be guessed from.
+ */
+
+type Wanted = Pick<Config, "permissions" | "providers" | "model" | "failover" | "effort" | "limits">;
+
+/** Limits that say how a node answers requests and what its machine has, not what becomes of a Task. */
+const ofNode =
+  /^(?:body|largeBod|json|requests|creates|stream|archive|disk|waiting$|keepDays$|drainSeconds$|checkpointSeconds$|commandTmp)/;
+
+const digestOf = (value: unknown): string => hash("sha256", JSON.stringify(sorted(value)), "hex").slice(0, 16);
+
+/** The same whatever the order in which keys were written. */
+const sorted = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+  return entries.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sorted(one)]);
+};
+
+const placeOf = (address: string | undefined): string | undefined => {
+  if (address === undefined) return undefined;
+  const { origin, pathname } = new URL(address);
+  return `${origin}${pathname}`;
+};
+
+const ofTasks = (limits: Limits) => Object.entries(limits).filter(([name]) => !ofNode.test(name));
+
+/** `squads`: id and digest of each of the user's scope. */
+export const configurationOf = (
+  { permissions, providers, model, failover, effort, limits }: Wanted,
+  squads: readonly { id: string; digest: string }[],
+): Configuration => ({
+  squads: digestOf(squads.map(({ id, digest }) => `${id} ${digest}`).toSorted()),
+  permissions: digestOf(permissions),
+  providers: digestOf({
+    model: model?.ref,
+    failover,
+    effort,
+    providers: Object.entries(providers)
+      .map(([id, { kind, baseURL, api, models }]) => ({ id, kind, place: placeOf(baseURL), api, models }))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+  }),
+  limits: digestOf(Object.fromEntries(ofTasks(limits))),
+});
+
+/** The user's scope as it is now. */
+const userSquads = async (catalog: Pick<Catalog, "scan">): Promise<{ id: string; digest: string }[]> =>
+  (await catalog.scan()).squads.flatMap(({ scope, squad, digest }) =>
+    scope === "user" ? [{ id: squad.id, digest }] : [],
+  );
+
+/** Between two looks at the squads, which come and go while a node runs. */
+const lookMs = 2_000;
+
+export type Offering = Disposable & {
+  now: () => Offer;
+  /** What a Task that is accepted here asks for. */
+  terms: (browser: boolean) => Terms;
+};
+
+/** What a node has, kept up to date. */
+export const offerOf = async (
+  config: Wanted,
+  deps: { catalog: Pick<Catalog, "scan">; tier: number; browser: () => boolean; hasSpace: () => boolean },
+): Promise<Offering> => {
+  let configuration = configurationOf(config, await userSquads(deps.catalog));
+  let browser = deps.browser();
+  const look = async (): Promise<void> => {
+    configuration = configurationOf(config, await userSquads(deps.catalog));
+    browser = deps.browser();
+  };
+  const timer = setInterval(() => {
+    // The squads of before, until they can be read again.
+    look().catch(() => {});
+  }, lookMs);
+  timer.unref();
+  const { tier, hasSpace } = deps;
+  return {
+    now: () => ({ configuration, tier, browser, hasSpace: hasSpace() }),
+    terms: (needsBrowser) => ({ ...configuration, tier, browser: needsBrowser }),
+    [Symbol.dispose]: () => clearInterval(timer),
+  };
+};

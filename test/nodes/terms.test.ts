@@ -1,0 +1,66 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { canServe } from "../harness/double/git-host.ts";
+import { countSkipped, postgresURL } from "../harness/postgres.ts";
+import { until } from "../harness/project.ts";
+import { makeRemoteLab } from "../harness/remote-lab.ts";
+import { startService } from "../harness/service.ts";
+import { ended, place, send } from "./stage.ts";
+
+/** What decides a Task goes with it: only a node that has the same takes it up. */
+
+describe.skipIf(postgresURL === undefined || !canServe)("terms of a Task", () => {
+  test("another configuration: nobody takes it, and it says why; control: a node that has the same does", {
+    timeout: 120_000,
+  }, async () => {
+    await using lab = await makeRemoteLab("sortie-nodes-terms-");
+    await using here = await place();
+    const start = (node: string, role: string, config: object) => {
+      const { folder, env } = lab.prepare(node);
+      const settings = JSON.parse(readFileSync(env.SERVICE_CONFIG, "utf8")) as object;
+      writeFileSync(env.SERVICE_CONFIG, JSON.stringify({ ...settings, ...config }));
+      return startService(folder, { ...here.env(node), ...env, SERVICE_ROLE: role });
+    };
+    const same = { limits: { steps: 500 }, permissions: { deny: ["shell(rm *)"] } };
+    await using front = await start("front", "api", same);
+    lab.host.make("app", { "a.txt": "one\n" });
+    const repository = { url: lab.host.url("app"), ref: "main" };
+    const ask = async (more: object = {}) => {
+      const body = { request: "add a file", productPillar: "code", repository, landing: "branch", ...more };
+      return String((await send(front, "POST", "/task", { body })).body["taskID"]);
+    };
+    const taskID = await ask();
+    const reason = (want: RegExp, id = taskID) =>
+      until(
+        async () =>
+          (await send(front, "GET", `/task/${id}/status`)).body as { queue: { reason: string }; now: { text: string } },
+        ({ queue, now }) => want.test(queue.reason) && now.text.endsWith(queue.reason.replace(/^waits/, "")),
+      );
+    const listed = async () =>
+      (await send(front, "GET", "/nodes")).body as {
+        nodes: { name: string; differs: string[] }[];
+        untaken: { taskID: string; reason: string }[];
+      };
+
+    {
+      await using _b = await start("b", "worker", { limits: { steps: 400 } });
+      await reason(/^waits for a node like the one that accepted it: b has other permissions, other limits$/);
+      const { nodes, untaken } = await until(listed, (found) => found.untaken.length > 0);
+      expect(nodes.find(({ name }) => name === "b")?.differs).toEqual(["permissions", "limits"]);
+      expect(nodes.find(({ name }) => name === "front")?.differs).toEqual([]);
+      expect(untaken).toEqual([
+        { taskID, reason: expect.stringContaining("other permissions, other limits") as string },
+      ]);
+      // Nobody is needed to end one that nobody takes.
+      const unwanted = await ask();
+      await send(front, "POST", `/task/${unwanted}/cancel`, { body: { mode: "stop" } });
+      expect((await ended(front, unwanted)).body).toMatchObject({ lifecycleStatus: "cancelled" });
+    }
+
+    // What only says how a node's machine is decides nothing.
+    await using _same = await start("same", "worker", { ...same, limits: { ...same.limits, streams: 32 } });
+    expect((await ended(front, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    expect((await listed()).untaken).toEqual([]);
+  });
+});
+if (postgresURL === undefined) countSkipped(1);

@@ -1,0 +1,108 @@
+import { describe, expect, test } from "vitest";
+import { dueNow, dueToEnd } from "../../src/engine/due.ts";
+import { silent } from "../../src/log.ts";
+import { lacking, type Offer, type Terms, untakenBy } from "../../src/store/node.ts";
+import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
+import { created } from "../harness/events.ts";
+import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
+import { temporary } from "../harness/project.ts";
+
+/** What a Task asks for, and which nodes have it: in words, and as the database judges it. */
+
+const configuration = { squads: "s1", permissions: "p1", providers: "m1", limits: "l1" };
+const terms: Terms = { ...configuration, tier: 2, browser: true };
+const whole: Offer = { configuration, tier: 2, browser: true, hasSpace: true };
+
+const cases: [lacks: string[], terms: Terms | null, offer: Offer][] = [
+  [[], terms, whole],
+  [[], terms, { ...whole, tier: 1 }],
+  [["a weaker sandbox"], terms, { ...whole, tier: 3 }],
+  [["no browser"], terms, { ...whole, browser: false }],
+  [[], { ...terms, browser: false }, { ...whole, browser: false }],
+  [["other squads"], terms, { ...whole, configuration: { ...configuration, squads: "s2" } }],
+  [
+    ["other providers", "other limits"],
+    terms,
+    { ...whole, configuration: { ...configuration, providers: "m2", limits: "l2" } },
+  ],
+  [["no room on its disk"], terms, { ...whole, hasSpace: false }],
+  // Of an older version: a Task without terms, and a node that says nothing of its configuration.
+  [[], null, { ...whole, tier: 3, browser: false }],
+  [["no room on its disk"], null, { ...whole, hasSpace: false }],
+  [[], terms, { ...whole, configuration: null }],
+];
+
+test.each(cases)("lacking: %j", (lacks, asked, offer) => {
+  expect(lacking(asked, offer)).toEqual(lacks);
+});
+
+test("why none takes it: each node with what it lacks; nothing where one lacks nothing", () => {
+  const weak = { ...whole, tier: 3, browser: false };
+  expect(untakenBy(terms, new Map())).toMatch(/none is up/);
+  expect(untakenBy(terms, new Map([["a", weak]]))).toBe(
+    "waits for a node like the one that accepted it: a has a weaker sandbox, no browser",
+  );
+  expect(
+    untakenBy(
+      terms,
+      new Map([
+        ["a", weak],
+        ["b", whole],
+      ]),
+    ),
+  ).toBeUndefined();
+});
+
+describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
+  test("what is due for a node is what it does not lack anything for; to end one it needs nothing", async () => {
+    await using schema = freshSchema(postgresURL ?? "");
+    await schema.create();
+    using folder = temporary("sortie-terms-");
+    const url = new URL(postgresURL ?? "");
+    url.searchParams.set("options", `-c search_path=${schema.name}`);
+    const open = (name: string) =>
+      createPostgresStore({
+        url: url.href,
+        dataDir: folder.path,
+        log: silent,
+        blobs: "database",
+        node: { name, instance: name },
+      });
+    await using a = await open("a");
+    await using b = await open("b");
+    const make = async (asked: Terms | null, due = dueNow(new Date(), "normal")) => {
+      const { type, data } = created();
+      const repository = { url: "https://example.org/app.git", ref: "main" };
+      const event = { type, data: { ...data, repository, ...(asked === null ? {} : { terms: asked }) } };
+      await a.commit({
+        appends: [{ stream: data.taskID, expected: 0, events: [event] }],
+        due: [{ stream: data.taskID, due }],
+      });
+      return data.taskID;
+    };
+    const ids = new Map<Terms | null, string>();
+    for (const [, asked] of cases) if (!ids.has(asked)) ids.set(asked, await make(asked));
+    const over = await make(terms, dueToEnd(new Date()));
+    const dueFor = async () => new Set((await b.due(new Date(Date.now() + 60_000), 100)).map(({ stream }) => stream));
+    for (const [lacks, asked, offer] of cases) {
+      b.nodes?.offer(() => offer);
+      const due = await dueFor();
+      expect([offer, asked, due.has(ids.get(asked) ?? "")]).toEqual([offer, asked, lacks.length === 0]);
+      expect(due.has(over)).toBe(true);
+    }
+    expect(await b.nodes?.unplaced([ids.get(terms) ?? "", ids.get(null) ?? ""])).toEqual(
+      new Map([
+        [ids.get(terms), terms],
+        [ids.get(null), null],
+      ]),
+    );
+    // Begun here it is this node's, whatever becomes of its configuration.
+    const begun = ids.get(terms) ?? "";
+    b.nodes?.offer(() => whole);
+    await (await b.claim(begun, "b"))?.[Symbol.asyncDispose]();
+    b.nodes?.offer(() => ({ ...whole, tier: 3, hasSpace: false }));
+    const later = await dueFor();
+    expect([later.has(begun), later.has(over), later.size]).toEqual([true, true, 2]);
+  });
+});
+if (postgresURL === undefined) countSkipped(1);
