@@ -121,11 +121,7 @@ const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts, reads
   const causes = [...new Set(Object.values(blocked))];
   const cannot = causes.map((why) => `${shown(kinds.filter((kind) => blocked[kind] === why))}: ${why}.`);
   const instead =
-    causes.length === 0
-      ? []
-      : [
-          `The service cannot run ${causes.length === 1 ? "that" : "these"}${reads ? "" : "; prove it by other commands"}.`,
-        ];
+    causes.length === 0 ? [] : [`The service cannot run these${reads ? "" : "; prove it by other commands"}.`];
   return [...runs, ...wasRed, ...cannot, ...instead].join(" ");
 };
 
