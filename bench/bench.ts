@@ -15,6 +15,7 @@ import { landing } from "./landing.ts";
 import { mission } from "./mission.ts";
 import { events, post } from "./latency.ts";
 import { cold, memory } from "./memory.ts";
+import { nodes } from "./nodes.ts";
 import { reads } from "./reads.ts";
 import { repository } from "./repository.ts";
 import { sandbox } from "./sandbox.ts";
@@ -32,6 +33,7 @@ import { webhook } from "./webhook.ts";
  *
  *   npm run bench -- [--only step,reads] [--quick]   (without --quick: kept in bench/figures.json, drawn in docs/images)
  *   npm run bench -- --only store    (a log of 100,000 Tasks beside one of 10,000, on both databases)
+ *   npm run bench -- --only nodes    (1, 2, 3 and 6 services on one PostgreSQL; SQLite stands in the column of the floor)
  *   npm run bench -- --beside ../another-checkout   (built; its service stands in the column of the floor)
  */
 
@@ -57,10 +59,11 @@ const figures: Record<string, Figure> = {
   repository,
   webhook,
   store,
+  nodes,
 };
 
 /** They take minutes to make what they measure: only where they are named. */
-const named = ["store"];
+const named = ["store", "nodes"];
 
 const { values } = parseArgs({
   options: { only: { type: "string" }, beside: { type: "string" }, quick: { type: "boolean", default: false } },
