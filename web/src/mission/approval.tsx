@@ -7,11 +7,7 @@ export const PlanApproval = ({ plan }: { plan: readonly MissionPhase[] }) => (
   <ol
     aria-label="The plan"
     tabIndex={0}
-<<<<<<< HEAD
-    className="mt-2 flex max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
-=======
     className="mt-2 flex max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
->>>>>>> ready/reader
   >
     {plan.map(({ id, title, phase, objective, acceptance, after }) => (
       <li key={id} className="flex flex-col gap-1">

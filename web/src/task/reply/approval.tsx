@@ -40,11 +40,7 @@ const Landing = ({
       )}
       {data !== undefined && (
         <pre
-<<<<<<< HEAD
-          className="code max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
-=======
           className="code max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
->>>>>>> ready/reader
           tabIndex={0}
           aria-label={words}
           role="region"
@@ -61,11 +57,7 @@ const Plan = ({ goals }: { goals: readonly Goal[] }) => (
   <ol
     aria-label="The plan"
     tabIndex={0}
-<<<<<<< HEAD
-    className="mt-2 flex max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
-=======
     className="mt-2 flex max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
->>>>>>> ready/reader
   >
     {goals
       .filter(({ settlement }) => settlement.state !== "dropped")
@@ -108,11 +100,7 @@ const Package = ({ taskID, pending }: { taskID: string; pending: PendingAsk }) =
       )}
       {data !== undefined && (
         <pre
-<<<<<<< HEAD
-          className="code max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
-=======
           className="code max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] overflow-auto rounded-lg bg-card p-2 whitespace-pre-wrap"
->>>>>>> ready/reader
           tabIndex={0}
           aria-label="The package"
           role="region"

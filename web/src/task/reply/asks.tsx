@@ -75,11 +75,7 @@ const Decide = ({
         </button>
       </form>
       <p className="w-full text-xs text-soft">
-<<<<<<< HEAD
-        Denied with what to change, the agent tries again; without, the {whose} ends.
-=======
         If you say what to change, the agent tries again; otherwise the {whose} ends.
->>>>>>> ready/reader
       </p>
     </>
   );
