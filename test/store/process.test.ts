@@ -157,16 +157,22 @@ test("damage is told after an unclean stop, and only then looked for", async () 
   await reopened.check();
 });
 
-test("a file that is no database, and one of a newer version, are refused with the remedy", async () => {
+test("a file that is no database, and one of two versions later, are refused with the remedy", async () => {
   await using data = await folder();
   const file = join(data.path, "s.db");
   await writeFile(file, "this is not a database, it is a text ".repeat(300));
   await expect(createSqliteStore({ file, dataDir: data.path, log: silent })).rejects.toMatchObject({ exitCode: 70 });
   await rm(file);
   await (await createSqliteStore({ file, dataDir: data.path, log: silent }))[Symbol.asyncDispose]();
-  const database = new Database(file);
-  database.exec("insert into migrations values ('9999-later', '')");
-  database.close();
+  const migrated = (name: string) => {
+    const database = new Database(file);
+    database.exec(`insert into migrations values ('${name}', '')`);
+    database.close();
+  };
+  // Control: of the next release it is taken.
+  migrated("9998-next.r2");
+  await (await createSqliteStore({ file, dataDir: data.path, log: silent }))[Symbol.asyncDispose]();
+  migrated("9999-later.r9");
   await expect(createSqliteStore({ file, dataDir: data.path, log: silent })).rejects.toMatchObject({ exitCode: 78 });
 });
 
