@@ -16,5 +16,7 @@ export const settingIn = (
   const project = makeProject(join(root, "project"), files);
   const mock = { kind: "openai-compatible", baseURL, apiKey: "none" };
   writeFileSync(config, JSON.stringify({ model: "mock/large", providers: { mock }, ...more(project) }));
-  return { dataDir, project, env: { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root } };
+  // The last is for agents that are programs of their own.
+  const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root, MODEL_URL: baseURL };
+  return { dataDir, project, env };
 };
