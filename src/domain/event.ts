@@ -39,6 +39,7 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "mission.finished": true,
   "mission.proposed": true,
   "mission.verified": true,
+  "mission.judging": true,
   "mission.branched": true,
   "mission.unmerged": true,
   "mission.reminded": true,

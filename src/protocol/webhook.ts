@@ -199,7 +199,12 @@ const missionData = z.object({
   directory: z.string(),
   title: z.string(),
   outcome: z.enum(["done", "blocked", "waiting"]).optional().describe("Of mission.finished"),
-  verified: z.boolean().optional().describe("For the outcome done: whether its checks passed on the project's head"),
+  verified: z
+    .boolean()
+    .optional()
+    .describe(
+      "For the outcome done: whether its checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole",
+    ),
   summary: z.string().optional(),
   wakeAt: time.nullable().optional(),
   reason: z.string().optional().describe("Of mission.aborted, mission.paused, mission.stalled and mission.waiting"),

@@ -248,6 +248,8 @@ export type MissionDispatch = {
   catalog?: string | undefined;
   /** It is no phase: the service merges this, with these checks. */
   merge?: { of: NonNullable<EventData["task.created"]["mergeOf"]>; checks: readonly CheckSpec[] };
+  /** It is no phase: it judges the whole, and lands nothing. */
+  judges?: boolean;
   /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];

@@ -134,19 +134,23 @@ describe.each(Object.entries({ attached, unmade }))("what is %s", (name, scene) 
 });
 
 // The next run goes on without a word where there is room when it begins.
-test.for(["run.paused", "run.resumed"])("what is paused, killed after %s: the same end; control: it comes", {
-  timeout: 600_000,
-}, async (point, { skip }) => {
-  using folder = temporary("sortie-paused-");
-  using disk = mountSmall(join(folder.path, "disk"), "tmpfs", 400);
-  if (disk === undefined) return skip();
-  const before = process.env["TMPDIR"];
-  process.env["TMPDIR"] = disk.path;
-  try {
-    const { picture } = await sameFromEach({ ...paused, points: [point] }, [point]);
-    expect(picture).toMatchObject({ lifecycleStatus: "completed", made: "two\n", full: false });
-  } finally {
-    if (before === undefined) delete process.env["TMPDIR"];
-    else process.env["TMPDIR"] = before;
-  }
-});
+test.for(["run.paused", "run.resumed"])(
+  "what is paused, killed after %s: the same end; control: it comes",
+  {
+    timeout: 600_000,
+  },
+  async (point, { skip }) => {
+    using folder = temporary("sortie-paused-");
+    using disk = mountSmall(join(folder.path, "disk"), "tmpfs", 400);
+    if (disk === undefined) return skip();
+    const before = process.env["TMPDIR"];
+    process.env["TMPDIR"] = disk.path;
+    try {
+      const { picture } = await sameFromEach({ ...paused, points: [point] }, [point]);
+      expect(picture).toMatchObject({ lifecycleStatus: "completed", made: "two\n", full: false });
+    } finally {
+      if (before === undefined) delete process.env["TMPDIR"];
+      else process.env["TMPDIR"] = before;
+    }
+  },
+);

@@ -17,6 +17,8 @@ export type Scene = {
   config?: (directory: string) => Record<string, unknown>;
   /** More than files that are committed. */
   prepare?(directory: string): void;
+  /** What whoever judges the whole of a Mission says, if not that it is accepted. */
+  judges?(request: MockRequest): MockTurn;
   say(request: MockRequest, memo: Memo): MockTurn | Promise<MockTurn>;
   /** Idempotent: it is asked for again where the service died before it answered. */
   begin(here: Here): Promise<unknown>;
@@ -40,7 +42,10 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 export const play = async (scene: Scene, point: string): Promise<Played> => {
   using root = temporary("sortie-scene-");
   const memo: Memo = {};
-  const provider = await startMockProvider((request) => scene.say(request, memo));
+  const provider = await startMockProvider(
+    (request) => scene.say(request, memo),
+    scene.judges === undefined ? {} : { judges: (request) => scene.judges?.(request) },
+  );
   try {
     const { dataDir, project: directory, env } = settingIn(root.path, provider.baseURL, scene.files, scene.config);
     scene.prepare?.(directory);

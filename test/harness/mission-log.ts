@@ -151,6 +151,15 @@ export const taskEnded = (
   },
 });
 
+/** A Task that judges the whole gives its verdict. */
+const judged = (
+  task: MissionState["tasks"][number],
+  verdict: NonNullable<EventData["task.ended"]["verdict"]>["verdict"],
+): DomainEvent => {
+  const end = taskEnded(task, "completed");
+  return end.type === "task.ended" ? { ...end, data: { ...end.data, verdict: { verdict, notes: "Seen." } } } : end;
+};
+
 /** A Task asks for an answer. */
 export const taskAsked = (
   { taskID, phase: of, title }: Pick<MissionState["tasks"][number], "taskID" | "phase" | "title">,
@@ -184,6 +193,12 @@ const replies = (state: MissionState, random: Random): DomainEvent[] => {
   });
   return random.pick<() => DomainEvent[]>([
     () => [replied(state, { text: "Runs." })],
+    () =>
+      calls(
+        "finish",
+        { type: "mission.judging", data: { sessionID, callID: call, summary: "Done.", commit: landed } },
+        ended(call, "finish"),
+      ),
     () =>
       calls(
         "plan",
@@ -274,6 +289,14 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
       return replies(state, random);
     case "recover":
       return state.open.map(({ callID, tool }) => ended(callID, tool));
+    case "judge": {
+      const { callID = "", summary = "", commit = "" } = state.judging ?? {};
+      const data = { sessionID, callID, outcome: "done" as const, summary, wakeAt: null };
+      const verified = state.verdict?.callID === callID && state.verdict.verdict === "accepted";
+      const end: DomainEvent = { type: "mission.finished", data: { ...data, verified } };
+      const ask = dispatched(callID, { phase: "verdict", judges: { commit, base: null } });
+      return [state.verdict?.callID === callID ? end : random.pick([ask, end])];
+    }
     case "merge":
       return random.pick<() => DomainEvent[]>([
         () => [{ type: "mission.unmerged", data: { sessionID, reason: random.pick([null, "Its branch is gone."]) } }],
@@ -322,7 +345,11 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
             ],
     () =>
       task !== undefined && isRunning(task)
-        ? [taskEnded(task, random.pick(["completed", "failed", "cancelled"]), noUsage, random.pick([null, landed]))]
+        ? [
+            task.judges === undefined
+              ? taskEnded(task, random.pick(["completed", "failed", "cancelled"]), noUsage, random.pick([null, landed]))
+              : judged(task, random.pick(["accepted", "rejected", "inconclusive"])),
+          ]
         : [],
     () =>
       task !== undefined && !isRunning(task)

@@ -285,6 +285,8 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const names = red.map(({ name, reason }) => `${name}${reason === null ? "" : ` (${reason})`}`).join(", ");
         return yellow(`Checks red on ${commit.slice(0, 10)}: ${line(names, 400)}`);
       }
+      case "mission.judging":
+        return `${bold("Says that it is done")}, the whole is judged first: ${line(event.data.summary, 600)}`;
       case "mission.proposed": {
         const { pullRequest, reason } = event.data;
         if (pullRequest === null) return yellow(`No pull request: ${line(reason ?? "", 400)}`);
@@ -341,7 +343,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
           : `${bold("Creating a squad")}: ${line(production.squad, 64)} ${dim(`(phase ${phase}, ${taskID})`)}`;
       }
       case "task.ended": {
-        const { title, outcome, error, landedCommit } = event.data;
+        const { title, outcome, error, landedCommit, verdict } = event.data;
+        if (verdict !== undefined)
+          return `${(verdict.verdict === "accepted" ? green : yellow)(`The whole is ${verdict.verdict}`)}: ${line(verdict.notes, 600)}`;
         const colour = outcome === "completed" ? green : red;
         const landed = landedCommit === null ? "" : ` as ${landedCommit.slice(0, 10)}`;
         return `${colour(`Task ${outcome}`)}: ${line(title, 80)}${landed}${error === undefined ? "" : ` ${dim(line(error, 200))}`}`;

@@ -1829,6 +1829,10 @@ export type TaskEvent = {
             title: string;
         };
         /**
+         * It judges the whole that its Mission came to; what it writes is thrown away
+         */
+        judges?: true;
+        /**
          * Overrides the service's
          */
         limits?: {
@@ -3797,9 +3801,31 @@ export type TaskEvent = {
         summary: string;
         wakeAt: string | null;
         /**
-         * For `done`: whether the Mission's checks passed on the project's head
+         * For `done`: whether the Mission's checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole
          */
         verified?: boolean;
+    };
+} | {
+    id: number;
+    /**
+     * Absent for a Mission's own events
+     */
+    taskID?: string;
+    /**
+     * The Mission it belongs to, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
+    type: 'mission.judging';
+    data: {
+        sessionID: string;
+        callID: string;
+        summary: string;
+        /**
+         * The project's head, which is judged
+         */
+        commit: string;
     };
 } | {
     id: number;
@@ -4132,6 +4158,16 @@ export type TaskEvent = {
             commit: string;
             into: string;
         };
+        /**
+         * It is not a phase: it judges the whole that the Mission came to at this commit
+         */
+        judges?: {
+            commit: string;
+            /**
+             * What the project was before the Mission; null: that cannot be told any more
+             */
+            base: string | null;
+        };
     };
 } | {
     id: number;
@@ -4318,6 +4354,16 @@ export type TaskEvent = {
         landedCommit: string | null;
         branch: string | null;
         usage: Usage;
+        /**
+         * For a Task that judges the whole
+         */
+        verdict?: {
+            verdict: 'accepted' | 'rejected' | 'inconclusive';
+            /**
+             * What convinced it, what is missing, or why there is no verdict; may be cut
+             */
+            notes: string;
+        };
         /**
          * How long this attempt worked
          */
@@ -4594,7 +4640,7 @@ export type MissionStatus = {
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
     /**
-     * For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done
+     * For a Mission that is done: whether its checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole. null: not done
      */
     verified: boolean | null;
     archived: boolean;
@@ -4658,6 +4704,21 @@ export type MissionStatus = {
          * The branch it is merged into
          */
         branch: string;
+    } | null;
+    /**
+     * The newest verdict on the whole, by a Task of the service; null: there is none
+     */
+    verdict: {
+        verdict: 'accepted' | 'rejected' | 'inconclusive';
+        /**
+         * What convinced it, what is missing, or why there is no verdict; may be cut
+         */
+        notes: string;
+        taskID: string;
+        /**
+         * The project's head that was judged
+         */
+        commit: string;
     } | null;
     /**
      * The pull request of that branch, once the Mission is done
@@ -5216,7 +5277,7 @@ export type MissionSummary = {
      */
     outcome: 'done' | 'blocked' | 'waiting' | null;
     /**
-     * For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done
+     * For a Mission that is done: whether its checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole. null: not done
      */
     verified: boolean | null;
     archived: boolean;

@@ -104,8 +104,9 @@ const evidenceOf = (frame: Frame, sha256: Sha256) => {
       return { kind: "dispatch", taskID, phase, callID, squad: squad.digest } as const;
     }
     case "task.ended": {
-      const { taskID, attempt, outcome, landedCommit } = frame.data;
-      return { kind: "task", taskID, attempt, outcome, landedCommit } as const;
+      const { taskID, attempt, outcome, landedCommit, verdict } = frame.data;
+      const judged = verdict === undefined ? {} : { verdict: verdict.verdict, notes: sha256(verdict.notes) };
+      return { kind: "task", taskID, attempt, outcome, landedCommit, ...judged } as const;
     }
     case "mission.verified": {
       const { of, commit, results } = frame.data;

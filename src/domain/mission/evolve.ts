@@ -1,3 +1,4 @@
+import type { EventData } from "../../protocol/event/event.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
@@ -12,11 +13,12 @@ import { handsOn } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
+import { afterVerdict, isVerdict } from "./verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 21;
+export const missionRevision = 22;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -85,9 +87,19 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         pause: null,
         quotaSince: null,
         told: null,
+        judging: null,
       };
+    case "mission.judging": {
+      const { sessionID: _, ...judging } = event.data;
+      return { ...state, judging, reminded: false };
+    }
     case "mission.finished":
-      return { ...state, finished: event.data, proposes: event.data.outcome === "done" && hasLanded(state) };
+      return {
+        ...state,
+        judging: null,
+        finished: event.data,
+        proposes: event.data.outcome === "done" && hasLanded(state),
+      };
     case "mission.proposed": {
       const { pullRequest, commit } = event.data;
       return {
@@ -130,6 +142,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...state,
         ...afterDispatch(state, event.data),
+        judged: state.judged + (data.judges === undefined ? 0 : 1),
         tasks: [...state.tasks, { ...data, lookAt, ends: [], attempt: 1, reconciled: null }],
         reminded: false,
       };
@@ -156,8 +169,9 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...state, tasks: changed(state, event.data.taskID, () => ({ reserved: event.data.reserved })) };
     case "task.ended":
       return {
-        ...(isMerge(state, event.data.taskID) ? state : heard(state, event)),
+        ...(isQuiet(state, event.data) ? state : heard(state, event)),
         ...afterEnd(state, event.data),
+        ...afterVerdict(state, event.data),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
         // What was reserved for the Task may be free again.
         paused: null,
@@ -186,6 +200,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         failure: null,
         repetition: noRepetition,
         reminded: false,
+        judged: 0,
         asked: { question: 0, permission: 0 },
       };
     case "run.started":
@@ -234,6 +249,10 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
   }
 };
 
+/** A Task's end that gives its agent nothing to do: of a merge, and of a verdict unless something is missing. */
+const isQuiet = (state: MissionState, { taskID, verdict }: EventData["task.ended"]): boolean =>
+  isMerge(state, taskID) || (isVerdict(state, taskID) && verdict?.verdict !== "rejected");
+
 /** Whether there is something on its branch that could be proposed. */
 const hasLanded = ({ repository, tasks }: MissionState): boolean =>
   repository !== null && tasks.some(({ ends }) => ends.some(({ landedCommit }) => landedCommit !== null));
@@ -243,6 +262,7 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   ...state,
   input: version,
   finished: null,
+  judging: null,
   proposes: false,
   mergeProblem: null,
   told: null,
@@ -317,6 +337,9 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     plan: [],
     tasks: [],
     questions: [],
+    judging: null,
+    verdict: null,
+    judged: 0,
     finished: null,
     reminded: false,
     handedOn: false,

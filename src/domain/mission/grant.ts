@@ -57,7 +57,8 @@ const meanOf = ({ tasks }: MissionState, name: Name): number => {
   const used = new Map<string, number>();
   for (const task of tasks) {
     const last = task.ends.at(-1);
-    if (last === undefined || task.production !== null || task.merge !== undefined) continue;
+    if (last === undefined || task.production !== null || task.merge !== undefined || task.judges !== undefined)
+      continue;
     used.set(task.phase, (used.get(task.phase) ?? 0) + amounts(last.usage, minutesOf(task))[name]);
   }
   const sum = [...used.values()].reduce((all, one) => all + one, 0);

@@ -81,7 +81,10 @@ export type PhaseState = "waiting" | "ready" | "producing" | "running" | "done" 
 
 /** The Tasks that do a phase's work, oldest first. */
 export const workOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
-  tasks.filter(({ phase, production, merge }) => phase === phaseID && production === null && merge === undefined);
+  tasks.filter(
+    ({ phase, production, merge, judges }) =>
+      phase === phaseID && production === null && merge === undefined && judges === undefined,
+  );
 
 export const productionsOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
   tasks.filter(({ phase, production }) => phase === phaseID && production !== null);

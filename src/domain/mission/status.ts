@@ -121,6 +121,7 @@ export const missionStatusOf = (
     merge: state.landing === "branch" && state.repository === null ? state.merge : null,
     landingBranch: branchOf(state),
     merged: mergedOf(seen),
+    verdict: verdictOf(state),
     pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,
@@ -166,6 +167,12 @@ const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
   const end = isRunning(last) ? undefined : last.ends.at(-1);
   const state = end === undefined ? "running" : end.outcome === "completed" ? "merged" : "failed";
   return { taskID: last.taskID, state, commit: end?.landedCommit ?? null, branch: last.merge.into };
+};
+
+const verdictOf = ({ verdict }: MissionState): MissionStatus["verdict"] => {
+  if (verdict === null) return null;
+  const { callID: _, ...shown } = verdict;
+  return shown;
 };
 
 const sessionOf = (state: MissionState): MissionStatus["session"] => {

@@ -33,6 +33,8 @@ export type OwnStep =
   | { kind: "unpriced" }
   /** The work of its repository is done: the branch is proposed as a whole. */
   | { kind: "propose" }
+  /** Its agent says that it is done: the whole is judged, and what came of that is said. */
+  | { kind: "judge" }
   /** It is done, and its branch is to be merged then. */
   | { kind: "merge" }
   | { kind: "turn" }
@@ -52,7 +54,8 @@ export const stepOf = (state: MissionState): OwnStep => {
   }
   const unread = !isRead(state);
   const midway = isMidway(state.reply);
-  if (!unread && (!midway || state.finished !== null || endsTurn(state))) {
+  if (!unread && (!midway || state.finished !== null || state.judging !== null || endsTurn(state))) {
+    if (state.judging !== null) return state.tasks.some(isRunning) ? asleep : { kind: "judge" };
     if (state.proposes) return { kind: "propose" };
     if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {

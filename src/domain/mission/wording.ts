@@ -12,7 +12,7 @@ const quoted = (title: string): string => `"${title}"`;
 export const agentNotice = (event: DomainEvent): string | undefined => {
   switch (event.type) {
     case "task.ended":
-      return endedText(event.data);
+      return verdictText(event.data) ?? endedText(event.data);
     case "task.asked":
       return askedText(event.data);
     case "task.overdue":
@@ -29,6 +29,15 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
     default:
       return undefined;
   }
+};
+
+/** Of a verdict on the whole: what is missing. */
+const verdictText = ({ taskID, verdict }: EventData["task.ended"]): string | undefined => {
+  if (verdict === undefined) return undefined;
+  const notes = material(`${taskID} verdict`, verdict.notes);
+  return verdict.verdict === "rejected"
+    ? `You said that it is done. A session that did not plan looked at the whole (Task ${taskID}), and rejects it:\n${notes}\n\nWhat is right in that, have mended by a Task, as a phase of its own or with \`task_message\` to the Task whose work it is; then call \`finish\` again, and the whole is judged again. Where it is wrong, say so in the summary of \`finish\`. What only the user can decide, ask.`
+    : `A session that did not plan looked at the whole (Task ${taskID}): ${verdict.verdict}.\n${notes}`;
 };
 
 const endedText = ({
@@ -196,6 +205,8 @@ export const missionSentence = (
       const what = of === "acceptance" ? "The checks of the whole" : "Checks of its agent";
       return `${what} on ${commit.slice(0, 10)}: ${red.length === 0 ? "all passed" : `${red.length} of ${results.length} did not pass (${red.slice(0, 5).join(", ")})`}`;
     }
+    case "mission.judging":
+      return `Its agent says that it is done; the whole is judged at ${event.data.commit.slice(0, 10)}: ${event.data.summary}`;
     case "mission.proposed": {
       const { pullRequest, reason } = event.data;
       return pullRequest === null
@@ -225,6 +236,7 @@ export const missionSentence = (
     case "plan.written":
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":
+      if (event.data.judges !== undefined) return `Judging the whole at ${event.data.judges.commit.slice(0, 10)}`;
       if (event.data.merge !== undefined) return `Merging ${event.data.merge.branch} into ${event.data.merge.into}`;
       return event.data.production === null
         ? `Dispatched ${quoted(event.data.title)} to ${event.data.squad.id}${event.data.general === undefined ? "" : ` (a general squad: ${event.data.general})`}`
@@ -242,6 +254,8 @@ export const missionSentence = (
     case "task.reserved":
       return "A Task's budget was changed";
     case "task.ended":
+      if (event.data.verdict !== undefined)
+        return `Verdict on the whole: ${event.data.verdict.verdict}. ${event.data.verdict.notes}`;
       return `Task ${quoted(event.data.title)} ${event.data.outcome}${event.data.error === undefined ? "" : `: ${event.data.error}`}`;
     case "squad.reconciled":
       return `Squad ${event.data.squad.id} ${event.data.squad.version} is in the catalog, exactly as created`;

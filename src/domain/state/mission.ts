@@ -3,7 +3,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Approvable, MissionLanding, MissionMerge, OwnLimits } from "../../protocol/field.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
-import type { MissionBudget, PlannedPhase } from "../../protocol/mission/status.ts";
+import type { MissionBudget, MissionStatus, PlannedPhase } from "../../protocol/mission/status.ts";
 import type { ErrorInfo, LifecycleStatus, Priority } from "../../protocol/task/status.ts";
 import type { ModelRef, SquadRef } from "../agent.ts";
 import type { StreamState } from "./stream.ts";
@@ -99,6 +99,12 @@ export type MissionState = StreamState & {
   /** What its Tasks ask it, and it has not answered. */
   questions: { taskID: string; askID: string }[];
   finished: EventData["mission.finished"] | null;
+  /** Its agent says that it is done, and the whole is judged before that stands. */
+  judging: Omit<EventData["mission.judging"], "sessionID"> | null;
+  /** The newest verdict on the whole. `callID`: of the declaration that it was asked for. */
+  verdict: (NonNullable<MissionStatus["verdict"]> & { callID: string }) | null;
+  /** How often the whole was judged since a person last said something. */
+  judged: number;
   reminded: boolean;
   /** Every call of its agent's newest reply that has ended gave a Task something to do. */
   handedOn: boolean;

@@ -100,6 +100,8 @@ export type TaskState = StreamState & {
   revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
   /** The branch on which it begins and lands, whatever the project has checked out; null: the one checked out. */
   onto: string | null;
+  /** It judges the whole of its Mission: it lands nothing, whatever it wrote. */
+  judges: boolean;
   /** The branch of its Mission that it merges; null: it is no merge. `read`, `tried`: as with a revert. */
   mergeOf: (NonNullable<EventData["task.created"]["mergeOf"]> & { read: number; tried: boolean }) | null;
   /** The project's ignored dependency folders; null before they were searched. */

@@ -75,6 +75,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     moved: null,
     earlier: null,
     revertOf: data.revertOf === undefined ? null : { ...data.revertOf, read: event.version, tried: false },
+    judges: data.judges ?? false,
     onto: data.onto ?? null,
     mergeOf: data.mergeOf === undefined ? null : { ...data.mergeOf, read: event.version, tried: false },
     dependencies: null,

@@ -210,6 +210,7 @@ export const describeEvent = (event: Recorded): string => {
     case "mission.finished":
     case "mission.proposed":
     case "mission.verified":
+    case "mission.judging":
     case "mission.branched":
     case "mission.unmerged":
     case "mission.reminded":

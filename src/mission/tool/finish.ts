@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { phaseState } from "../../domain/mission/plan.ts";
+import { isJudged } from "../../domain/mission/verdict.ts";
 import { failed, ok } from "../../tool/result.ts";
-import type { Tool, ToolContext } from "../../tool/tool.ts";
+import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { isGreen, redOf, verify } from "../verify.ts";
 import { evidenceText } from "./verify.ts";
@@ -28,6 +29,7 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       const { callID } = context;
       const before = run.state();
       if (before.finished?.callID === callID) return ok("Said.");
+      if (before.judging?.callID === callID) return ok(isJudgedNow);
       if (wakeInMinutes !== undefined && outcome !== "waiting")
         return failed(`Expected wakeInMinutes only with the outcome waiting, got ${outcome}.`);
       const stillOpen = outcome === "done" ? openPhases(before) : undefined;
@@ -40,13 +42,26 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
       const decidedAt = state.version;
+      const judging = accepted?.judge;
+      const verified = accepted === undefined ? {} : { verified: accepted.verified };
       const said = await run.record(
-        [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt, ...accepted } }],
+        [
+          judging === undefined
+            ? {
+                type: "mission.finished",
+                data: { sessionID: run.stream, callID, outcome, summary, wakeAt, ...verified },
+              }
+            : { type: "mission.judging", data: { sessionID: run.stream, callID, summary, commit: judging } },
+        ],
         { decidedAt },
       );
-      return said ? ok("Said.") : failed("Something came in meanwhile. Read it first.");
+      if (!said) return failed("Something came in meanwhile. Read it first.");
+      return ok(judging === undefined ? "Said." : isJudgedNow);
     }),
 });
+
+const isJudgedNow =
+  "Said. A session that did not plan judges the whole now. The Mission ends with its verdict; you are woken if it finds that something is missing.";
 
 /** Why the plan is not done; undefined: it is. */
 const openPhases = (state: MissionState): string | undefined => {
@@ -58,17 +73,36 @@ const openPhases = (state: MissionState): string | undefined => {
 
 const isAtWork = (phase: ReturnType<typeof phaseState>): boolean => phase === "running" || phase === "producing";
 
+/** `judge`: the commit that somebody has to judge before anything is known. */
+type Accepted = { verified: boolean; judge?: string };
+
 /** The user's checks of the whole, on the project's head. A string says why the Mission is not done. */
 const accept = async (
   run: MissionRun,
   context: Pick<ToolContext, "callID" | "signal" | "onOutput">,
-): Promise<{ verified: boolean } | string> => {
+): Promise<Accepted | string> => {
   const { checks } = run.state();
-  if (checks.length === 0) return { verified: false };
+  if (checks.length === 0) return unchecked(run);
   const done = await verify(run, { callID: context.callID, of: "acceptance", checks }, context);
   if (typeof done === "string")
     return `${done} The user's checks of the whole could not be run, so it is not done: say blocked if you cannot help that.`;
   return redOf(done.results).length === 0
     ? { verified: isGreen(done.results) }
     : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results, checks)}`;
+};
+
+/** Nobody gave checks: a verdict on these very files counts, and is asked for where there is none. */
+const unchecked = async (run: MissionRun): Promise<Accepted> => {
+  const state = run.state();
+  if (!isJudged(state)) return { verified: false };
+  const commit = await run.newestHead().then(
+    (head) => head.commit,
+    (error: unknown) => {
+      if (error instanceof NoFiles) return null;
+      throw error;
+    },
+  );
+  if (commit === null) return { verified: false };
+  if (state.verdict?.commit === commit) return { verified: state.verdict.verdict === "accepted" };
+  return state.judged < run.limits.checkRounds ? { verified: false, judge: commit } : { verified: false };
 };

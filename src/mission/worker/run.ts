@@ -26,6 +26,7 @@ import { renew } from "./renew.ts";
 import { projectFiles } from "./files.ts";
 import { missionSystemOf } from "./prompt.ts";
 import { mergeWhenDone } from "../merge.ts";
+import { judge } from "../verdict.ts";
 import { proposeWhole, refresh } from "../repository.ts";
 import { createMissionTools, offeredTools } from "../tool/registry.ts";
 
@@ -146,6 +147,9 @@ const move = async (run: MissionRun): Promise<void> => {
         break;
       case "propose":
         await proposeWhole(run);
+        break;
+      case "judge":
+        await judge(run);
         break;
       case "merge":
         await mergeWhenDone(run);

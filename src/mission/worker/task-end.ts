@@ -13,6 +13,7 @@ import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
 import { askFacts } from "./task-ask.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
+import { readVerdict } from "../verdict.ts";
 
 /**
  * Records what became of a Mission's Tasks, and what they ask it: one event for each ended attempt, and each question, that
@@ -178,12 +179,22 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
           branch: row.git.branch,
           usage: row.usage,
+          ...verdictOf(task, status),
           minutes: await minutesOf(run, event),
           ...(status === undefined ? {} : { evidence: await evidenceOf(run, status) }),
         },
       };
     }),
   );
+};
+
+/** Of a Task that judges the whole, as far as it came to one. */
+const verdictOf = (
+  { judges }: Dispatched,
+  status: TaskStatus | undefined,
+): Pick<EventData["task.ended"], "verdict"> => {
+  const said = judges === undefined ? undefined : readVerdict(status?.output);
+  return said === undefined ? {} : { verdict: said };
 };
 
 /** undefined: it was deleted meanwhile. */

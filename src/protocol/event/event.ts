@@ -86,6 +86,10 @@ export const eventData = {
       .object({ branch: z.string(), commit: gitID, title: z.string() })
       .exactOptional()
       .describe("It merges this commit of its Mission's branch; the service does this itself"),
+    judges: z
+      .literal(true)
+      .exactOptional()
+      .describe("It judges the whole that its Mission came to; what it writes is thrown away"),
     limits: keptLimits.exactOptional().describe("Overrides the service's"),
     terms: z
       .object({

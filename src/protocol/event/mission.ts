@@ -12,8 +12,9 @@ import {
   repository,
   time,
 } from "../field.ts";
-import { budgetShare, namedModels, planned, squadIDs, verification } from "../mission/status.ts";
+import { budgetShare, namedModels, planned, squadIDs, verdict, verification } from "../mission/status.ts";
 import { diffStat, squadRef, usage } from "../task/status.ts";
+import { gitID } from "../text.ts";
 
 /** Events of a Mission, and of a Task that produces a squad. */
 
@@ -85,7 +86,16 @@ export const missionEvents = {
     verified: z
       .boolean()
       .exactOptional()
-      .describe("For `done`: whether the Mission's checks passed on the project's head"),
+      .describe(
+        "For `done`: whether the Mission's checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole",
+      ),
+  }),
+  /** Its agent says that the whole is done. Nobody gave checks for it, so a session that did not plan judges it first. */
+  "mission.judging": z.object({
+    sessionID,
+    callID: z.string(),
+    summary: z.string(),
+    commit: gitID.describe("The project's head, which is judged"),
   }),
   /** Checks ran on a checkout of the project's head, of which nothing stays. */
   "mission.verified": z.object({
@@ -157,6 +167,13 @@ export const missionEvents = {
       .object({ branch: z.string(), commit: z.string(), into: z.string() })
       .exactOptional()
       .describe("It is not a phase: it merges the Mission's branch into one of the project's"),
+    judges: z
+      .object({
+        commit: gitID,
+        base: gitID.nullable().describe("What the project was before the Mission; null: that cannot be told any more"),
+      })
+      .exactOptional()
+      .describe("It is not a phase: it judges the whole that the Mission came to at this commit"),
   }),
   /** Its agent wants to hear of a Task that runs, if it has not ended by then. */
   "task.watched": z.object({ sessionID, callID: z.string(), taskID: z.string(), lookAt: time }),
@@ -219,6 +236,7 @@ export const missionEvents = {
     landedCommit: z.string().nullable(),
     branch: z.string().nullable(),
     usage,
+    verdict: verdict.exactOptional().describe("For a Task that judges the whole"),
     minutes: z.number().exactOptional().describe("How long this attempt worked"),
     evidence: z
       .object({

@@ -69,6 +69,12 @@ export const verification = z.object({
   log: blobRef,
 });
 
+/** What a session that did not plan said of the whole. */
+export const verdict = z.object({
+  verdict: z.enum(["accepted", "rejected", "inconclusive"]),
+  notes: z.string().describe("What convinced it, what is missing, or why there is no verdict; may be cut"),
+});
+
 // ---- answers -------------------------------------------------------------------------------------------------------
 
 export const missionWoken = z
@@ -95,7 +101,7 @@ const head = {
     .boolean()
     .nullable()
     .describe(
-      "For a Mission that is done: whether its checks passed on the project's head. false: it has none. null: not done",
+      "For a Mission that is done: whether its checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole. null: not done",
     ),
   archived: z.boolean(),
   priority: priority.describe("The priority of its agent, and of Tasks for which the agent sets none"),
@@ -198,6 +204,10 @@ export const missionStatus = z
       })
       .nullable()
       .describe("The newest Task that merges that branch; null: no merge has started"),
+    verdict: verdict
+      .extend({ taskID: z.string(), commit: z.string().describe("The project's head that was judged") })
+      .nullable()
+      .describe("The newest verdict on the whole, by a Task of the service; null: there is none"),
     pullRequest: pullRequest.nullable().describe("The pull request of that branch, once the Mission is done"),
     error: z.string().optional().describe("Why its agent stopped: it failed or was aborted; a wake tries again"),
     errorInfo: errorInfo.optional(),

@@ -118,6 +118,7 @@ export const createTask =
         ...(origin?.phase == null ? {} : { phase: origin.phase }),
         ...(origin?.onto === undefined ? {} : { onto: origin.onto }),
         ...(origin?.merge === undefined ? {} : { mergeOf: origin.merge.of }),
+        ...(origin?.judges === true ? { judges: true as const } : {}),
         ...(callback === undefined ? {} : { callbackURL: callback.shown }),
         ...approvals(origin?.approve ?? body.approve ?? [], place, orchestrator.runtime),
         ...(outputSchema === undefined ? {} : { outputSchema: await keepText(store.blobs, outputSchema) }),

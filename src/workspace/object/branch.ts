@@ -1,5 +1,6 @@
 import { type Git, GitError } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
+import { diffOfCommits } from "../tree/diff.ts";
 
 /** Branches of a project that are not the Task's own: where they are, whether somebody works on one, and new ones. */
 
@@ -13,6 +14,10 @@ export type Branches = {
   make(ref: string, commit: string): Promise<boolean>;
   /** Whether a branch has this commit. */
   contains(ref: string, commit: string): Promise<boolean>;
+  /** The newest commit that all of these came after, as first parents; null: there is none, or one is gone. */
+  before(commits: readonly string[]): Promise<string | null>;
+  /** Unified diff between two commits; null: one of them is gone. */
+  diff(from: string, to: string): Promise<string | null>;
   /** Moves a branch that nobody has checked out from one commit to a later one. false: it is elsewhere by now, or in use. */
   forward(ref: string, from: string, to: string): Promise<boolean>;
 };
@@ -31,8 +36,23 @@ export const branchesOf = (git: Git): Branches => {
       throw error;
     }
   };
+  /** null where git says no: a commit is gone. */
+  const orNull = async <T>(work: () => Promise<T>): Promise<T | null> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof GitError && error.exitCode !== null) return null;
+      throw error;
+    }
+  };
   return {
     headOf,
+    before: (commits) =>
+      orNull(async () => {
+        const parents = commits.map((commit) => `${commit}^1`);
+        return (await git.run(["merge-base", "--octopus", ...parents])).stdout.toString("latin1").trim() || null;
+      }),
+    diff: (from, to) => orNull(() => diffOfCommits(git, from, to)),
     async isTaken(ref) {
       return (await git.run(["for-each-ref", "--count=1", "--format=%(refname)", ref])).stdout.length > 0;
     },

@@ -50,6 +50,8 @@ export const openStage = async (
   config: Record<string, unknown> = {},
   models?: object[],
   clock?: () => Date,
+  /** What whoever judges the whole of a Mission says; undefined: that it is accepted. */
+  judges?: (request: MockRequest) => MockTurn | undefined,
 ): Promise<Stage> => {
   const root = temporary("sortie-missions-");
   const scripts = new Map<string, Script>();
@@ -61,7 +63,10 @@ export const openStage = async (
     const say = mission ? script?.mission : script?.task;
     return say?.(request.turn, request, newestOf(request)) ?? { text: "Done." };
   };
-  const provider = await startMockProvider(script, { heard: (request) => stage.heard(request) });
+  const provider = await startMockProvider(script, {
+    ...(judges === undefined ? {} : { judges }),
+    heard: (request) => stage.heard(request),
+  });
   const data = join(root.path, "data");
   const file = join(root.path, "config.jsonc");
   const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };

@@ -72,6 +72,8 @@ export const startMockProvider = async (
     keep?: number;
     reviews?: "accepted" | "script";
     heard?: (request: MockRequest) => void;
+    /** What whoever judges the whole of a Mission says; by default, or undefined, that it is accepted. */
+    judges?: (request: MockRequest) => MockTurn | undefined;
   } = {},
 ): Promise<MockProvider> => {
   const requests: MockRequest[] = [];
@@ -84,7 +86,8 @@ export const startMockProvider = async (
     options.heard?.(request);
     const review = options.reviews !== "script" && isReview(request);
     const describes = options.reviews !== "script" && isDescription(request);
-    if (!review && !describes) {
+    const judges = options.reviews !== "script" && isVerdict(request);
+    if (!review && !describes && !judges) {
       count += 1;
       requests.push(request);
     }
@@ -93,9 +96,11 @@ export const startMockProvider = async (
       ? description
       : review
         ? acceptance(request)
-        : typeof script === "function"
-          ? await script(request)
-          : scripted(script, request);
+        : judges
+          ? (options.judges?.(request) ?? wholeAccepted(request))
+          : typeof script === "function"
+            ? await script(request)
+            : scripted(script, request);
     if (turn.hold === true && !released) await held(waiting, response);
     const latencyMs = turn.latencyMs ?? options.latencyMs ?? 0;
     if (latencyMs > 0) await new Promise((resolve) => setTimeout(resolve, latencyMs));
@@ -172,6 +177,18 @@ export const textOf = (content: unknown): string => {
 /** A reviewer's request: nobody else has a verdict to give. */
 const isReview = ({ body }: MockRequest): boolean =>
   body.tools?.some(({ function: { name } }) => name === "verdict") === true;
+
+/** The whole of a Mission is to be judged. */
+export const isVerdict = ({ first }: Pick<MockRequest, "first">): boolean =>
+  first.startsWith("# Has this goal been reached?");
+
+/** It is accepted, whatever it is. */
+export const wholeAccepted = ({ turn }: Pick<MockRequest, "turn">): MockTurn =>
+  turn === 0 ? verdictOn("accepted", "All of it is there.") : { text: "Judged." };
+
+export const verdictOn = (verdict: string, notes: string): MockTurn => ({
+  calls: [{ tool: "give_output", input: { output: { verdict, notes } } }],
+});
 
 /** The question for a commit's message, where an agent's end had none. */
 export const isDescription = ({ body }: MockRequest): boolean => body.tools?.[0]?.function.name === "commit_message";

@@ -122,6 +122,18 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           </Fact>
           {spent !== null && <Fact label="Budget">{spent}</Fact>}
           {mission.checks.length > 0 && <Fact label="Checks">{mission.checks.map(({ name }) => name).join("; ")}</Fact>}
+          {mission.verdict !== null && (
+            <Fact label="Verdict">
+              <Link
+                to="/ui/task/$taskID"
+                params={{ taskID: mission.verdict.taskID }}
+                className="link"
+                title={mission.verdict.notes}
+              >
+                {mission.verdict.verdict}
+              </Link>
+            </Fact>
+          )}
           {mission.landingBranch !== null && <Fact label="Branch">{mission.landingBranch}</Fact>}
           {mission.merged !== null && (
             <Fact label="Merge">

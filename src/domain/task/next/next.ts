@@ -67,6 +67,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (approval !== undefined) return approval;
   if (isPlanDue(state)) return { kind: "approve", of: "plan" };
   if (state.production !== null) return produce(state);
+  if (state.judges) return nextOutputStep(state, rules) ?? { kind: "settle", end: { lifecycleStatus: "completed" } };
 
   if (state.workspace?.kind === "worktree" && state.touched) return { kind: "commit" };
 

@@ -96,6 +96,7 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "session.ended":
       return frame.data.outcome === "finished" ? undefined : "warn";
     case "task.ended":
+      if (frame.data.verdict !== undefined) return frame.data.verdict.verdict === "accepted" ? "good" : "warn";
       return frame.data.outcome === "completed" ? "good" : "bad";
     case "mission.finished":
       return frame.data.outcome === "blocked" ? "warn" : "good";

@@ -1,0 +1,31 @@
+import type { EventData } from "../../protocol/event/event.ts";
+import type { MissionState } from "../state/mission.ts";
+
+/**
+ * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did not
+ * plan. Its Mission is done when that has ended.
+ */
+
+/** Of a Mission of the built-in rules nobody could judge more than they do. */
+const rules = "builtin/rules-1";
+
+/** Whether there is something that a model could judge. */
+export const isJudged = (state: MissionState): boolean =>
+  state.checks.length === 0 &&
+  state.model !== rules &&
+  state.tasks.some(({ merge, ends }) => merge === undefined && ends.some(({ landedCommit }) => landedCommit !== null));
+
+export const isVerdict = ({ tasks }: MissionState, taskID: string): boolean =>
+  tasks.some((task) => task.taskID === taskID && task.judges !== undefined);
+
+/** The fold after the end of a Task that judged: without a verdict it could not tell. */
+export const afterVerdict = (
+  { tasks }: MissionState,
+  { taskID, verdict, outcome, error }: EventData["task.ended"],
+): Pick<MissionState, "verdict"> | undefined => {
+  const task = tasks.find((one) => one.taskID === taskID);
+  if (task?.judges === undefined) return undefined;
+  const { callID, judges } = task;
+  const said = verdict ?? { verdict: "inconclusive", notes: error ?? `its Task was ${outcome}` };
+  return { verdict: { ...said, taskID, callID, commit: judges.commit } };
+};

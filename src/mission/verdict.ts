@@ -1,0 +1,239 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { showDiff } from "../domain/evidence/diff.ts";
+import { shareOf } from "../domain/mission/grant.ts";
+import { planOf } from "../domain/mission/status.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import { messageOf, ServiceError } from "../error.ts";
+import { verdict } from "../protocol/mission/status.ts";
+import { loadText } from "../store/blob/text.ts";
+import { ClaimLost } from "../store/claimed-stream.ts";
+import { filesIn } from "../task/workspace/read-diff.ts";
+import { type MissionDispatch, MissionMovedOn } from "../task/tasks.ts";
+import { counted, markForeign, truncateMiddle } from "../tool/result.ts";
+import { NoFiles } from "../tool/tool.ts";
+import { readyBranch } from "./branch.ts";
+import { branchOut } from "./repository.ts";
+import type { MissionRun } from "./run.ts";
+
+/**
+ * Has the whole judged by somebody who did not plan it: a Task of the service's own, in one commit with the Mission's record
+ * of it, whose agent has the user's words and the whole change before it, may run what it likes in a worktree of its own, and
+ * gives its verdict as the Task's output. Nothing of its files lands.
+ */
+
+/** The squad that judges: a general one, which everybody has. */
+const judgingSquad = "base";
+
+/** Characters. */
+const longest = { text: 16_000, said: 48_000, diff: 48_000, notes: 4_000 };
+
+/** Later directions beyond this number are left out, the oldest first. */
+const mostSaid = 40;
+
+const schema = {
+  type: "object",
+  properties: {
+    verdict: { enum: ["accepted", "rejected", "inconclusive"] },
+    notes: {
+      type: "string",
+      minLength: 1,
+      maxLength: longest.notes,
+      description:
+        "accepted: what convinced you, in a few sentences. rejected: what is missing or broken, each with its place and how it is seen. inconclusive: what kept you from telling",
+    },
+  },
+  required: ["verdict", "notes"],
+  additionalProperties: false,
+};
+
+/** What the service says of a Task's output; undefined: it is no verdict. */
+export const readVerdict = (output: unknown): z.infer<typeof verdict> | undefined => verdict.safeParse(output).data;
+
+/** Takes up that the agent said it is done: dispatches the Task that judges, or says what came of it. */
+export const judge = async (run: MissionRun): Promise<void> => {
+  const state = run.state();
+  const { judging, verdict: known } = state;
+  if (judging === null) throw new Error("Expected a Mission whose agent says that it is done.");
+  if (known?.callID === judging.callID) return finished(run, state, known.verdict === "accepted");
+  try {
+    if (!(await dispatch(run, state, judging.commit, judging.callID))) return await finished(run, state, false);
+    await run.record([]);
+  } catch (error) {
+    if (error instanceof MissionMovedOn) {
+      if (error.reason === "fence") throw new ClaimLost();
+      await run.record([]);
+      return;
+    }
+    run.signal.throwIfAborted();
+    if (!(error instanceof NoFiles) && (!(error instanceof ServiceError) || error.retryable)) throw error;
+    run.log.warn({ mission: run.stream, error: messageOf(error) }, "a Mission's whole could not be judged");
+    await finished(run, state, false);
+  }
+};
+
+const finished = async (run: MissionRun, { judging, version }: MissionState, verified: boolean): Promise<void> => {
+  if (judging === null) return;
+  const { callID, summary } = judging;
+  const outcome = "done" as const;
+  await run.record(
+    [{ type: "mission.finished", data: { sessionID: run.stream, callID, outcome, summary, wakeAt: null, verified } }],
+    { decidedAt: version },
+  );
+};
+
+/** false: there is no budget or place for it. */
+const dispatch = async (run: MissionRun, state: MissionState, commit: string, callID: string): Promise<boolean> => {
+  const share = shareOf(state, undefined, { first: false, kept: run.limits.reservePercent });
+  if (!share.ok) return false;
+  const own = await readyBranch(run);
+  if ("why" in own) return false;
+  const place = await branchOut(run);
+  if ("why" in place) return false;
+  if (run.state().version !== state.version) return dispatch(run, run.state(), commit, callID);
+  const { missionID, title, version, models } = state;
+  const base = await baseOf(run, state);
+  const request = await requestOf(run, state, { base, commit });
+  const budget = share.budget;
+  const origin: MissionDispatch = {
+    mission: { missionID, sessionID: run.stream, callID, phase: "verdict" },
+    production: undefined,
+    approve: [],
+    expected: undefined,
+    model: models.review ?? models.tasks ?? state.named ?? undefined,
+    attachments: state.attachments.slice(-run.limits.attachments),
+    handover: undefined,
+    onto: own.onto,
+    judges: true,
+    also: (made) => ({
+      append: {
+        stream: run.stream,
+        expected: version,
+        events: [
+          {
+            type: "task.dispatched",
+            data: {
+              sessionID: run.stream,
+              callID,
+              taskID: made.taskID,
+              phase: "verdict",
+              title: made.title,
+              squad: made.squad,
+              brief: hash("sha256", request),
+              production: null,
+              reserved: budget,
+              judges: { commit, base },
+            },
+          },
+        ],
+      },
+      fence: run.fence,
+    }),
+  };
+  await run.tasks.create(
+    place.directory,
+    {
+      title: `Judge the whole of "${title}"`.slice(0, 200),
+      request,
+      productPillar: state.productPillar,
+      promptProfile: judgingSquad,
+      priority: state.priority,
+      source: "mission",
+      checks: [],
+      outputSchema: schema,
+      landing: "branch",
+      ...(Object.keys(state.limits).length === 0 ? {} : { limits: state.limits }),
+      ...(budget === null ? {} : { budget }),
+    },
+    undefined,
+    origin,
+  );
+  return true;
+};
+
+const branchesOf = async (run: MissionRun) => {
+  const { project } = await run.workspaces.inspect(run.state().directory);
+  return run.workspaces.branches(project);
+};
+
+/** The commit before the first one that the Mission landed. */
+const baseOf = async (run: MissionRun, { tasks, branch, repository }: MissionState): Promise<string | null> => {
+  if (branch !== null) return branch.commit;
+  const commits = tasks.flatMap(({ merge, ends }) =>
+    merge === undefined ? ends.flatMap(({ landedCommit }) => landedCommit ?? []) : [],
+  );
+  if (commits.length === 0 || repository !== null) return null;
+  return (await branchesOf(run)).before(commits);
+};
+
+// ---- The brief -----------------------------------------------------------------------------------------------------
+
+/** The first line of every such request. */
+export const verdictHeading = "# Has this goal been reached?";
+
+const requestOf = async (
+  run: MissionRun,
+  state: MissionState,
+  { base, commit }: { base: string | null; commit: string },
+): Promise<string> => {
+  const summary = state.judging?.summary ?? "";
+  const phases = planOf(state).map(
+    ({ id, title, acceptance }) => `- ${id}: ${title}${acceptance.map((one) => `\n  - ${one}`).join("")}`,
+  );
+  return [
+    verdictHeading,
+    `Somebody planned this goal, had it carried out in ${counted(phases.length, "phase")}, and says that it is done. You took no part in that. Judge what is there, not what is said of it.`,
+    "## The goal, in its user's words\nWhere two of them contradict each other, the later one counts.",
+    ...(await saidBy(run)),
+    `## What whoever planned it says\n${markForeign("the planner", truncateMiddle(summary, "the rest is not shown", longest.text))}`,
+    `## The phases, and what each was to be accepted by\n${truncateMiddle(phases.join("\n"), "the rest is not shown", longest.text)}`,
+    `## The whole change\n${await changeOf(run, base, commit)}`,
+    `## How to judge
+1. Take what the user's words ask for, one thing after another, the least conspicuous too. Find each in the files, and see it work: run the project's tests, and what else shows it.
+2. Look for what nobody looked at phase by phase: parts that do not fit together, a requirement that fell between two phases, a document that is untrue now, a caller of what was changed, debris.
+3. What the user did not ask for is no reason to reject. Nor is how you would have done it.
+4. Change nothing: whatever you write to files is thrown away.
+
+Then give the Task's output: \`accepted\` where all of it is there and works; \`rejected\` where something is missing or broken, and you can say what and how it is seen; \`inconclusive\` where you could not tell.`,
+  ].join("\n\n");
+};
+
+/** What people wrote to the Mission, and what they answered, in their order. */
+const saidBy = async (run: MissionRun): Promise<string[]> => {
+  const types = ["message.received", "ask.opened", "ask.answered"] as const;
+  const asked = new Map<string, string>();
+  const said: string[] = [];
+  for (const event of await run.store.read(run.stream, { types: [...types] })) {
+    if (event.type === "ask.opened") asked.set(event.data.askID, event.data.prompt);
+    if (event.type === "ask.answered" && event.data.by === "caller" && event.data.answer !== undefined)
+      said.push(markForeign("an answer of the user", `To: ${asked.get(event.data.askID) ?? ""}\n${event.data.answer}`));
+    if (event.type === "message.received" && event.data.source === "user")
+      said.push(
+        markForeign(
+          "the user",
+          truncateMiddle(await loadText(run.store.blobs, event.data.text), "the rest is not shown", longest.text),
+        ),
+      );
+  }
+  // The goal itself always stays.
+  const later = said.slice(1).slice(-mostSaid);
+  let room = longest.said;
+  const kept = later.toReversed().filter((text) => (room -= text.length) > 0);
+  const left = said.length - 1 - kept.length;
+  return [
+    ...said.slice(0, 1),
+    ...(left > 0 ? [`(${counted(left, "later message")} left out)`] : []),
+    ...kept.toReversed(),
+  ];
+};
+
+const changeOf = async (run: MissionRun, base: string | null, commit: string): Promise<string> => {
+  const landed = "Look at it with `git`: its first phase landed as";
+  const commits = run.state().tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
+  const diff = base === null ? null : await (await branchesOf(run)).diff(base, commit);
+  if (base === null || diff === null)
+    return `The project's head is ${commit}. ${landed} ${commits[0] ?? "a commit that is gone"}${commits.length > 1 ? `, the others as ${commits.slice(1).join(", ")}` : ""}.`;
+  const files = await filesIn(diff, run.signal);
+  const { list, text } = showDiff(files, () => false, longest.diff);
+  return `From ${base}, before the first phase, to ${commit}, as the project is now; \`git\` shows any part of it (\`diff\` of ${base.slice(0, 12)}..${commit.slice(0, 12)}).\n${markForeign("the changed files", list)}\n${text === "" ? "None of it is text that people write." : markForeign("the diff", text.trimEnd())}`;
+};
