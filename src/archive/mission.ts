@@ -8,7 +8,7 @@ import {
 import { frameOf } from "../domain/view/frame.ts";
 import type { Head } from "../domain/evidence/ledger.ts";
 import type { MissionState } from "../domain/state/mission.ts";
-import { branchOf } from "../domain/mission/merge.ts";
+import { branchOf } from "../domain/mission/whole/merge.ts";
 import { rowOf } from "../domain/mission/status.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";

@@ -1,4 +1,4 @@
-import { hasOwnBranch } from "../domain/mission/merge.ts";
+import { hasOwnBranch } from "../domain/mission/whole/merge.ts";
 import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import type { Branches } from "../workspace/object/branch.ts";
 import { workDirectory } from "./repository.ts";

@@ -1,4 +1,4 @@
-import { hasOwnBranch } from "../domain/mission/merge.ts";
+import { hasOwnBranch } from "../domain/mission/whole/merge.ts";
 import { shareOf } from "../domain/mission/grant.ts";
 import { standingOf } from "../domain/mission/standing.ts";
 import { isRunning, type MissionState } from "../domain/state/mission.ts";

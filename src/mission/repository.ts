@@ -1,6 +1,6 @@
 import { messageOf, ServiceError } from "../error.ts";
-import { pullRequestOf } from "../domain/mission/pull-request.ts";
-import { branchOf } from "../domain/mission/merge.ts";
+import { pullRequestOf } from "../domain/mission/whole/pull-request.ts";
+import { branchOf } from "../domain/mission/whole/merge.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { MissionRepository } from "../domain/state/mission.ts";
 import { ForgeRefused, RepositoryAway, type RepositoryPlace } from "../repository/repository.ts";

@@ -37,9 +37,10 @@ const squadPart = (teammates: readonly Teammate[]): string =>
 /** It answers for the Task; a program from outside does so alone. */
 const leads = ({ name, runtime }: AgentSpec): boolean => name === "orchestrator" || runtime !== undefined;
 
-/** It finds something out for others, or makes a squad: the result of the Task is not its to make. */
-const changesNothing = (agent: AgentSpec, { production }: TaskState): boolean =>
+/** It finds something out for others, judges, or makes a squad: the result of the Task is not its to make. */
+const changesNothing = (agent: AgentSpec, { production, judges }: TaskState): boolean =>
   production !== null ||
+  judges ||
   (!leads(agent) && agent.delegates.length === 0 && !agent.tools.some((tool) => editingTools.has(tool)));
 
 const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {

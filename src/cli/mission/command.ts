@@ -68,7 +68,7 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
         "must pass on the project's head before the Mission can be done; repeatable",
         collect,
       )
-      .option("--drop-checks", "remove the Mission's checks")
+      .option("--drop-checks", "no checks, and no verdict on the whole")
       .option("-f, --follow", "follow until the Mission is idle"),
   ).action(async (text: string | undefined, options: Shared & WakeOptions) =>
     finish(await (await load()).wake(text, options, await context(options))),

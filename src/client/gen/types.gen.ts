@@ -327,7 +327,7 @@ export type MissionWake = {
     squads?: Array<string>;
     allowSquadProduction?: boolean;
     /**
-     * What the project's head must pass before the Mission can be done; []: nothing; absent: unchanged
+     * What the project's head must pass before the Mission can be done; []: nothing, and nobody judges the whole; absent: unchanged, for a new Mission that a session that did not plan judges the whole
      */
     checks?: Array<string | Check>;
     /**

@@ -8,12 +8,12 @@ import { evolveSession } from "../session/evolve.ts";
 import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts";
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
-import { afterDispatch, afterEnd, isMerge } from "./merge.ts";
+import { afterDispatch, afterEnd, isMerge } from "./whole/merge.ts";
 import { handsOn } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { afterVerdict, isVerdict } from "./verdict.ts";
+import { afterVerdict, isVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
@@ -57,7 +57,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         squads: squads ?? state.squads,
         allowSquadProduction: allowSquadProduction ?? state.allowSquadProduction,
         cap: budget === undefined ? state.cap : budget,
-        ...(checks === undefined ? {} : { checks, acceptance: null }),
+        ...(checks === undefined ? {} : { checks, unchecked: checks.length === 0, acceptance: null }),
         approve: approve ?? state.approve,
         merge: merge ?? state.merge,
         priority: priority ?? state.priority,
@@ -337,6 +337,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     plan: [],
     tasks: [],
     questions: [],
+    unchecked: false,
     judging: null,
     verdict: null,
     judged: 0,

@@ -6,7 +6,7 @@ import { spentOf, usedOf } from "./budget.ts";
 import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
-import { branchOf } from "./merge.ts";
+import { branchOf } from "./whole/merge.ts";
 import { agentStatus } from "./next.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";

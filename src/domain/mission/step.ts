@@ -2,7 +2,7 @@ import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
 import { askedPlan, isPlanDue } from "./approval.ts";
 import { endsTurn } from "./hand-on.ts";
-import { isMergeDue } from "./merge.ts";
+import { isMergeDue } from "./whole/merge.ts";
 import { isMidway } from "../session/session.ts";
 import { isRead } from "../state/stream.ts";
 import { reachedOf, stopReason } from "./budget.ts";

@@ -71,6 +71,8 @@ export type MissionState = StreamState & {
   cap: MissionBudget | null;
   /** What the project's head must pass before the Mission can be done. */
   checks: CheckSpec[];
+  /** Its caller wants neither checks nor a verdict. */
+  unchecked: boolean;
   /** The newest result of those checks. */
   acceptance: EventData["mission.verified"] | null;
   /** The newest result of checks of its agent's own. */

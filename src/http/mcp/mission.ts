@@ -55,7 +55,12 @@ export const createMissionTools = ({
         repository: shownRepository,
         landing: missionLanding.optional().describe("branch: all phases on one, merged once"),
         merge: missionMerge.optional().describe("Of that branch"),
-        checks: z.array(z.unknown()).optional().describe("Of the whole, as in task_create"),
+        checks: z
+          .array(z.unknown())
+          .optional()
+          .describe(
+            "Of the whole, as in task_create. Default: a session that did not plan judges the whole; []: neither",
+          ),
         models: z
           .record(z.string(), z.string())
           .optional()

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { phaseState } from "../../domain/mission/plan.ts";
-import { isJudged } from "../../domain/mission/verdict.ts";
+import { isJudged } from "../../domain/mission/whole/verdict.ts";
 import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";

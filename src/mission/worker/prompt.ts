@@ -1,4 +1,4 @@
-import { branchOf, hasOwnBranch } from "../../domain/mission/merge.ts";
+import { branchOf, hasOwnBranch } from "../../domain/mission/whole/merge.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { mayProduce, type MissionRun } from "../run.ts";
 import { namedCheck } from "../tool/verify.ts";

@@ -42,7 +42,9 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
           .array(z.union([commandText, checkRequest]))
           .max(limits.checks)
           .optional()
-          .describe("What the project's head must pass before the Mission can be done; []: nothing; absent: unchanged"),
+          .describe(
+            "What the project's head must pass before the Mission can be done; []: nothing, and nobody judges the whole; absent: unchanged, for a new Mission that a session that did not plan judges the whole",
+          ),
         approve: z
           .array(approvable)
           .max(3)

@@ -37,7 +37,7 @@ import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
-import { createToolset, forReview, type Toolset } from "./toolset.ts";
+import { createToolset, forReview, forVerdict, type Toolset } from "./toolset.ts";
 
 /** Runs the sessions of one run of a Task. */
 
@@ -107,7 +107,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const authorTools = production === null ? undefined : equip(authorAgent(orchestrator), [authorTool(run, production)]);
   const equipped = async (choose?: Parameters<typeof equip>[2]): Promise<Toolset> =>
     equip(orchestrator, leading, choose, await toolsFor(run, serversFor(run, orchestrator, true)));
-  const ownTools = loadOnce(() => equipped());
+  const ownTools = loadOnce(() => equipped(run.state().judges ? forVerdict : undefined));
   const toolsToPlan = loadOnce(() => equipped(planningTools));
   const toolsNow = async (): Promise<Toolset> => authorTools ?? (isPlanDue(run.state()) ? toolsToPlan() : ownTools());
 

@@ -1,6 +1,7 @@
 import { waitsForAnswers } from "../../domain/state/stream.ts";
 import type { SessionContext } from "../../agent/session.ts";
 import { type AgentSpec, isReviewer, type ModelRef } from "../../domain/agent.ts";
+import { editingTools } from "../../domain/conversation/edited.ts";
 import { commandKeys, isNamed } from "../../domain/evidence/named-command.ts";
 import { isWholly } from "../../domain/permission/plain-command.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
@@ -121,6 +122,12 @@ const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({
   tools: new Map(tools.map((tool) => [tool.name, tool])),
   specs: toolSpecs(told),
 });
+
+/** Of an agent's tools those with which it judges the whole of a Mission: it changes nothing, and does it alone. */
+export const forVerdict = (own: readonly Tool[]): Tool[] =>
+  own.filter(({ name }) => !editingTools.has(name) && !beyondVerdict.has(name));
+
+const beyondVerdict: ReadonlySet<string> = new Set(["ask", "slice", "delegate", "artifact"]);
 
 /** What whoever judges gets. Only a review has a verdict to give. */
 export const forReview = (): Toolset => toolsetOf(reviewTools);

@@ -1,5 +1,5 @@
 import { throughClosed } from "../tree/closed.ts";
-import { diffArgs } from "../tree/diff.ts";
+import { diffArgs } from "../object/tree-change.ts";
 import { readFileState } from "../file/inspect.ts";
 import { overwriteFile } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";

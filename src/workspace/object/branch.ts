@@ -1,6 +1,6 @@
 import { type Git, GitError } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
-import { diffOfCommits } from "../tree/diff.ts";
+import { diffOfCommits } from "./tree-change.ts";
 
 /** Branches of a project that are not the Task's own: where they are, whether somebody works on one, and new ones. */
 

@@ -36,3 +36,9 @@ export const changeHash = async (git: Git, from: string, to: string): Promise<st
 const sideOf = (mode: string, object: string): Side => (mode === "000000" ? null : { mode, object });
 
 export type Side = { mode: string; object: string } | null;
+
+export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
+
+/** Unified diff between two commits. */
+export const diffOfCommits = async (git: Git, from: string, to: string): Promise<string> =>
+  (await git.run([...diffArgs, from, to, "--"])).stdout.toString("utf8");

@@ -1,14 +1,7 @@
 import { shellQuote } from "../../shell-quote.ts";
-import type { Git } from "../git/git.ts";
+import { diffArgs } from "../object/tree-change.ts";
 import { quotedPath } from "./git-dir.ts";
 import type { TreeGit } from "./tree-git.ts";
-
-/** Unified diffs of commits by their ids, and of the tree on disk. */
-
-export const diffArgs = ["diff", "--no-color", "--find-renames", "--ignore-submodules=dirty"];
-
-export const diffOfCommits = async (git: Git, from: string, to: string): Promise<string> =>
-  (await git.run([...diffArgs, from, to, "--"])).stdout.toString("utf8");
 
 /** The diff of the tree on disk, new files included, by a copy of the index. */
 export const diffOfTree = async (git: TreeGit, from: string): Promise<string> => {

@@ -52,7 +52,11 @@ const play = async (name: string, after: Say[], body: Record<string, unknown> = 
   });
   const directory = stage.project();
   const base = git(directory, "rev-parse", "HEAD").trim();
-  const { missionID } = await wake(stage.service.url, directory, { text: `Write a file. [${name}]`, ...body });
+  const { missionID } = await wake(stage.service.url, directory, {
+    text: `Write a file. [${name}]`,
+    judged: true,
+    ...body,
+  });
   const mission = await restOf(stage.service.url, directory, missionID);
   const events = (await eventsOf(stage.service.url, directory, missionID)).filter(({ taskID }) => taskID === undefined);
   return { directory, base, missionID, mission, events, types: events.map(({ type }) => type) };
@@ -64,6 +68,7 @@ describe("done without checks", () => {
     judges.set("good", () => ({
       calls: [
         { tool: "write", input: { path: "debris.txt", content: "x\n" } },
+        { tool: "shell", input: { command: "echo x > debris.txt" } },
         ...(verdictOn("accepted", "The file is there.").calls ?? []),
       ],
     }));
@@ -141,7 +146,7 @@ describe("done without checks", () => {
       task: writes("late.txt"),
     });
     const directory = stage.project();
-    const { missionID } = await wake(stage.service.url, directory, { text: "Write a file. [late]" });
+    const { missionID } = await wake(stage.service.url, directory, { text: "Write a file. [late]", judged: true });
     await until(
       () => Promise.resolve(briefs.get("late")?.length),
       (count) => count === 1,
@@ -159,10 +164,10 @@ describe("done without checks", () => {
 });
 
 describe("nobody is asked", () => {
-  test("where nothing landed, where the caller gave checks, and where no budget is left: the control is above", async () => {
+  test("where nothing landed, where the caller gave checks or wants none, and where no budget is left; the control is above", async () => {
     stage.play("none", { mission: turns({ calls: [finish("done", "Nothing was to be done.")] }) });
     const directory = stage.project();
-    const { missionID } = await wake(stage.service.url, directory, { text: "Look. [none]" });
+    const { missionID } = await wake(stage.service.url, directory, { text: "Look. [none]", judged: true });
     expect(await restOf(stage.service.url, directory, missionID)).toMatchObject({
       state: "done",
       verified: false,
@@ -170,8 +175,10 @@ describe("nobody is asked", () => {
     });
     const checked = await play("checked", [done], { checks: ["test -f checked-1.txt"] });
     expect(checked.mission).toMatchObject({ state: "done", verified: true, verdict: null });
+    const unwanted = await play("unwanted", [done], { checks: [] });
+    expect(unwanted.mission).toMatchObject({ state: "done", verified: false, verdict: null });
     const capped = await play("capped", [done], { budget: { maxSteps: 6 } });
     expect(capped.mission).toMatchObject({ state: "done", verified: false });
-    expect([briefs.get("none"), briefs.get("checked")]).toEqual([undefined, undefined]);
+    expect(["none", "checked", "unwanted"].map((name) => briefs.get(name))).toEqual([undefined, undefined, undefined]);
   });
 });

@@ -1,5 +1,5 @@
-import type { EventData } from "../../protocol/event/event.ts";
-import { isRunning, type MissionState } from "../state/mission.ts";
+import type { EventData } from "../../../protocol/event/event.ts";
+import { isRunning, type MissionState } from "../../state/mission.ts";
 
 /** Merging the branch of a Mission in a directory, by a Task of the service's own. */
 

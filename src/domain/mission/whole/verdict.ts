@@ -1,5 +1,5 @@
-import type { EventData } from "../../protocol/event/event.ts";
-import type { MissionState } from "../state/mission.ts";
+import type { EventData } from "../../../protocol/event/event.ts";
+import type { MissionState } from "../../state/mission.ts";
 
 /**
  * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did not
@@ -9,9 +9,10 @@ import type { MissionState } from "../state/mission.ts";
 /** Of a Mission of the built-in rules nobody could judge more than they do. */
 const rules = "builtin/rules-1";
 
-/** Whether there is something that a model could judge. */
+/** Whether there is something that a model could judge, and its caller wants that. */
 export const isJudged = (state: MissionState): boolean =>
   state.checks.length === 0 &&
+  !state.unchecked &&
   state.model !== rules &&
   state.tasks.some(({ merge, ends }) => merge === undefined && ends.some(({ landedCommit }) => landedCommit !== null));
 
