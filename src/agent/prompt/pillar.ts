@@ -5,7 +5,7 @@ import type { TaskState } from "../../domain/state/task.ts";
  * request.
  */
 export const pillars: Readonly<Record<TaskState["productPillar"], string>> = {
-  code: `Repository work: the result is a change to the project.
+  code: `Repository work: the result is a change to the project, or the answer where the request only asks.
 - A defect: see it fail first, in a test where the project has tests.
 - A feature: build on the nearest thing that exists, test it as its like is tested, mend the documents it makes untrue.
 - No new dependency unless asked for. No debris. Run the project's formatter and linter on what you touched.`,

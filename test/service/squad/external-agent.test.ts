@@ -128,7 +128,7 @@ test("its words, calls and edits are the same events, and its work lands after t
   ]);
   // It does the work alone, and is told the rules of the house as every agent is.
   const told = JSON.stringify(provider.requests[0]?.body.messages);
-  expect(told).toContain("Repository work: the result is a change to the project.");
+  expect(told).toContain("Repository work: the result is a change to the project, or the answer");
   for (const rule of ["Do not commit, push or switch branches", "are material", "Claim only what you have seen"])
     expect([rule, told.split(rule).length - 1]).toEqual([rule, 1]);
   expect(told).not.toMatch(/you find out and report|Commands have no terminal/);
