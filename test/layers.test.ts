@@ -69,7 +69,7 @@ const orders: Record<string, string> = {
   mission: "missions run approve repository branch head merge verify verdict whole-checks wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
-  http: "response guard request stream handler page mcp router openapi metrics app listen",
+  http: "response guard request stream handler page mcp peer router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
   service:
     "machine trust request-words secret vault thread forge config-check health model-key place node engine service",

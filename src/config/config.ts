@@ -102,6 +102,8 @@ export type Config = {
       "page"
     >)[];
   };
+  /** Where other nodes reach this one; undefined: nowhere. */
+  peer: { url: string; host: string; port: number } | undefined;
   /** Of the listener for events of forges; undefined: there is none. */
   forgePort: number | undefined;
   browser: string | undefined;
@@ -346,6 +348,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
         secrets: entry.secrets ?? false,
       })),
     },
+    peer: peerOf(env["SERVICE_NODE_URL"], node),
     forgePort: wholeNumber("SERVICE_FORGE_PORT", env["SERVICE_FORGE_PORT"], 0, 65_535),
     browser: file.browser,
     codemods: file.rules?.codemods ?? {},
@@ -371,3 +374,21 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
 
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+
+/** An address that this node listens on, as the others reach it. */
+const peerOf = (given: string | undefined, node: string | undefined): Config["peer"] => {
+  if (given === undefined || given === "") return undefined;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (
+    url?.protocol !== "http:" ||
+    url.port === "" ||
+    url.pathname !== "/" ||
+    url.username + url.password + url.search + url.hash !== ""
+  )
+    throw bad(`Expected SERVICE_NODE_URL as http://<host>:<port>, as other nodes reach this one, got "${given}".`);
+  if (node === undefined)
+    throw bad(
+      "SERVICE_NODE_URL is where other nodes reach this one, but this service has no name. Set SERVICE_NODE too.",
+    );
+  return { url: url.href, host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port) };
+};

@@ -15,7 +15,7 @@ import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Webhooks } from "../webhook/service.ts";
 import type { Auth } from "./guard/auth.ts";
-import { createBodies } from "./request/body.ts";
+import { bytesOf, createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
 import { refuseOthers } from "./guard/own-page.ts";
@@ -38,6 +38,7 @@ import {
   writeLong,
 } from "./response/response.ts";
 import { tagged, tagOf, unchanged } from "./response/etag.ts";
+import { forward, type Peers } from "./peer/forward.ts";
 import { createRouter } from "./router.ts";
 import { createServe, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
@@ -88,6 +89,8 @@ export type AppDeps = {
   /** Whose directory it is, where the service keeps it for a repository by address. */
   repositoryOf(directory: string): { url: string; ref: string | null } | null;
   metrics(): Promise<string>;
+  /** Other nodes, which answer what needs files of theirs; undefined: there are none, or this one is told of none. */
+  peers?: Peers | undefined;
   /** A node that only works answers on these paths alone, and refuses the others with 503; undefined: it answers on all. */
   serves?: (path: string) => boolean;
   /** The service is stopping: everything but /health is refused with 503. */
@@ -114,6 +117,8 @@ export type AppDeps = {
 export type App = {
   /** The listener for node:http. Whether the request passed the guards; one that did not is answered already. */
   listener(incoming: IncomingMessage, outgoing: ServerResponse): boolean;
+  /** The same for requests of other nodes, which have passed their guards. */
+  peer(incoming: IncomingMessage, outgoing: ServerResponse): void;
   /** Ends every event stream; readers reconnect by themselves. */
   closeStreams(): void;
   openStreams(): number;
@@ -207,6 +212,22 @@ export const createApp = (deps: AppDeps): App => {
     }
   };
 
+  /** Requests of other nodes, which are answered here or not at all. */
+  const ofPeers = new WeakSet<IncomingMessage>();
+  /** Has the node answer that has the files for it. */
+  const passedOn = async (
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    entry: RequestContext,
+    error: unknown,
+  ): Promise<boolean> => {
+    const { peers } = deps;
+    if (peers === undefined || outgoing.headersSent || ofPeers.has(incoming)) return false;
+    const node = error instanceof ServiceError && error.code === "node_away" ? error.details?.["node"] : undefined;
+    const body = typeof node === "string" ? bytesOf(incoming) : undefined;
+    return body !== undefined && forward(peers, String(node), { incoming, outgoing, entry, body });
+  };
+
   const serve = async (
     incoming: IncomingMessage,
     outgoing: ServerResponse,
@@ -217,6 +238,7 @@ export const createApp = (deps: AppDeps): App => {
       const answered = await answering();
       if (answered !== onSocket) await writeLong(outgoing, answered);
     } catch (error) {
+      if (await passedOn(incoming, outgoing, entry, error)) return;
       drain(incoming);
       // A caller that disconnected, for example while its archive was built, is no error.
       if (outgoing.destroyed) return;
@@ -258,10 +280,7 @@ export const createApp = (deps: AppDeps): App => {
         "node_away",
         "Expected a request about this node, which only runs Tasks (SERVICE_ROLE=worker). Send it to another node.",
       );
-    if (deps.draining() && pathOf(incoming.url ?? "") !== "/health")
-      throw new ServiceError("draining", "Expected a running service, got one that is stopping. Try again.", {
-        headers: { "retry-after": "2", connection: "close" },
-      });
+    if (deps.draining() && pathOf(incoming.url ?? "") !== "/health") throw stopping();
     return undefined;
   };
 
@@ -286,6 +305,12 @@ export const createApp = (deps: AppDeps): App => {
       void serve(incoming, outgoing, entry);
       return true;
     },
+    peer(incoming, outgoing) {
+      ofPeers.add(incoming);
+      const entry = openEntry(incoming.socket.remoteAddress ?? "socket");
+      const stops = (): Promise<HttpAnswer> => Promise.reject(stopping());
+      void serve(incoming, outgoing, entry, deps.draining() ? stops : undefined);
+    },
     closeStreams() {
       mcp.close();
       streams.close();
@@ -294,6 +319,11 @@ export const createApp = (deps: AppDeps): App => {
     log,
   };
 };
+
+const stopping = (): ServiceError =>
+  new ServiceError("draining", "Expected a running service, got one that is stopping. Try again.", {
+    headers: { "retry-after": "2", connection: "close" },
+  });
 
 /** One handler for each route. */
 const createHandlers = (

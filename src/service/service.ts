@@ -11,6 +11,7 @@ import { dueNow } from "../engine/due.ts";
 import { createSlots } from "../engine/slot.ts";
 import type { StartError } from "../error.ts";
 import { createApp } from "../http/app.ts";
+import { listenToPeers } from "../http/peer/listen.ts";
 import { chosenNode } from "../http/request/chosen-node.ts";
 import { createMetrics } from "../http/metrics.ts";
 import { listen } from "../http/listen.ts";
@@ -51,6 +52,7 @@ import { engineOf } from "./engine.ts";
 import { eventsOf, hearForges, pageOf } from "./forge.ts";
 import { createHealth } from "./health.ts";
 import { inspectAmong, mustBeOwn, mustHaveRunner, workAsNode } from "./node/nodes.ts";
+import { peersOf } from "./node/peers.ts";
 import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
 import { offerOf } from "./node/offer.ts";
@@ -75,6 +77,8 @@ export type Service = {
   port: number;
   /** Where events of forges are heard. */
   forgePort: number | undefined;
+  /** Where other nodes reach it. */
+  peerURL: string | undefined;
   version: string;
   model: { ref: string; source: string };
   sandbox: Sandbox;
@@ -364,6 +368,7 @@ export const createService = async (
       production: config.production,
     });
 
+    let peerURL: string | undefined;
     const nodes = scope.use(
       workAsNode({
         ...data,
@@ -374,6 +379,7 @@ export const createService = async (
         maxRunning: config.maxRunning,
         drainSeconds: limits.drainSeconds,
         offering,
+        address: () => peerURL,
         log,
       }),
     );
@@ -411,6 +417,7 @@ export const createService = async (
       }),
       metrics: metrics.text,
       draining: () => draining,
+      peers: peersOf(data, config.node, log),
       ...(config.role === "worker" ? { serves: (path: string) => ofNode.test(path) } : {}),
       version,
       log,
@@ -423,6 +430,11 @@ export const createService = async (
       sameUser: config.sameUser,
     });
     scope.defer(() => server.close());
+    if (config.peer !== undefined && data.member !== undefined && config.node !== undefined) {
+      const { key, now: shared } = data.member;
+      const about = { key: await key(), name: config.node, now: shared, limits, log };
+      peerURL = scope.use(await listenToPeers(app.peer, config.peer, about)).url;
+    }
     engine.start(async (stream, signal) => {
       using _pass = await suspects.pass(stream, signal);
       await (isMission(stream) ? runMission : runTask)(stream, signal);
@@ -436,6 +448,7 @@ export const createService = async (
       url: server.url,
       port: server.port,
       forgePort: forges?.port,
+      peerURL,
       version,
       model: registry.active(),
       sandbox,

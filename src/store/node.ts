@@ -17,6 +17,8 @@ export type NodeReport = {
   configuration: Configuration | null;
   browser: boolean;
   hasSpace: boolean;
+  /** Where it answers other nodes; null: nowhere. */
+  url: string | null;
 };
 
 /** The parts of a configuration that decide a Task, by their digests. */
@@ -68,7 +70,7 @@ export type Node = Omit<NodeReport, "draining"> & {
 };
 
 /** As others are shown it. `differs`: from the configuration of the node that is asked. */
-export type ListedNode = Omit<Node, "configuration"> & { differs: ConfigurationPart[] };
+export type ListedNode = Omit<Node, "configuration" | "url"> & { differs: ConfigurationPart[] };
 
 /** `untaken`: Tasks that no node takes, and why. */
 export type NodeList = {

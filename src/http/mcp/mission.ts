@@ -58,9 +58,7 @@ export const createMissionTools = ({
         checks: z
           .array(z.unknown())
           .optional()
-          .describe(
-            "Of the whole, as in task_create. Default: a session that did not plan judges the whole; []: neither",
-          ),
+          .describe("Of the whole, as in task_create. Default: it is judged; []: nothing"),
         models: z
           .record(z.string(), z.string())
           .optional()

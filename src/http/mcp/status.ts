@@ -218,10 +218,7 @@ export const mcpMissionStatus = z.object({
   phasesLeftOut: z.number().int(),
   tasks: z.object({ total: z.number().int(), running: z.number().int(), inactive: z.number().int() }),
   summary: z.string().nullable().describe("Its agent's last report"),
-  verified: z
-    .boolean()
-    .nullable()
-    .describe("Of done: its checks passed, or a session that did not plan accepted the whole"),
+  verified: z.boolean().nullable().describe("Of done: its checks passed, or a verdict"),
   wakeAt: z.string().nullable(),
   error: problem.describe("Why its agent could not go on, and what helps"),
   costUSD: z.number().nullable().describe("Of the whole tree; null: the price is unknown"),

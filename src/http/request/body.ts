@@ -25,6 +25,16 @@ export type Bodies = {
   read(route: Takes, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
 };
 
+/** Bodies that were read, for whoever answers a request in another way. */
+const kept = new WeakMap<IncomingMessage, Buffer>();
+
+/** The body of a request as it was read; undefined: it has one that was not. */
+export const bytesOf = (incoming: IncomingMessage): Buffer | undefined =>
+  kept.get(incoming) ?? (declaredLength(incoming) === 0 ? Buffer.alloc(0) : undefined);
+
+/** The body of a request that was read before it came here. */
+export const keepBody = (incoming: IncomingMessage, body: Buffer): void => void kept.set(incoming, body);
+
 export const createBodies = (limits: Limits): Bodies => {
   const large = slots(limits.largeBodies);
   return {
@@ -44,7 +54,10 @@ export const createBodies = (limits: Limits): Bodies => {
       const big = limit > limits.bodyBytes && (length === undefined || length > limits.bodyBytes);
       using _slot = big ? await large.take() : undefined;
       if (incoming.headers.expect !== undefined) outgoing.writeContinue();
-      const bytes = await collect(incoming, limit);
+      const known = kept.get(incoming);
+      if (known !== undefined && known.length > limit) throw tooLarge(limit, `${known.length}`);
+      const bytes = known ?? (await collect(incoming, limit));
+      kept.set(incoming, bytes);
       if (bytes.length === 0 && route.bodyOptional === true) return undefined;
       return { bytes, value: await parseJson(bytes, limits) };
     },

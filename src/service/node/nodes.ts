@@ -113,16 +113,32 @@ type Deps = Pick<Data, "store" | "disk" | "member"> & {
   drainSeconds: number;
   /** What it has for Tasks that any node may take up; undefined: there are no others. */
   offering: Pick<Offering, "now"> | undefined;
+  /** Where it answers other nodes; undefined: nowhere, or not yet. */
+  address: () => string | undefined;
   log: Log;
 };
 
 export const workAsNode = (deps: Deps): NodeWork => {
-  const { store, disk, member, name: self, engine, workspaces, role, maxRunning, drainSeconds, offering, log } = deps;
+  const {
+    store,
+    disk,
+    member,
+    name: self,
+    engine,
+    workspaces,
+    role,
+    maxRunning,
+    drainSeconds,
+    offering,
+    address,
+    log,
+  } = deps;
   member?.report(() => {
     const running = engine.running();
     const draining = engine.drains();
     const room = draining || role === "api" ? 0 : Math.max(0, maxRunning - running);
-    return { role, running, room, diskFree: disk.free(), draining, ...(offering?.now() ?? unknown) };
+    const url = address() ?? null;
+    return { role, running, room, diskFree: disk.free(), draining, url, ...(offering?.now() ?? unknown) };
   });
   if (offering !== undefined) store.nodes?.offer(offering.now);
 
@@ -146,7 +162,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
   const list = async (): Promise<NodeList> => {
     const { configuration } = offering?.now() ?? unknown;
     const known = (await member?.nodes()) ?? [];
-    const listed = known.map(({ configuration: theirs, ...node }) => ({
+    const listed = known.map(({ configuration: theirs, url: _, ...node }) => ({
       ...node,
       differs: differing(configuration, theirs),
     }));

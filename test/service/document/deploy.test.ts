@@ -54,7 +54,8 @@ test("the nodes of compose.yaml differ in name and volume alone, are those of ng
   expect(nodes.map(([name]) => name)).toEqual(["node-a", "node-b", "node-c"]);
   const alike = nodes.map<Record<string, unknown>>(([name, { environment = {}, volumes: own = [], ...rest }]) => {
     expect([environment["SERVICE_NODE"], own]).toEqual([name.replace("node-", ""), [`${name}:/data`]]);
-    return { ...rest, environment: { ...environment, SERVICE_NODE: "" } };
+    expect(environment["SERVICE_NODE_URL"]).toBe(`http://${name}:7879`);
+    return { ...rest, environment: { ...environment, SERVICE_NODE: "", SERVICE_NODE_URL: "" } };
   });
   expect(alike).toEqual(alike.map(() => alike[0]));
   expect(alike[0]).toMatchObject({ read_only: true, init: true, environment: { SERVICE_BLOBS: "database" } });

@@ -295,7 +295,9 @@ test("a Mission: woken, followed to its end, and its Task with it", async () => 
   );
   expect(rested.data).toMatchObject({
     plan: [{ id: "one", state: "done", squad: "base", taskID: expect.stringMatching(/^task_/) }],
-    tasks: { total: 1, running: 0, inactive: 1 },
+    verified: true,
+    // The phase's, and the one that judged the whole.
+    tasks: { total: 2, running: 0, inactive: 2 },
     nextPollSeconds: null,
     error: null,
   });

@@ -220,7 +220,12 @@ describe.runIf(canServe)("a Mission of a repository by address", { timeout: 60_0
         return turn === 0 ? { calls: [{ tool: "author_squad", input: { ...crew, ...more } }] } : { text: "Made." };
       },
     });
-    const { missionID } = await wake({ text: "Make it. [crew]", allowSquadProduction: true, repository: { url } });
+    const { missionID } = await wake({
+      text: "Make it. [crew]",
+      allowSquadProduction: true,
+      checks: [],
+      repository: { url },
+    });
     const mission = await rest(url, missionID);
     expect(mission, JSON.stringify(mission.tasks.map(({ error }) => error))).toMatchObject({
       state: "done",

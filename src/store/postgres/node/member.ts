@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Clock } from "../../../clock.ts";
@@ -33,6 +34,8 @@ export type Membership = AsyncDisposable &
     report: (about: () => NodeReport) => void;
     /** All nodes that were there within the last day, by name. */
     nodes: () => Promise<Node[]>;
+    /** What the nodes of this database sign their requests to one another with. */
+    key: () => Promise<Uint8Array>;
     /** Asks the node of this name to drain; it hears of that with its next sign of life. */
     drain: (name: string) => Promise<void>;
     /** Resolves when this node is asked to. */
@@ -77,6 +80,7 @@ const nothing: NodeReport = {
   configuration: null,
   browser: true,
   hasSpace: true,
+  url: null,
 };
 
 const isAsked = "exists (select 1 from node_drains where node_drains.name = nodes.name) as asked";
@@ -154,6 +158,12 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
         `select *, ${clockSQL} as now from nodes where seen > ${clockSQL} - ${dayMs} order by name`,
       );
       return rows.map((row) => nodeOf(row, row.now));
+    },
+    async key() {
+      const made = randomBytes(32).toString("hex");
+      await query("insert into node_keys (id, key) values (1, $1) on conflict do nothing", [made]);
+      const [row] = await query<{ key: string }>("select key from node_keys where id = 1");
+      return Buffer.from(row?.key ?? "", "hex");
     },
     async drain(other) {
       await query("insert into node_drains (name) values ($1) on conflict do nothing", [other]);

@@ -31,6 +31,7 @@ const tables = [
      primary key (path, node))`,
   "create table if not exists leftovers (stream text not null, node text not null, primary key (stream, node))",
   "create table if not exists node_drains (name text primary key)",
+  "create table if not exists node_keys (id integer primary key, key text not null)",
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 
