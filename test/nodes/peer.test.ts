@@ -104,7 +104,7 @@ describe.skipIf(postgresURL === undefined)("a Task of another node", () => {
       expect([url, own.status < 300 || url.includes("preview")]).toEqual([url, true]);
     }
     // With a body, and what it begins is there once.
-    const reverted = await send(b, "POST", `/task/${taskID}/revert`, { body: {} });
+    const reverted = await send(b, "POST", `/task/${taskID}/revert`, { directory, body: {} });
     expect(reverted).toMatchObject({ status: 202, body: { revertOf: taskID } });
     expect((await ended(b, String(reverted.body["taskID"]))).body).toMatchObject({ lifecycleStatus: "completed" });
     expect(git(directory, "show", "HEAD:a.txt").trim()).toBe("one");

@@ -45,12 +45,14 @@ inBrowser("a Mission", () => {
     await page.getByLabel("The goal").fill("Two files, one after the other. [page]");
     await page.getByRole("button", { name: "Start Mission" }).click();
     await page.waitForURL(/\/ui\/mission\//);
-    await state("Done, not verified").waitFor();
+    await state("Done").waitFor();
+    const verdict = page.getByRole("region", { name: "The Mission" }).getByRole("link", { name: "accepted" });
+    expect(await verdict.getAttribute("title")).toBe("All of it is there.");
     await page.getByText("2 of 2 done").first().waitFor();
     const parts = page.getByRole("region", { name: "Plan" }).getByRole("listitem");
     expect(await parts.filter({ hasText: "After" }).count()).toBe(1);
     expect(await page.getByRole("log").innerText()).toContain("Dispatched");
-    await page.getByRole("region", { name: "The Mission" }).getByText("2, 0 running").waitFor();
+    await page.getByRole("region", { name: "The Mission" }).getByText("3, 0 running").waitFor();
     expect(await broken()).toEqual([]);
 
     await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");
@@ -99,7 +101,7 @@ inBrowser("a Mission", () => {
     await dialog.getByLabel("Model calls").fill("500");
     await dialog.getByRole("button", { name: "Set budget" }).click();
     await facts.getByText(/^\d+ of 500 calls$/).waitFor();
-    await state("Done, not verified").waitFor();
+    await state("Done").waitFor();
     expect(await broken()).toEqual([]);
   });
 
