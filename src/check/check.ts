@@ -1,3 +1,4 @@
+import type { Network } from "../process/network/allow-list.ts";
 import type { Limits } from "../protocol/limit.ts";
 
 /**
@@ -30,8 +31,8 @@ export type CheckOptions = {
   limits: Limits;
   /** Ends the check's commands; `runCheck` then rejects. */
   signal: AbortSignal;
-  /** Commands share this machine's network, so two servers cannot listen on one port at the same time. */
-  network: boolean;
+  /** What commands may reach. true: they share this machine's network, so two servers cannot listen on one port at once. */
+  network: Network;
   browser: Browser;
   /** Reads a blob by its SHA-256; undefined when it is not in the data folder. */
   blob: (sha256: string) => Promise<Buffer | undefined>;

@@ -17,7 +17,7 @@ import type { CommitEvents } from "../store/claimed-stream.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Patience } from "../store/disk/patience.ts";
 import type { Fence, Store } from "../store/store.ts";
-import type { Environment, Setup } from "../task/run.ts";
+import type { Environment, Setup } from "../task/environment.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Head, Workspaces } from "../workspace/workspace.ts";
 

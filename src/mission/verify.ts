@@ -1,6 +1,7 @@
 import type { CheckResult } from "../check/check.ts";
 import { runCheck } from "../check/run.ts";
 import { dueNow } from "../engine/due.ts";
+import type { Network } from "../process/network/allow-list.ts";
 import { aboutOf, type CheckSpec, isRun, type RunCheck } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Verification } from "../protocol/mission/status.ts";
@@ -37,8 +38,8 @@ export const verify = async (
     throw error;
   });
   if (typeof given === "string") return given;
-  run.processes.setEnvironment(run.stream, given?.environment);
-  using _given = { [Symbol.dispose]: () => run.processes.setEnvironment(run.stream, undefined) };
+  using _given = run.processes.setEnvironment(run.stream, given?.environment);
+  const network = given?.environment.network ?? run.sandbox.network;
   const setup = given === undefined ? run.setup : given.setup;
   const failed = await setUpCheckout({ ...run, setup, signal }, opened.checkout, (place) =>
     guard(run, opened, place, []),
@@ -46,7 +47,9 @@ export const verify = async (
   for (const spec of checks.filter(isRun)) {
     using _slot = await run.slots.take(dueNow(run.now(), run.state().priority).rank, signal);
     const result =
-      failed !== undefined && spec.kind !== "file" ? failed : await resultOf(run, opened, spec, { signal, onOutput });
+      failed !== undefined && spec.kind !== "file"
+        ? failed
+        : await resultOf(run, opened, spec, { signal, network, onOutput });
     results.push(await recorded(run, spec, result, checks.length));
   }
   await run.record([{ type: "mission.verified", data: { sessionID: run.stream, callID, of, commit, results } }]);
@@ -75,7 +78,7 @@ export const isGreen = (results: readonly Verification[]): boolean =>
 export const redOf = (results: readonly Verification[]): Verification[] =>
   results.filter(({ required, state }) => required && state !== "passed");
 
-type How = { signal: AbortSignal; onOutput?: (text: string) => void };
+type How = { signal: AbortSignal; network: Network; onOutput?: (text: string) => void };
 
 const resultOf = async (run: MissionRun, opened: Opened, spec: RunCheck, how: How): Promise<CheckResult> => {
   for (;;) {
@@ -88,7 +91,6 @@ const resultOf = async (run: MissionRun, opened: Opened, spec: RunCheck, how: Ho
       limits: run.limits,
       browser: run.browser(),
       blob: (sha256) => run.store.blobs.get(sha256),
-      network: run.sandbox.network,
       ...how,
     });
     how.signal.throwIfAborted();

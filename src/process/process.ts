@@ -38,8 +38,11 @@ export interface Processes {
   /** Why commands are not to read this path; undefined: they may. */
   refusesPath(path: string): string | undefined;
 
-  /** What the commands of a Task and its forks get from now on; undefined: what all get. */
-  setEnvironment(taskID: string, environment: TaskEnvironment | undefined): void;
+  /**
+   * What the commands of a Task and its forks get until the result is disposed; undefined: what all get. Of several that
+   * are not disposed, the last one counts.
+   */
+  setEnvironment(taskID: string, environment: TaskEnvironment | undefined): Disposable;
 
   /** Starts to open a Task's sandbox ahead of its first command, to save that command the wait. Never throws. */
   prepareSandbox(taskID: string, place: SandboxPlace): void;

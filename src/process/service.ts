@@ -108,9 +108,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const notHeld = /\/(?:box|own[^/]*)$/;
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
-  const environments = new Map<string, TaskEnvironment>();
+  const environments = new Map<string, TaskEnvironment[]>();
   const environmentOf = (taskID: string): TaskEnvironment | undefined =>
-    environments.get(taskID) ?? [...environments].find(([owner]) => isOf(owner, taskID))?.[1];
+    (environments.get(taskID) ?? [...environments].find(([owner]) => isOf(owner, taskID))?.[1])?.at(-1);
   let lists: ReturnType<typeof tryList> | undefined;
   const proxies = createProxies({ log });
   const boxes = createSandboxPool({
@@ -290,8 +290,14 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     canLimit,
     refusesPath: (path) => sandbox.refuses?.(path),
     setEnvironment(taskID, environment) {
-      if (environment === undefined) environments.delete(taskID);
-      else environments.set(taskID, environment);
+      if (environment !== undefined) environments.set(taskID, [...(environments.get(taskID) ?? []), environment]);
+      return {
+        [Symbol.dispose]() {
+          const left = (environments.get(taskID) ?? []).filter((one) => one !== environment);
+          if (left.length === 0) environments.delete(taskID);
+          else environments.set(taskID, left);
+        },
+      };
     },
     program: (name) => sandbox.programs[name],
     finds: (name) => findProgram(name, baseEnv["PATH"] ?? "") !== undefined,

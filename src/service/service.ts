@@ -37,7 +37,7 @@ import { redactStore } from "../store/redacted-store.ts";
 import { createExpirySweep } from "../task/operation/ended/expire.ts";
 import { createRequestSweep } from "../task/operation/ended/see-request.ts";
 import { createRetention } from "../task/workspace/retention.ts";
-import { environmentNow } from "../task/worker/environment.ts";
+import { environmentNow, environmentOf } from "../task/worker/environment.ts";
 import { createRunTask } from "../task/worker/run.ts";
 import { findSuspects } from "../task/worker/suspects.ts";
 import { createTasks } from "../task/service.ts";
@@ -167,6 +167,10 @@ export const createService = async (
     });
     // One that cannot be had is told where it is needed.
     for (const name of readableSecrets(config)) await vault.secrets([name]).catch(() => {});
+    const granting = {
+      granted: (project: string, digest: string, file: string) => isGranted(dataDir, project, digest, file),
+      environments: vault,
+    };
     const setup = config.setup && { run: config.setup.run, network: config.setup.network ? true : undefined };
     const workspaces = createWorkspaces({
       repositoryAt: (directory) => repositories.at(directory),
@@ -277,7 +281,14 @@ export const createService = async (
       archive: archiver.ofTask,
       disk: data.disk,
       callback: (url) => callbackTo(url, allowed),
-      captures: { browser, slots, network: sandbox.network, tier: sandbox.tier },
+      captures: {
+        browser,
+        slots,
+        network: sandbox.network,
+        tier: sandbox.tier,
+        environment: (state) => environmentOf({ ...granting, store, setup, processes }, state),
+        processes,
+      },
       defaults: { squad: config.squad, landing: config.landing },
       limits,
       log,
@@ -330,10 +341,6 @@ export const createService = async (
       recorded: heard,
       log,
       now,
-    };
-    const granting = {
-      granted: (project: string, digest: string, file: string) => isGranted(dataDir, project, digest, file),
-      environments: vault,
     };
     const runTask = createRunTask({
       ...run,

@@ -11,7 +11,6 @@ import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
 import type { Model } from "../model/model.ts";
 import type { OutboundOptions } from "../outbound/address.ts";
-import type { Network } from "../process/network/allow-list.ts";
 import type { Processes } from "../process/process.ts";
 import type { RunCheck } from "../protocol/check.ts";
 import type { TurnFailure } from "../protocol/event/conversation.ts";
@@ -31,6 +30,7 @@ import type { McpServers } from "../tool/mcp/server.ts";
 import type { BackgroundCommands } from "../tool/tool.ts";
 import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
+import type { Environment, Setup } from "./environment.ts";
 
 /** Those that run alone, because the service may have died of them; see `worker/suspects.ts`. */
 type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: StreamID) => void };
@@ -215,12 +215,6 @@ export type Conversations = {
   close(sessionID: string): void;
 };
 
-/**
- * The command for new worktrees: of the service's configuration, or of the project's environment, which the operator has
- * granted. `network`: what it may reach; undefined: what the Task's commands may. `env`: secrets that it is given.
- */
-export type Setup = { run: string; network: Network | undefined; env?: Readonly<Record<string, string>> };
-
 /** What the operator knows of environments. */
 export type Environments = {
   /** What the configuration says of the project in a directory, or of a repository by address. */
@@ -231,14 +225,3 @@ export type Environments = {
 
 /** `shell`: which commands of agents have the secrets, in words as `isWholly` reads them. */
 type OperatorEnvironment = EnvironmentSettings & { shell?: string[] | undefined };
-
-export type Environment = {
-  /** What looks at files after edits, instead of what is found; undefined: as the service has it. */
-  diagnostics?: EnvironmentSettings["diagnostics"];
-  variables: Readonly<Record<string, string>>;
-  secrets: Readonly<Record<string, string>>;
-  paths: readonly string[];
-  /** undefined: as the service has it. */
-  network: Network | undefined;
-  shell: readonly string[];
-};

@@ -1,6 +1,6 @@
 import { createAnswer, createPass } from "./operation/answer.ts";
 import { createCancel } from "./operation/cancel.ts";
-import { createCaptures } from "./operation/capture-screenshot.ts";
+import { createCaptures } from "./operation/capture/screenshot.ts";
 import { createChange } from "./operation/commit-change.ts";
 import { createTask } from "./operation/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";

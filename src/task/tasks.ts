@@ -5,6 +5,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Slots } from "../engine/slot.ts";
 import type { Log } from "../log.ts";
+import type { Processes } from "../process/process.ts";
 import type { CheckSpec } from "../protocol/check.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Approvable } from "../protocol/field.ts";
@@ -39,6 +40,7 @@ import type { Disk } from "../store/disk/disk.ts";
 import type { Terms } from "../store/node.ts";
 import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
+import type { Environment, Setup } from "./environment.ts";
 
 /** Whose credentials an answer came with (null: the service has no password), and from where. */
 export type Answerer = { user: string | null; address: string };
@@ -303,4 +305,9 @@ export type CapturesDeps = {
   /** Whether commands share this machine's network, and what else separates them from it. */
   network: boolean;
   tier: 1 | 2 | 3;
+  /** What an ended Task's commands get, and the setup of new files; undefined: nothing. Rejects with `EnvironmentLost`. */
+  environment: (
+    state: TaskState,
+  ) => Promise<{ environment: Environment; setup: Setup | undefined; limits: Partial<Limits> } | undefined>;
+  processes: Pick<Processes, "setEnvironment">;
 };

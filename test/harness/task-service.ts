@@ -74,7 +74,14 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
     archive: () => Promise.reject(new Error("not part of this test")),
     callback: (url) => ({ url, shown: url }),
     defaults: { squad: "base", landing: "commit" },
-    captures: { browser: () => ({ program: undefined, bare: false }), slots: createSlots(1), network: true, tier: 3 },
+    captures: {
+      browser: () => ({ program: undefined, bare: false }),
+      slots: createSlots(1),
+      network: true,
+      tier: 3,
+      environment: async () => undefined,
+      processes: { setEnvironment: () => ({ [Symbol.dispose]: () => {} }) },
+    },
   });
   engine.start(
     createRunTask({

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
+import type { Network } from "../../process/network/allow-list.ts";
 import { loopbackUp } from "../../process/sandbox/sandbox.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import type { CheckEnvironment } from "../../workspace/workspace.ts";
@@ -43,12 +44,12 @@ export const visit = async (
   where: Visit,
   place: CheckEnvironment,
   browser: Browser,
-  { signal, timeoutMs, network }: { signal: AbortSignal; timeoutMs: number; network: boolean },
+  { signal, timeoutMs, network }: { signal: AbortSignal; timeoutMs: number; network: Network },
 ): Promise<Visited> => {
   const { program } = browser;
   if (program === undefined) return { shot: { error: noBrowser }, log: "" };
   const url = new URL(where.url);
-  using _port = network ? await portLock(portOf(url), signal) : undefined;
+  using _port = network === true ? await portLock(portOf(url), signal) : undefined;
   const late = AbortSignal.timeout(timeoutMs);
   const mark = randomBytes(8).toString("hex");
   const run = script(where, place.rootInSandbox, { ...browser, program }, { mark, network });
@@ -127,8 +128,8 @@ const script = (
   { start, cwd, url }: Visit,
   root: string,
   { program, bare }: { program: string; bare: boolean },
-  { mark, network }: { mark: string; network: boolean },
-): string => `${network ? "" : `${loopbackUp} 2>/dev/null`}
+  { mark, network }: { mark: string; network: Network },
+): string => `${network === true ? "" : `${loopbackUp} 2>/dev/null`}
 cd -- ${shellQuote(cwd === undefined ? root : join(root, cwd))} || exit 1
 if (${connectCommand(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
 profile=$HOME/profile

@@ -30,7 +30,7 @@ export const runHttpCheck = async (
   { limits, signal, network, onOutput }: CheckOptions,
 ): Promise<CheckResult> => {
   const url = new URL(check.url);
-  using _port = network ? await portLock(portOf(url), signal) : undefined;
+  using _port = network === true ? await portLock(portOf(url), signal) : undefined;
   const begun = performance.now();
   const over = new AbortController();
   const until = AbortSignal.any([signal, over.signal]);

@@ -1,11 +1,13 @@
 import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
+import { ownServer } from "../../check/project/own-server.ts";
 import { findRedefined } from "../../check/project/redefined.ts";
 import { isGating, onBase } from "../../domain/evidence/check.ts";
 import { isCommand, type RunCheck } from "../../protocol/check.ts";
 import type { Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
+import { withSecrets } from "../workspace/setup.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
 
 /** One check, from its first attempt to the result that counts. */
@@ -42,8 +44,8 @@ export const endless = (run: Run, spec: RunCheck): Result | undefined => {
 type How = { laid?: readonly FileOverride[]; env?: Readonly<Record<string, string>>; quiet?: boolean };
 
 /**
- * The secrets that a check has: a command of the project's own, as the base commit defines it. Where the work has changed
- * that, its files are put back, and this is the result that counts.
+ * The secrets that a check has: a command of the project's own, as the base commit defines it, or a server likewise. Where the
+ * work has changed that, its files are put back, and this is the result that counts.
  */
 const secretsFor = async (
   run: Run,
@@ -52,10 +54,15 @@ const secretsFor = async (
   on: "base" | "work",
 ): Promise<(How & { redefined: string[] }) | undefined> => {
   const { secrets: env } = run.environment;
-  if (Object.keys(env).length === 0 || !isCommand(spec) || Object.keys(spec.env ?? {}).length > 0) return undefined;
-  if ((spec.cwd ?? ".") !== "." || !run.commands().includes(spec.run)) return undefined;
+  if (Object.keys(env).length === 0 || spec.kind === "file") return undefined;
   const base = run.state().workspace?.baseCommit;
   if (base == null) return undefined;
+  if (!isCommand(spec)) {
+    const own = await ownServer(spec, run.environment.shell, await checkout.before(base));
+    return own && { env, laid: own.laid, redefined: own.names };
+  }
+  if (Object.keys(spec.env ?? {}).length > 0) return undefined;
+  if ((spec.cwd ?? ".") !== "." || !run.commands().includes(spec.run)) return undefined;
   if (on === "base" || base === run.state().tree?.commit) return { env, redefined: [] };
   const { laid, names } = await findRedefined(spec.run, ".", await checkout.before(base));
   return { env, laid, redefined: names };
@@ -116,18 +123,14 @@ const runOnce = async (
     browser: run.browser(),
     blob: (sha256: string) => run.store.blobs.get(sha256),
     signal: run.signal,
-    network: run.sandbox.network,
+    network: run.environment.network ?? run.sandbox.network,
     ...(quiet ? {} : { onOutput: (text: string) => publish(run, spec, text) }),
   };
   if (checkout === undefined) return runCheck(spec, await run.workspace(), options);
   const failed = spec.kind === "file" ? undefined : await run.checkout.setUp();
   if (failed !== undefined) return failed;
   await using place = await checkout.open(spec.id, laid);
-  if (env !== undefined) {
-    const runCommand = place.run.bind(place);
-    place.run = (command) => runCommand({ ...command, env: { ...command.env, ...env } });
-  }
-  return await runCheck(spec, withDiskBound(run, withTamperGuard(run, place)), options);
+  return await runCheck(spec, withDiskBound(run, withTamperGuard(run, withSecrets(place, env))), options);
 };
 
 const publish = (run: Run, { id: callID }: RunCheck, text: string): void =>

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { findRedefined } from "../../check/project/redefined.ts";
 import { folderOf, missingProgram, toolPath } from "../../check/shell.ts";
 import { missingExport } from "../../domain/contrast/missing-export.ts";
 import type { Report } from "../../domain/contrast/report.ts";
@@ -12,6 +13,7 @@ import { shellQuote } from "../../shell-quote.ts";
 import type { BaseFiles, CheckEnvironment, Checkout, FileOverride } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { withDiskBound } from "../workspace/disk-bound.ts";
+import { withSecrets } from "../workspace/setup.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
 import { messageFromService } from "./message.ts";
 
@@ -78,9 +80,9 @@ type Work = About & { checkout: Checkout; before: BaseFiles; signal: AbortSignal
 
 const contrastOf = async (run: Run, work: Work): Promise<Found> => {
   const { before, checkout, test, signal, log } = work;
-  const plan = await planOf(before, test);
+  const plan = await planOf(before, test, run.environment.secrets);
   if (typeof plan === "string") return cannotRun(plan);
-  const { runs, overrides, added, missing } = plan;
+  const { runs, overrides, added, missing, env, laid } = plan;
   const command = runs.map(({ folder, shown }) => (folder === "" ? shown : `cd ${folder} && ${shown}`)).join("; ");
   const until = performance.now() + run.limits.projectCheckSeconds * 1000;
   const inPlace = async (
@@ -90,7 +92,7 @@ const contrastOf = async (run: Run, work: Work): Promise<Found> => {
     times: (report: Report) => boolean,
   ) => {
     await using opened = await checkout.open(name, overlaid);
-    const place = withDiskBound(run, withTamperGuard(run, opened));
+    const place = withDiskBound(run, withTamperGuard(run, withSecrets(opened, env)));
     const one = () => runAll(run, place, { runs, gone, until, signal, log, name });
     const first = await one();
     return typeof first === "string" || !times(first) ? [first] : [first, await one()];
@@ -99,13 +101,14 @@ const contrastOf = async (run: Run, work: Work): Promise<Found> => {
     const judged = judgeBase(report, missing);
     return !("result" in judged) && judged.red.length > 0;
   };
+  const others = laid.filter(({ path }) => !overrides.some((one) => one.path === path));
   // No check can have such an id.
-  const [base, again] = await inPlace("contrast~base", overrides, added, isRed);
+  const [base, again] = await inPlace("contrast~base", [...overrides, ...others], added, isRed);
   if (base === undefined || typeof base === "string") return cannotRun(base ?? "not run", null, command);
   if (typeof again === "string") return cannotRun(again, null, command);
   const first = judgeBase(base, missing);
   if ("result" in first) return { ...first, command };
-  const [after] = await inPlace("contrast~work", [], [], () => false);
+  const [after] = await inPlace("contrast~work", laid, [], () => false);
   if (after === undefined || typeof after === "string") return cannotRun(after ?? "not run", null, command);
   return { ...judgeContrast(first, again, after), command };
 };
@@ -115,12 +118,20 @@ type Plan = {
   /** Code as it was on the base, and code that was not there. */
   overrides: FileOverride[];
   added: string[];
+  /** The project's secrets, where the base commit says how its tests run; undefined: they have none. */
+  env: Readonly<Record<string, string>> | undefined;
+  /** What defines that, as it was on the base, where the work has changed it and there are secrets. */
+  laid: FileOverride[];
   /** Whether a test file, as a runner names it, imports what the base does not have. */
   missing: (file: string) => boolean;
 };
 
 /** What to run on what; or why it cannot be done. */
-const planOf = async (before: BaseFiles, test: string | undefined): Promise<Plan | string> => {
+const planOf = async (
+  before: BaseFiles,
+  test: string | undefined,
+  secrets: Readonly<Record<string, string>>,
+): Promise<Plan | string> => {
   if (before.paths.length > mostFiles) return `the change has more than ${mostFiles} files`;
   const present = before.paths.filter(({ is }) => is === "file").map(({ path }) => path);
   const texts = new Map(
@@ -135,15 +146,20 @@ const planOf = async (before: BaseFiles, test: string | undefined): Promise<Plan
     return [...texts].some(([path, text]) => path.endsWith(".rs") && text.includes(rustTests))
       ? "unit tests of Rust stand in the files that they test, and cannot be run on the base without them"
       : "the change has no test file";
-  const manifests = new Map<string, string>();
-  for (const path of manifestsFor(changed)) {
-    const text = await before.now(path);
-    if (text !== undefined) manifests.set(path, text);
-  }
-  const runs = testRunsOf(
-    changed.map((path) => ({ path, text: texts.get(path) ?? "" })),
-    { test, manifest: (path) => manifests.get(path) },
-  );
+  const runsBy = async (read: BaseFiles["text"]) => {
+    const manifests = new Map<string, string>();
+    for (const path of manifestsFor(changed)) {
+      const text = await read(path);
+      if (text !== undefined) manifests.set(path, text);
+    }
+    const files = changed.map((path) => ({ path, text: texts.get(path) ?? "" }));
+    return testRunsOf(files, { test, manifest: (path) => manifests.get(path) });
+  };
+  // As for a check with secrets: the commands are those that the base commit defines, or there are none.
+  const own = test === undefined || Object.keys(secrets).length === 0 ? [] : await runsBy((path) => before.text(path));
+  const env = own.length > 0 ? secrets : undefined;
+  const runs = own.length > 0 ? own : await runsBy((path) => before.now(path));
+  const { laid } = env === undefined || test === undefined ? { laid: [] } : await findRedefined(test, ".", before);
   if (runs.length === 0)
     return "no runner that the service can read: vitest, jest, mocha, node:test, pytest, go, cargo, rspec";
 
@@ -162,7 +178,14 @@ const planOf = async (before: BaseFiles, test: string | undefined): Promise<Plan
   const lost = changed.filter(
     (path) => missingExport(path, texts.get(path) ?? "", (other) => old.get(other)) !== undefined,
   );
-  return { runs, overrides, added, missing: (file) => lost.some((path) => file === path || file.endsWith(`/${path}`)) };
+  return {
+    runs,
+    overrides,
+    added,
+    env,
+    laid,
+    missing: (file) => lost.some((path) => file === path || file.endsWith(`/${path}`)),
+  };
 };
 
 type Runs = {

@@ -11,7 +11,8 @@ import {
 } from "../../protocol/task/environment.ts";
 import { keepText, loadJSON } from "../../store/blob/text.ts";
 import { EnvironmentLost } from "../../workspace/error.ts";
-import type { Environment, Run, RunDeps, Setup } from "../run.ts";
+import type { Environment, Setup } from "../environment.ts";
+import type { Run, RunDeps } from "../run.ts";
 import { readProjectFile } from "./project-request.ts";
 
 /**
@@ -148,23 +149,31 @@ export const realize = async (
 };
 
 /**
- * Gives the run its environment, as it was at the beginning of the attempt. Rejects with `EnvironmentLost` where this machine
- * does not have what that needs.
+ * What an ended or running Task's commands get, as it was at the beginning of its attempt; undefined: nothing. Rejects with
+ * `EnvironmentLost` where this machine does not have what that needs.
  */
-export const giveEnvironment = async (run: Run): Promise<void> => {
-  const { environment: known, project, cancel } = run.state();
-  if (known?.granted !== true || cancel !== null) return;
-  const own = known.from === "operator" ? run.environments.of(run.state().directory) : undefined;
+export const environmentOf = async (
+  deps: Parameters<typeof realize>[0] & Pick<RunDeps, "granted"> & { store: Pick<RunDeps["store"], "blobs"> },
+  { environment: known, project, directory }: Pick<TaskState, "environment" | "project" | "directory">,
+): Promise<(Awaited<ReturnType<typeof realize>> & { limits: Partial<Run["limits"]> }) | undefined> => {
+  if (known?.granted !== true) return undefined;
+  const own = known.from === "operator" ? deps.environments.of(directory) : undefined;
   // A grant that was taken back, or an entry that was removed, ends at the next run.
-  const holds = known.from === "operator" ? own !== undefined : run.granted(project, known.digest, environmentFile);
-  if (!holds) return;
+  const holds = known.from === "operator" ? own !== undefined : deps.granted(project, known.digest, environmentFile);
+  if (!holds) return undefined;
   const settings =
-    own ?? (environmentSettings.parse(await loadJSON(run.store.blobs, known.settings)) satisfies EnvironmentSettings);
-  const { environment, setup } = await realize(run, settings);
-  run.environment = environment;
-  run.setup = setup;
-  run.limits = { ...run.limits, ...defined(settings.limits ?? {}) };
-  run.processes.setEnvironment(run.stream, environment);
+    own ?? (environmentSettings.parse(await loadJSON(deps.store.blobs, known.settings)) satisfies EnvironmentSettings);
+  return { ...(await realize(deps, settings)), limits: defined(settings.limits ?? {}) };
+};
+
+/** Gives the run its environment, until the result is disposed. Rejects like `environmentOf`. */
+export const giveEnvironment = async (run: Run): Promise<Disposable | undefined> => {
+  const given = run.state().cancel === null ? await environmentOf(run, run.state()) : undefined;
+  if (given === undefined) return undefined;
+  run.environment = given.environment;
+  run.setup = given.setup;
+  run.limits = { ...run.limits, ...given.limits };
+  return run.processes.setEnvironment(run.stream, given.environment);
 };
 
 /** Without what is not given. */

@@ -241,8 +241,7 @@ export const openRun = async (
     ...("problem" in early ? [] : early),
     ...given,
   ]);
-  if (!(await environmentIsThere(run))) return undefined;
-  scope.defer(() => deps.processes.setEnvironment(stream, undefined));
+  if (!(await environmentIsThere(run, scope))) return undefined;
   const before = nodeBefore(run);
   if (!(await baseIsThere(run, before !== undefined))) return undefined;
   if (before !== undefined) await takeOver(run, before);
@@ -269,9 +268,9 @@ export const openRun = async (
 };
 
 /** false: this machine does not have what the project's commands are to get, and the Task has failed. */
-const environmentIsThere = async (run: Run): Promise<boolean> => {
+const environmentIsThere = async (run: Run, scope: AsyncDisposableStack): Promise<boolean> => {
   try {
-    await giveEnvironment(run);
+    scope.use(await giveEnvironment(run));
     return true;
   } catch (error) {
     run.signal.throwIfAborted();

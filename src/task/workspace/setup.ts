@@ -3,8 +3,9 @@ import type { Network } from "../../process/network/allow-list.ts";
 import type { CommandResult } from "../../process/process.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Given } from "../../protocol/event/workspace.ts";
-import type { Checkout, Workspace } from "../../workspace/workspace.ts";
-import type { Run, Setup } from "../run.ts";
+import type { CheckEnvironment, Checkout, Workspace } from "../../workspace/workspace.ts";
+import type { Setup } from "../environment.ts";
+import type { Run } from "../run.ts";
 
 /**
  * What a Task's commands need besides its tree: the project's dependency folders, recorded as they were provided, and
@@ -145,6 +146,19 @@ export const setUpCheckout = async (
   const reason = `workspace.setup failed before (${reasonOf(ran, limits.setupSeconds)}): fix \`${setup.run}\` in the service's configuration`;
   const { exitCode, durationMs, output } = ran;
   return { state: "error", exitCode, durationMs, output, tail: output.slice(-tailBytes), reason, final: true };
+};
+
+/** The place with secrets in the environment of everything that runs there. undefined: there are none. */
+export const withSecrets = <P extends Pick<CheckEnvironment, "run" | "startInteractive">>(
+  place: P,
+  env: Readonly<Record<string, string>> | undefined,
+): P => {
+  if (env === undefined) return place;
+  const runCommand = place.run.bind(place);
+  const startTalk = place.startInteractive.bind(place);
+  place.run = (command) => runCommand({ ...command, env: { ...command.env, ...env } });
+  place.startInteractive = (talk) => startTalk({ ...talk, env: { ...talk.env, ...env } });
+  return place;
 };
 
 const givenTo = ({ network, env }: Setup): { network?: Network; env?: Record<string, string> } => ({

@@ -1,26 +1,29 @@
-import type { Visit } from "../../check/browser/visit.ts";
-import { isActive, type TaskState } from "../../domain/state/task.ts";
-import { tamperedText } from "../../domain/task/tampered.ts";
-import { dueNow } from "../../engine/due.ts";
-import { ServiceError } from "../../error.ts";
-import { newID } from "../../id.ts";
-import type { Log } from "../../log.ts";
-import type { Limits } from "../../protocol/limit.ts";
-import type { CaptureAccepted } from "../../protocol/task/accepted.ts";
-import type { Preview } from "../../protocol/task/board.ts";
-import type { Store } from "../../store/store.ts";
-import type { Tampered } from "../../workspace/tamper/guard.ts";
-import type { Workspaces } from "../../workspace/workspace.ts";
-import type { CapturesDeps, Tasks } from "../tasks.ts";
-import { workOf } from "../workspace/retention.ts";
-import { clearAfter } from "../workspace/set-id.ts";
-import { guardCommands } from "../workspace/tamper.ts";
-import type { Change } from "./commit-change.ts";
+import type { Visit } from "../../../check/browser/visit.ts";
+import { isActive, type TaskState } from "../../../domain/state/task.ts";
+import { tamperedText } from "../../../domain/task/tampered.ts";
+import { dueNow } from "../../../engine/due.ts";
+import { ServiceError } from "../../../error.ts";
+import { newID } from "../../../id.ts";
+import type { Log } from "../../../log.ts";
+import type { Limits } from "../../../protocol/limit.ts";
+import type { CaptureAccepted } from "../../../protocol/task/accepted.ts";
+import type { Preview } from "../../../protocol/task/board.ts";
+import type { Store } from "../../../store/store.ts";
+import type { Tampered } from "../../../workspace/tamper/guard.ts";
+import { EnvironmentLost } from "../../../workspace/error.ts";
+import type { CheckEnvironment, Workspaces } from "../../../workspace/workspace.ts";
+import type { CapturesDeps, Tasks } from "../../tasks.ts";
+import { workOf } from "../../workspace/retention.ts";
+import { clearAfter } from "../../workspace/set-id.ts";
+import { guardCommands } from "../../workspace/tamper.ts";
+import { openApart } from "./apart.ts";
+import type { Change } from "../commit-change.ts";
 
 /**
  * Screenshots of what a Task has made, on request. No server is kept running: each screenshot starts one as the Task's
- * first check with a server does, in the Task's sandbox, and ends it. Only inactive Tasks can be captured, because a
- * server may write anything; the files it changed are restored before agents work again.
+ * first check with a server does, in the Task's sandbox and with its environment, and ends it. Only inactive Tasks can be
+ * captured, because a server may write anything; the files it changed are restored before agents work again. A server with
+ * secrets runs where such a check does: in a checkout, after the setup, as the base commit or the operator defines it.
  */
 
 export interface Captures {
@@ -33,7 +36,7 @@ export interface Captures {
 type Wanted = { store: Store; workspaces: Workspaces; limits: Limits; log: Log };
 
 export const createCaptures = (
-  { browser, slots, network, tier }: CapturesDeps,
+  { browser, slots, network, tier, environment, processes }: CapturesDeps,
   { store, workspaces, limits, log }: Wanted,
   { own, change }: Change,
 ): Captures => {
@@ -51,17 +54,31 @@ export const createCaptures = (
     const { taskID, workspace: prepared } = state;
     if (prepared === null) throw unavailable(`Expected files of ${taskID}, it has none yet`);
     using _slot = await slots.take(dueNow(new Date(), state.priority).rank, stop);
-    const { visit } = await import("../../check/browser/visit.ts");
+    const { visit } = await import("../../../check/browser/visit.ts");
     const idle = async () => {
       const now = await store.state(taskID);
       return now !== undefined && !isActive(now);
     };
-    const until = { signal: stop, timeoutMs: limits.previewSeconds * 1000, network };
+    const given = await environment(state).catch((error: unknown) => {
+      if (error instanceof EnvironmentLost) throw unavailable(error.message.replace(/\.$/, ""));
+      throw error;
+    });
+    const until = {
+      signal: stop,
+      timeoutMs: limits.previewSeconds * 1000,
+      network: given?.environment.network ?? network,
+    };
     const tampered: Tampered[] = [];
     const begun = new Date();
-    const visited = await workspaces.withIdleWorkspace(taskID, prepared, workOf(state), idle, async (workspace) => {
-      const place = guardCommands(workspace, state, { tier, log }, (files) => tampered.push(...files));
-      const seen = await visit(where, place, browser(), until);
+    const guard = <P extends Pick<CheckEnvironment, "run"> & Partial<CheckEnvironment>>(place: P): P =>
+      guardCommands(place, state, { tier, log }, (files) => tampered.push(...files));
+    const commit = workOf(state);
+    const visited = await workspaces.withIdleWorkspace(taskID, prepared, commit, idle, async (workspace) => {
+      using _given = processes.setEnvironment(taskID, given?.environment);
+      const wanted = { state, commit, server: where, given, guard, signal: stop };
+      await using apart = await openApart({ store, workspaces, limits }, workspace, wanted);
+      if (apart !== undefined) return await visit(where, guard(apart), browser(), until);
+      const seen = await visit(where, guard(workspace), browser(), until);
       await clearAfter(workspace, taskID, begun, { log, signal: stop });
       return seen;
     });
@@ -71,7 +88,7 @@ export const createCaptures = (
     if (visited === undefined || !(await idle())) throw atWork(taskID);
     const { shot, log: said } = visited;
     const why = "failed" in shot ? shot.failed : "error" in shot ? shot.error : "";
-    throw new ServiceError("preview_failed", `${why}.`, { details: { log: said } });
+    throw new ServiceError("preview_failed", `${store.redact(why)}.`, { details: { log: store.redact(said) } });
   };
 
   return {
@@ -101,7 +118,8 @@ export const createCaptures = (
         );
       if (state.artifacts.filter(({ by }) => by.kind !== "call").length >= limits.pictures)
         throw unavailable(`Expected fewer than ${limits.pictures} pictures of a Task (limits.pictures)`);
-      if (browser().program === undefined) throw unavailable((await import("../../check/browser/visit.ts")).noBrowser);
+      if (browser().program === undefined)
+        throw unavailable((await import("../../../check/browser/visit.ts")).noBrowser);
       if (open.has(taskID) || open.size >= most)
         throw new ServiceError(
           "rate_limited",
