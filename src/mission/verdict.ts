@@ -178,7 +178,8 @@ const requestOf = async (
 ): Promise<string> => {
   const summary = state.judging?.summary ?? "";
   const phases = planOf(state).map(
-    ({ id, title, acceptance }) => `- ${id}: ${title}${acceptance.map((one) => `\n  - ${one}`).join("")}`,
+    ({ id, title, objective, acceptance }) =>
+      `- ${id}: ${title}. ${objective}${acceptance.map((one) => `\n  - ${one}`).join("")}`,
   );
   return [
     verdictHeading,
@@ -188,11 +189,8 @@ const requestOf = async (
     `## What whoever planned it says\n${markForeign("the planner", truncateMiddle(summary, "the rest is not shown", longest.text))}`,
     `## The phases, and what each was to be accepted by\n${truncateMiddle(phases.join("\n"), "the rest is not shown", longest.text)}`,
     `## The whole change\n${await changeOf(run, base, commit)}`,
-    `## How to judge
-1. Take what the user's words ask for, one thing after another, the least conspicuous too. Find each in the files, and see it work: run the project's tests, and what else shows it.
-2. Look for what nobody looked at phase by phase: parts that do not fit together, a requirement that fell between two phases, a document that is untrue now, a caller of what was changed, debris.
-3. What the user did not ask for is no reason to reject. Nor is how you would have done it.
-4. Change nothing: whatever you write to files is thrown away.
+    `## What to look for besides
+What nobody looked at phase by phase: parts that do not fit together, a requirement that fell between two phases or out of the plan, a document that is untrue now, a caller of what was changed, debris. What the user did not ask for is no reason to reject, nor is how you would have done it. Whatever you write to files is thrown away.
 
 Then give the Task's output: \`accepted\` where all of it is there and works; \`rejected\` where something is missing or broken, and you can say what and how it is seen; \`inconclusive\` where you could not tell.`,
   ].join("\n\n");

@@ -13,8 +13,8 @@ import type { Run } from "../run.ts";
 
 /** Those that the agent names; of one that names none, the whole Task's lead has all, and others have none. */
 export const serversFor = (run: Pick<Run, "mcp" | "state">, agent: AgentSpec, isLead: boolean): string[] => {
-  const { model, production } = run.state();
-  if (isReviewer(agent) || production !== null || model.startsWith("builtin/")) return [];
+  const { model, production, judges } = run.state();
+  if (isReviewer(agent) || production !== null || judges || model.startsWith("builtin/")) return [];
   const named = agent.tools.filter((tool) => tool.startsWith(mcpPrefix)).map((tool) => tool.slice(mcpPrefix.length));
   if (named.length === 0) return isLead ? [...run.mcp.names()] : [];
   return run.mcp.names().filter((name) => named.includes(name));

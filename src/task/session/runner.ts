@@ -37,7 +37,7 @@ import { factsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
-import { createToolset, forReview, forVerdict, type Toolset } from "./toolset.ts";
+import { createToolset, forReview, forVerdict, judgeAgent, type Toolset } from "./toolset.ts";
 
 /** Runs the sessions of one run of a Task. */
 
@@ -65,6 +65,9 @@ export type SessionRunner = {
 export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const squad = await run.squads.load(run.state().squad);
   const { orchestrator, agents } = squad;
+  const { production, judges } = run.state();
+  const leader = production !== null ? authorAgent(orchestrator) : judges ? judgeAgent(orchestrator) : orchestrator;
+  const servers = serversFor(run, orchestrator, true);
   const external = externalOf(run, orchestrator);
   // A model that cannot be loaded fails only the turn that needs it, not a cancel or a landing.
   const loadModel = async (): Promise<Model | Error | undefined> =>
@@ -76,7 +79,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     ...(await factsOf(run)),
     skills: squad.skills,
     ...(outputSchema === undefined ? {} : { outputSchema }),
-    servers: serversFor(run, orchestrator, true).length > 0,
+    servers: servers.length > 0,
   };
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
@@ -103,18 +106,17 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     });
 
   const leading = [giveUp, ...(outputSchema === undefined ? [] : [giveOutput(outputSchema)])] as Tool[];
-  const { production } = run.state();
-  const authorTools = production === null ? undefined : equip(authorAgent(orchestrator), [authorTool(run, production)]);
+  const authorTools = production === null ? undefined : equip(leader, [authorTool(run, production)]);
   const equipped = async (choose?: Parameters<typeof equip>[2]): Promise<Toolset> =>
-    equip(orchestrator, leading, choose, await toolsFor(run, serversFor(run, orchestrator, true)));
-  const ownTools = loadOnce(() => equipped(run.state().judges ? forVerdict : undefined));
+    equip(leader, leading, choose, await toolsFor(run, servers));
+  const ownTools = loadOnce(() => equipped(judges ? forVerdict : undefined));
   const toolsToPlan = loadOnce(() => equipped(planningTools));
   const toolsNow = async (): Promise<Toolset> => authorTools ?? (isPlanDue(run.state()) ? toolsToPlan() : ownTools());
 
   const orchestratorContext = (last: boolean): SessionContext => {
     const planning = isPlanDue(run.state());
     return base({
-      agent: production === null ? orchestrator : authorAgent(orchestrator),
+      agent: leader,
       sessionID: rootOf(run.state()),
       chat: run.chat,
       model: () => run.state().model,

@@ -1,4 +1,5 @@
 import { waitsForAnswers } from "../../domain/state/stream.ts";
+import { judgeInstructions } from "../../agent/prompt/judge.ts";
 import type { SessionContext } from "../../agent/session.ts";
 import { type AgentSpec, isReviewer, type ModelRef } from "../../domain/agent.ts";
 import { editingTools } from "../../domain/conversation/edited.ts";
@@ -127,7 +128,14 @@ const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({
 export const forVerdict = (own: readonly Tool[]): Tool[] =>
   own.filter(({ name }) => !editingTools.has(name) && !beyondVerdict.has(name));
 
-const beyondVerdict: ReadonlySet<string> = new Set(["ask", "slice", "delegate", "artifact"]);
+/** The agent that does it. */
+export const judgeAgent = (orchestrator: AgentSpec): AgentSpec => ({
+  ...orchestrator,
+  instructions: judgeInstructions,
+  delegates: [],
+});
+
+const beyondVerdict: ReadonlySet<string> = new Set(["ask", "slice", "delegate", "artifact", "give_up"]);
 
 /** What whoever judges gets. Only a review has a verdict to give. */
 export const forReview = (): Toolset => toolsetOf(reviewTools);
