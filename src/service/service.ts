@@ -440,7 +440,7 @@ export const createService = async (
     if (config.peer !== undefined && data.member !== undefined && config.node !== undefined) {
       const { key, now: shared } = data.member;
       const about = { key: await key(), name: config.node, now: shared, limits, log };
-      peerURL = scope.use(await listenToPeers(app.peer, config.peer, about)).url;
+      peerURL = scope.use(await listenToPeers((...asked) => app.peer(...asked), config.peer, about)).url;
     }
     engine.start(async (stream, signal) => {
       using _pass = await suspects.pass(stream, signal);

@@ -11,7 +11,7 @@ const at = (seconds: number) => new Date(start + seconds * 1000);
 
 const verified = (
   header: string,
-  { method = request.method, target = request.target, to = "a", seconds = 0, with: other = key as Uint8Array } = {},
+  { method = request.method, target = request.target, to = "a", seconds = 0, with: other = key } = {},
 ) => createVerifier(other, to, () => at(seconds))(method, target, { [peerHeader]: header });
 
 test("what is signed is taken, once, for a minute; control for each refusal below", () => {

@@ -162,10 +162,10 @@ export const workAsNode = (deps: Deps): NodeWork => {
   const list = async (): Promise<NodeList> => {
     const { configuration } = offering?.now() ?? unknown;
     const known = (await member?.nodes()) ?? [];
-    const listed = known.map(({ configuration: theirs, url: _, ...node }) => ({
-      ...node,
-      differs: differing(configuration, theirs),
-    }));
+    const listed = known.map((node): ListedNode => {
+      const { configuration: theirs, url: _url, ...shown } = node;
+      return { ...shown, differs: differing(configuration, theirs) };
+    });
     return { self: self ?? null, nodes: listed, untaken: await untaken() };
   };
 
