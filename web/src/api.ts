@@ -204,6 +204,12 @@ export const health = queryOptions({
   staleTime: 30_000,
 });
 
+export const nodes = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: ({ signal }) => ask(client.service.nodes({ signal })),
+  staleTime: 2_000,
+});
+
 export const models = queryOptions({
   queryKey: ["models"],
   queryFn: ({ signal }) => ask(client.service.models({ signal })),

@@ -6,6 +6,7 @@ import { Inline } from "../component/text/inline.tsx";
 import { Fact, Screen } from "../component/layout/screen.tsx";
 import { duration } from "../format.ts";
 import { pausedWords } from "./breaker.ts";
+import { Nodes } from "./nodes.tsx";
 
 /** Whether the running service is in order, as far as it knows; the command `doctor` examines the machine as well. */
 
@@ -171,6 +172,7 @@ export const Doctor = () => {
           })}
         </ul>
       )}
+      <Nodes />
       {metrics !== undefined && (
         <dl className="card tabular grid grid-cols-2 gap-5 p-5 sm:grid-cols-3 lg:grid-cols-6">
           {figures.map(([label, words]) =>
