@@ -439,7 +439,7 @@ export const createService = async (
     scope.defer(() => server.close());
     if (config.peer !== undefined && data.member !== undefined && config.node !== undefined) {
       const { key, now: shared } = data.member;
-      const about = { key: await key(), name: config.node, now: shared, limits, log };
+      const about = { key: await key(), name: config.node, now: shared, log };
       peerURL = scope.use(await listenToPeers((...asked) => app.peer(...asked), config.peer, about)).url;
     }
     engine.start(async (stream, signal) => {

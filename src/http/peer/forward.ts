@@ -24,7 +24,15 @@ const connectMs = 3_000;
 const silentMs = 300_000;
 
 /** Headers that mean the same to the node that answers. */
-const passedOn = ["accept", "content-type", "if-none-match", "idempotency-key", "x-service-directory"];
+const passedOn = [
+  "accept",
+  "content-type",
+  "if-none-match",
+  "idempotency-key",
+  "x-service-directory",
+  // Two nodes may have a directory of this path.
+  "x-service-node",
+];
 /** Of the answer's those that are of the connection, or ours to say. */
 const keptBack: ReadonlySet<string> = new Set([
   "connection",

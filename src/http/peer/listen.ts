@@ -1,10 +1,8 @@
-import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ServiceError, StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import type { Limits } from "../../protocol/limit.ts";
-import { keepBody } from "../request/body.ts";
+import { expectBody } from "../request/body.ts";
 import { drain, failureOf, openEntry, send } from "../response/response.ts";
 import { createVerifier } from "./signature.ts";
 
@@ -17,7 +15,7 @@ export type PeerListening = AsyncDisposable & {
   url: string;
 };
 
-type Options = { key: Uint8Array; name: string; now: () => Date; limits: Pick<Limits, "bodyBytes">; log: Log };
+type Options = { key: Uint8Array; name: string; now: () => Date; log: Log };
 
 const graceMs = 5_000;
 
@@ -25,30 +23,22 @@ const graceMs = 5_000;
 export const listenToPeers = async (
   answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
   { url, host, port }: PeerAddress,
-  { key, name, now, limits, log }: Options,
+  { key, name, now, log }: Options,
 ): Promise<PeerListening> => {
   const verify = createVerifier(key, name, now);
   const server = createServer(
     { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
     (incoming, outgoing) => {
-      const refuse = (code: "unauthorized" | "body_too_large", message: string) => {
-        const entry = openEntry(incoming.socket.remoteAddress ?? "");
-        send(outgoing, entry, failureOf(new ServiceError(code, message), entry.requestID, log));
-        drain(incoming);
-      };
-      // Before a byte of the body is read.
+      // Before a byte of the body is read, which is done within the bounds of its route and compared with what was signed.
       const claimed = verify(incoming.method ?? "", incoming.url ?? "", incoming.headers);
-      if (claimed === undefined) return refuse("unauthorized", "Expected a request of a node of this database.");
-      bodyOf(incoming, limits.bodyBytes).then(
-        (body) => {
-          if (body === undefined) return refuse("body_too_large", "Expected a shorter body.");
-          if (hash("sha256", body) !== claimed.sha256)
-            return refuse("unauthorized", "Expected the body that was signed.");
-          keepBody(incoming, body);
-          answer(incoming, outgoing);
-        },
-        () => outgoing.destroy(),
-      );
+      if (claimed !== undefined) {
+        expectBody(incoming, claimed.sha256);
+        return answer(incoming, outgoing);
+      }
+      const entry = openEntry(incoming.socket.remoteAddress ?? "");
+      const error = new ServiceError("unauthorized", "Expected a request of a node of this database.");
+      send(outgoing, entry, failureOf(error, entry.requestID, log));
+      drain(incoming);
     },
   );
   await new Promise<void>((resolve, reject) => {
@@ -68,16 +58,4 @@ export const listenToPeers = async (
       clearTimeout(timer);
     },
   };
-};
-
-/** undefined: it is too long. */
-const bodyOf = async (incoming: IncomingMessage, limit: number): Promise<Buffer | undefined> => {
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of incoming as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes > limit) return undefined;
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
 };

@@ -1,4 +1,5 @@
 import { isAscii, isUtf8 } from "node:buffer";
+import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as tick } from "node:timers/promises";
 import { ServiceError } from "../../error.ts";
@@ -32,14 +33,24 @@ const kept = new WeakMap<IncomingMessage, Buffer>();
 export const bytesOf = (incoming: IncomingMessage): Buffer | undefined =>
   kept.get(incoming) ?? (declaredLength(incoming) === 0 ? Buffer.alloc(0) : undefined);
 
-/** The body of a request that was read before it came here. */
-export const keepBody = (incoming: IncomingMessage, body: Buffer): void => void kept.set(incoming, body);
+/** SHA-256 that bodies must have, of requests that are signed with it. */
+const signed = new WeakMap<IncomingMessage, string>();
+
+/** Has the body of a request refused as `unauthorized` where it is not the one of this SHA-256 (hex). */
+export const expectBody = (incoming: IncomingMessage, sha256: string): void => void signed.set(incoming, sha256);
+
+const checkSigned = (incoming: IncomingMessage, bytes: Buffer): void => {
+  const expected = signed.get(incoming);
+  if (expected !== undefined && hash("sha256", bytes) !== expected)
+    throw new ServiceError("unauthorized", "Expected the body that was signed.");
+};
 
 export const createBodies = (limits: Limits): Bodies => {
   const large = slots(limits.largeBodies);
   return {
     async read(route, incoming, outgoing) {
       const length = declaredLength(incoming);
+      if (length === 0) checkSigned(incoming, Buffer.alloc(0));
       if (route.body === undefined) {
         if (length !== 0) throw new ServiceError("invalid_request", "Expected a request without a body, got one.");
         return undefined;
@@ -54,9 +65,8 @@ export const createBodies = (limits: Limits): Bodies => {
       const big = limit > limits.bodyBytes && (length === undefined || length > limits.bodyBytes);
       using _slot = big ? await large.take() : undefined;
       if (incoming.headers.expect !== undefined) outgoing.writeContinue();
-      const known = kept.get(incoming);
-      if (known !== undefined && known.length > limit) throw tooLarge(limit, `${known.length}`);
-      const bytes = known ?? (await collect(incoming, limit));
+      const bytes = await collect(incoming, limit);
+      checkSigned(incoming, bytes);
       kept.set(incoming, bytes);
       if (bytes.length === 0 && route.bodyOptional === true) return undefined;
       return { bytes, value: await parseJson(bytes, limits) };
