@@ -52,7 +52,7 @@ const orders: Record<string, string> = {
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
     "webhook-queue node store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
-  process: "plain-text seccomp network sandbox process runner command service",
+  process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
   model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
@@ -66,7 +66,8 @@ const orders: Record<string, string> = {
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
   task: "environment tasks run saved-request clone-remote wake-mission reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
-  mission: "missions run approve repository branch head merge verify verdict whole-checks wake service tool worker",
+  mission:
+    "missions run approve repository branch head own-task merge verify verdict whole-checks wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea settings reply intake listen",
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",

@@ -44,6 +44,8 @@ export type CheckOptions = {
 export type Browser = {
   /** Path of the program; undefined: this machine has none. */
   program: string | undefined;
+  /** Why there is none, if not for want of one. */
+  why?: string;
   /** Start it without its own sandbox, which is unavailable inside ours and for root. */
   bare: boolean;
 };

@@ -61,6 +61,8 @@ export type Config = {
     network: boolean | undefined;
     /** The strongest tier to use; 1 is the strongest of all. */
     tier: 1 | 2 | 3;
+    /** Whether commands may run in container images. */
+    containers: boolean;
     /** Additional folders that commands can read. */
     paths: string[];
     /** Additional environment variables that commands get. */
@@ -304,6 +306,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       source: env["SERVICE_SANDBOX"] === undefined ? `listening on ${host}` : `SERVICE_SANDBOX=${sandbox}`,
       network: file.sandbox?.network,
       tier: file.sandbox?.tier ?? 1,
+      containers: file.sandbox?.containers === "experimental",
       paths: file.sandbox?.paths ?? [],
       env: file.sandbox?.env ?? [],
     },

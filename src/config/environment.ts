@@ -29,21 +29,27 @@ type Named = {
   environments?: Record<string, OperatorEnvironment> | undefined;
   secretStore?: Record<string, SecretSource> | undefined;
   mcpServers?: Record<string, object> | undefined;
+  sandbox?: { containers?: string | undefined } | undefined;
 };
 
 /** Refuses what can never be had, before the first Task finds out. */
 export const checkEnvironments = (
   configPath: string,
-  { environments = {}, secretStore = {}, mcpServers = {} }: Named,
+  { environments = {}, secretStore = {}, mcpServers = {}, sandbox = {} }: Named,
 ): void => {
   const bad = (where: string, message: string) => new StartError(78, `${configPath}: ${where}: ${message}`);
   const expectKnown = (where: string, wanted: string) => {
     if (!Object.hasOwn(secretStore, wanted)) throw bad(where, `there is no ${wanted} in secretStore. Add it there.`);
   };
-  for (const [project, { secrets = [], variables = {}, shell = [] }] of Object.entries(environments)) {
+  for (const [project, { secrets = [], variables = {}, shell = [], image }] of Object.entries(environments)) {
     const where = `environments.${project}`;
     if (!isAbsolute(project) && !/^[a-z+]+:\/\/./.test(project))
       throw bad(where, "expected the absolute path of a project, or the address of a repository.");
+    if (image !== undefined && sandbox.containers === undefined)
+      throw bad(
+        `${where}.image`,
+        'expected sandbox.containers: "experimental" with it, because images are an experiment.',
+      );
     for (const one of secrets) {
       expectKnown(`${where}.secrets`, one);
       if (Object.hasOwn(variables, one))

@@ -159,6 +159,8 @@ export const configFile = z.strictObject({
     .strictObject({
       network: z.boolean().optional(),
       tier: z.literal([1, 2, 3]).optional(),
+      /** Commands may run in container images. */
+      containers: z.literal("experimental").optional(),
       paths: z.array(z.string().refine(isAbsolute, "Expected an absolute path")).max(64).optional(),
       env: z
         .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))

@@ -14,6 +14,7 @@ import { MissionMovedOn } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { refOf } from "./branch.ts";
 import type { Missions } from "./missions.ts";
+import { ownTask } from "./own-task.ts";
 import type { MissionDeps, MissionRun } from "./run.ts";
 
 /**
@@ -32,7 +33,7 @@ export const beginMerge = async (
   state: MissionState,
   { fence, once }: { fence?: Fence; once?: IdempotencyKey | undefined },
 ): Promise<Accepted<TaskCreated> | Unmerged> => {
-  const { branch, directory, missionID, sessionID, title, version } = state;
+  const { branch, directory, title } = state;
   if (branch === null) return { why: "nothing was dispatched yet" };
   const { git, project } = await workspaces.inspect(directory);
   const branches = workspaces.branches(project);
@@ -49,42 +50,13 @@ export const beginMerge = async (
   // Where the cap leaves nothing, a merge that asks no model is all there can be.
   const budget = share.ok ? share.budget : { maxSteps: 1 };
   const of = { branch: branch.name, commit, title };
-  const callID = newID("call");
+  const merge = { branch: branch.name, commit, into };
   const origin: MissionDispatch = {
-    mission: { missionID, sessionID, callID, phase: "merge" },
-    production: undefined,
+    ...ownTask(state, { callID: newID("call"), phase: "merge", brief: commit, reserved: budget, merge }, fence),
     approve: state.approve.filter((one) => one === "landing"),
-    expected: undefined,
-    model: state.models.tasks ?? state.named ?? undefined,
-    reviewModel: state.models.review ?? undefined,
     attachments: [],
-    handover: undefined,
     onto,
     merge: { of, checks: state.checks },
-    also: (made) => ({
-      append: {
-        stream: sessionID,
-        expected: version,
-        events: [
-          {
-            type: "task.dispatched",
-            data: {
-              sessionID,
-              callID,
-              taskID: made.taskID,
-              phase: "merge",
-              title: made.title,
-              squad: made.squad,
-              brief: commit,
-              production: null,
-              reserved: budget,
-              merge: { branch: branch.name, commit, into },
-            },
-          },
-        ],
-      },
-      fence,
-    }),
   };
   return tasks.create(
     directory,

@@ -5,7 +5,7 @@ import { shareOf } from "../domain/mission/grant.ts";
 import { planOf } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { messageOf, ServiceError } from "../error.ts";
-import { verdict } from "../protocol/mission/status.ts";
+import { type MissionBudget, verdict } from "../protocol/mission/status.ts";
 import { loadText } from "../store/blob/text.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
 import { filesIn } from "../task/workspace/read-diff.ts";
@@ -13,6 +13,7 @@ import { type MissionDispatch, MissionMovedOn } from "../task/tasks.ts";
 import { counted, markForeign, truncateMiddle } from "../tool/result.ts";
 import { NoFiles } from "../tool/tool.ts";
 import { readyBranch } from "./branch.ts";
+import { ownTask } from "./own-task.ts";
 import { branchOut } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
@@ -91,49 +92,24 @@ const dispatch = async (run: MissionRun, state: MissionState, commit: string, ca
   const place = await branchOut(run);
   if ("why" in place) return false;
   if (run.state().version !== state.version) return dispatch(run, run.state(), commit, callID);
-  const { missionID, title, version, models } = state;
   const base = await baseOf(run, state);
   const request = await requestOf(run, state, { base, commit });
-  const budget = share.budget;
+  const budget = halfOf(share.budget);
+  const judges = { commit, base, heard: state.words };
+  const of = { callID, phase: "verdict", brief: hash("sha256", request), reserved: budget, judges };
+  const task = ownTask(state, of, run.fence);
   const origin: MissionDispatch = {
-    mission: { missionID, sessionID: run.stream, callID, phase: "verdict" },
-    production: undefined,
+    ...task,
+    model: state.models.review ?? task.model,
     approve: [],
-    expected: undefined,
-    model: models.review ?? models.tasks ?? state.named ?? undefined,
     attachments: state.attachments.slice(-run.limits.attachments),
-    handover: undefined,
     onto: own.onto,
     judges: true,
-    also: (made) => ({
-      append: {
-        stream: run.stream,
-        expected: version,
-        events: [
-          {
-            type: "task.dispatched",
-            data: {
-              sessionID: run.stream,
-              callID,
-              taskID: made.taskID,
-              phase: "verdict",
-              title: made.title,
-              squad: made.squad,
-              brief: hash("sha256", request),
-              production: null,
-              reserved: budget,
-              judges: { commit, base },
-            },
-          },
-        ],
-      },
-      fence: run.fence,
-    }),
   };
   await run.tasks.create(
     place.directory,
     {
-      title: `Judge the whole of "${title}"`.slice(0, 200),
+      title: `Judge the whole: ${state.title}`.slice(0, 200),
       request,
       productPillar: state.productPillar,
       promptProfile: judgingSquad,
@@ -149,6 +125,18 @@ const dispatch = async (run: MissionRun, state: MissionState, commit: string, ca
     origin,
   );
   return true;
+};
+
+/** The other half is there for what a person says meanwhile. */
+const halfOf = (budget: MissionBudget | null): MissionBudget | null => {
+  if (budget === null) return null;
+  const { maxCostUSD, maxTokens, maxSteps, maxMinutes } = budget;
+  return {
+    ...(maxCostUSD === undefined ? {} : { maxCostUSD: maxCostUSD / 2 }),
+    ...(maxTokens === undefined ? {} : { maxTokens: Math.ceil(maxTokens / 2) }),
+    ...(maxSteps === undefined ? {} : { maxSteps: Math.ceil(maxSteps / 2) }),
+    ...(maxMinutes === undefined ? {} : { maxMinutes: maxMinutes / 2 }),
+  };
 };
 
 const branchesOf = async (run: MissionRun) => {
@@ -188,6 +176,7 @@ const requestOf = async (
     ...(await saidBy(run)),
     `## What whoever planned it says\n${markForeign("the planner", truncateMiddle(summary, "the rest is not shown", longest.text))}`,
     `## The phases, and what each was to be accepted by\n${truncateMiddle(phases.join("\n"), "the rest is not shown", longest.text)}`,
+    ...earlierOf(state),
     `## The whole change\n${await changeOf(run, base, commit)}`,
     `## What to look for besides
 What nobody looked at phase by phase: parts that do not fit together, a requirement that fell between two phases or out of the plan, a document that is untrue now, a caller of what was changed, debris. What the user did not ask for is no reason to reject, nor is how you would have done it. Whatever you write to files is thrown away.
@@ -196,15 +185,27 @@ Then give the Task's output: \`accepted\` where all of it is there and works; \`
   ].join("\n\n");
 };
 
+/** What was found before: whether it was mended is to be seen. */
+const earlierOf = ({ verdict: before }: MissionState): string[] =>
+  before === null
+    ? []
+    : [
+        `## What was found when it was judged before, at ${before.commit}: ${before.verdict}\n${markForeign("an earlier verdict", before.notes)}`,
+      ];
+
 /** What people wrote to the Mission, and what they answered, in their order. */
 const saidBy = async (run: MissionRun): Promise<string[]> => {
   const types = ["message.received", "ask.opened", "ask.answered"] as const;
   const asked = new Map<string, string>();
   const said: string[] = [];
   for (const event of await run.store.read(run.stream, { types: [...types] })) {
-    if (event.type === "ask.opened") asked.set(event.data.askID, event.data.prompt);
-    if (event.type === "ask.answered" && event.data.by === "caller" && event.data.answer !== undefined)
-      said.push(markForeign("an answer of the user", `To: ${asked.get(event.data.askID) ?? ""}\n${event.data.answer}`));
+    // What is said of an approval is a message as well.
+    if (event.type === "ask.opened" && event.data.kind === "question") asked.set(event.data.askID, event.data.prompt);
+    if (event.type === "ask.answered" && event.data.by === "caller" && event.data.answer !== undefined) {
+      const question = asked.get(event.data.askID);
+      if (question !== undefined)
+        said.push(markForeign("an answer of the user", `To: ${question}\n${event.data.answer}`));
+    }
     if (event.type === "message.received" && event.data.source === "user")
       said.push(
         markForeign(
@@ -225,13 +226,21 @@ const saidBy = async (run: MissionRun): Promise<string[]> => {
   ];
 };
 
+/** Where a project's own squads lie. */
+const squadsFolder = ".sortie/squads/";
+
 const changeOf = async (run: MissionRun, base: string | null, commit: string): Promise<string> => {
   const landed = "Look at it with `git`: its first phase landed as";
   const commits = run.state().tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
   const diff = base === null ? null : await (await branchesOf(run)).diff(base, commit);
   if (base === null || diff === null)
     return `The project's head is ${commit}. ${landed} ${commits[0] ?? "a commit that is gone"}${commits.length > 1 ? `, the others as ${commits.slice(1).join(", ")}` : ""}.`;
-  const files = await filesIn(diff, run.signal);
+  const changed = await filesIn(diff, run.signal);
+  const files = changed.filter(({ path }) => !path.startsWith(squadsFolder));
+  const squads =
+    changed.length === files.length
+      ? ""
+      : `\nLeft out: ${counted(changed.length - files.length, "file")} below ${squadsFolder}, squads that the service had made for this work with its user's leave.`;
   const { list, text } = showDiff(files, () => false, longest.diff);
-  return `From ${base}, before the first phase, to ${commit}, as the project is now; \`git\` shows any part of it (\`diff\` of ${base.slice(0, 12)}..${commit.slice(0, 12)}).\n${markForeign("the changed files", list)}\n${text === "" ? "None of it is text that people write." : markForeign("the diff", text.trimEnd())}`;
+  return `From ${base}, before the first phase, to ${commit}, as the project is now; \`git\` shows any part of it (\`diff\` of ${base.slice(0, 12)}..${commit.slice(0, 12)}).\n${markForeign("the changed files", list)}${squads}\n${text === "" ? "None of it is text that people write." : markForeign("the diff", text.trimEnd())}`;
 };

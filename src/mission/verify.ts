@@ -1,4 +1,5 @@
-import type { CheckResult } from "../check/check.ts";
+import { browserBeside } from "../check/browser/find.ts";
+import type { Browser, CheckResult } from "../check/check.ts";
 import { runCheck } from "../check/run.ts";
 import { dueNow } from "../engine/due.ts";
 import type { Network } from "../process/network/allow-list.ts";
@@ -39,6 +40,7 @@ export const verify = async (
   });
   if (typeof given === "string") return given;
   using _given = run.processes.setEnvironment(run.stream, given?.environment);
+  const browser = browserBeside(run.browser(), given?.environment.image);
   const network = given?.environment.network ?? run.sandbox.network;
   const setup = given === undefined ? run.setup : given.setup;
   const failed = await setUpCheckout({ ...run, setup, signal }, opened.checkout, (place) =>
@@ -49,7 +51,7 @@ export const verify = async (
     const result =
       failed !== undefined && spec.kind !== "file"
         ? failed
-        : await resultOf(run, opened, spec, { signal, network, onOutput });
+        : await resultOf(run, opened, spec, { signal, network, browser, onOutput });
     results.push(await recorded(run, spec, result, checks.length));
   }
   await run.record([{ type: "mission.verified", data: { sessionID: run.stream, callID, of, commit, results } }]);
@@ -78,7 +80,7 @@ export const isGreen = (results: readonly Verification[]): boolean =>
 export const redOf = (results: readonly Verification[]): Verification[] =>
   results.filter(({ required, state }) => required && state !== "passed");
 
-type How = { signal: AbortSignal; network: Network; onOutput?: (text: string) => void };
+type How = { signal: AbortSignal; network: Network; browser: Browser; onOutput?: (text: string) => void };
 
 const resultOf = async (run: MissionRun, opened: Opened, spec: RunCheck, how: How): Promise<CheckResult> => {
   for (;;) {
@@ -89,7 +91,6 @@ const resultOf = async (run: MissionRun, opened: Opened, spec: RunCheck, how: Ho
     const guarded = guard(run, opened, place, touched);
     const result = await runCheck(spec, guarded, {
       limits: run.limits,
-      browser: run.browser(),
       blob: (sha256) => run.store.blobs.get(sha256),
       ...how,
     });

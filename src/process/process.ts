@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import type { Network } from "./network/allow-list.ts";
+import type { Image } from "./sandbox/image-root.ts";
 import type { SandboxPlace } from "./sandbox/place.ts";
 
 /**
@@ -53,8 +54,14 @@ export interface Processes {
   /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
   program(name: string): string | undefined;
 
-  /** Whether a program of this name is on the PATH of commands, as far as this machine tells. */
-  finds(name: string): boolean;
+  /** Whether a program of this name is on the PATH of a Task's commands, as far as this machine or their image tells. */
+  finds(taskID: string, name: string): boolean;
+
+  /**
+   * The files of an image that an engine of this machine has, made available where they are not yet. Rejects with the reason
+   * and its remedy.
+   */
+  openImage(reference: string): Promise<Image>;
 
   /**
    * Stops all processes of all Tasks where they are, and starts no further ones; false lets them go on. A held command
@@ -103,6 +110,8 @@ export type TaskEnvironment = {
   network: Network | undefined;
   /** Further folders and files of this machine that they can read. */
   paths: readonly string[];
+  /** The system that commands have instead of this machine's. Programs to exchange messages with are this machine's. */
+  image?: Image | undefined;
 };
 
 export type Tracker = {
@@ -169,6 +178,8 @@ export type Command = {
   apart?: string;
   /** It is begun and goes on while commands are held: the service's own, over files that no run of a Task works on. */
   unheld?: boolean;
+  /** A program of the service's own: it is this machine's, in whatever image the Task's commands run. */
+  own?: boolean;
 };
 
 export type CommandResult = {

@@ -26,7 +26,10 @@ import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
-import { tryList } from "./sandbox/self-test.ts";
+import { createImages } from "./image/images.ts";
+import { runThrough } from "./image/program.ts";
+import { programIn } from "./sandbox/image-root.ts";
+import { selfTest, tryList } from "./sandbox/self-test.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
 
@@ -53,6 +56,8 @@ export type ProcessOptions = {
   /** Further variables to take from the service's environment, named by the operator. */
   envNames?: readonly string[];
   limits?: CommandLimits;
+  /** Whether commands may run in images; false by default. */
+  images?: boolean;
   /** Told when a sandbox found no room on the disk. If that holds all commands, this one is begun afterwards. */
   full?: (error: unknown) => void;
   /** Given by tests that look at it. */
@@ -80,18 +85,19 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const spawner = createRunnerClient(log);
   const programs = createOwnPrograms(spawner, record);
   const bounds = limits === undefined ? "" : limitsOf(limits);
-  const baseEnv: Record<string, string> = {
-    PATH: "/usr/local/bin:/usr/bin:/bin",
+  const ownEnv: Record<string, string> = {
     HOME: "/tmp",
     TERM: "dumb",
     CI: "1",
     // Otherwise `npm install` would set core.hooksPath of the repository.
     HUSKY: "0",
-    ...sandbox.env,
   };
+  const baseEnv: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", ...ownEnv, ...sandbox.env };
   for (const name of [...keptNames, ...envNames]) {
     const value = keepEnv[name];
-    if (value !== undefined && value !== "") baseEnv[name] = value;
+    if (value === undefined || value === "") continue;
+    baseEnv[name] = value;
+    if (name !== "PATH") ownEnv[name] = value;
   }
   const bash = findProgram("bash", baseEnv["PATH"] ?? "") ?? "bash";
 
@@ -102,6 +108,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
   const files = sandbox.wrap === undefined ? markFiles(join(folder, "..", "marks"), runID) : undefined;
+  /** Of the service's own programs, where the Task's commands run in an image. */
+  const ownApart = "own";
   const boxMark = "box";
   const ownMark = "own";
   /** Marks of what keeps a sandbox, and of the service's own. */
@@ -117,7 +125,12 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     sandbox,
     spawner,
     folder: join(folder, "..", "sandbox"),
-    env: (taskID) => ({ ...baseEnv, LC_ALL: "C", SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}` }),
+    // What an image sets is for commands alone: this is the environment of bubblewrap, too.
+    env: (taskID, image) => ({
+      ...(image === undefined ? baseEnv : { PATH: baseEnv["PATH"] ?? "" }),
+      LC_ALL: "C",
+      SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}`,
+    }),
     prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
     paths: (taskID) => environmentOf(taskID)?.paths ?? [],
     proxy: (list) => proxies.socketFor(list),
@@ -141,15 +154,14 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     place: SandboxPlace | undefined,
     failed: (error: unknown) => void,
   ) => {
-    const { variables, network: usual } = environmentOf(taskID) ?? {
-      variables: {},
-      network: undefined,
-    };
-    const network = command.network ?? usual;
+    const given = environmentOf(taskID);
+    const image = command.own === true ? undefined : given?.image;
+    const network = command.network ?? given?.network;
     const through = typeof network === "object" ? proxyEnv : {};
-    const env = { ...baseEnv, ...through, ...variables, ...command.env, SERVICE_RUN_ID: mark };
+    const usual = image === undefined ? baseEnv : { ...ownEnv, ...image.env, PATH: image.path };
+    const env = { ...usual, ...through, ...given?.variables, ...command.env, SERVICE_RUN_ID: mark };
     const start = {
-      file: bash,
+      file: image?.bash ?? bash,
       args: ["-c", command.run],
       cwd: command.cwd,
       env,
@@ -162,14 +174,17 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      return { ...start, cwd, box: boxes.use(taskID, place, network, command.apart, command.unheld) };
+      const { apart, unheld } = command;
+      return { ...start, cwd, box: boxes.use(taskID, place, { network, apart, unheld, image }) };
     } catch (error) {
       failed(error);
       return messageOf(error);
     }
   };
 
-  const run = async (taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult> => {
+  const run = async (taskID: string, asked: Command, place?: SandboxPlace): Promise<CommandResult> => {
+    const beside = asked.own === true && asked.apart === undefined && environmentOf(taskID)?.image !== undefined;
+    const command = beside ? { ...asked, apart: ownApart } : asked;
     const unheld = command.unheld === true;
     if (!unheld) await held.over(command.signal);
     const mark = `${markOf(taskID)}${unheld ? `${ownMark}-` : ""}${(serial += 1)}`;
@@ -179,10 +194,15 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
     if (ran.ended === "not-started" && !unheld && isFull(problem)) {
       options.full?.(problem);
-      if (held.isHeld()) return run(taskID, command, place);
+      if (held.isHeld()) return run(taskID, asked, place);
     }
     const { apart } = command;
-    if (apart !== undefined && ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart))
+    // The service's own programs come often, and their sandbox ends with the Task's.
+    if (
+      apart !== undefined &&
+      apart !== ownApart &&
+      ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
+    )
       await boxes.shut(taskID, apart);
     // No run of the Task's comes to forget it.
     if (unheld) closed(taskID);
@@ -272,6 +292,18 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...held, ...strays];
   };
 
+  const images = createImages({
+    folder: join(folder, "..", "images"),
+    env: keepEnv,
+    runEngine: runThrough(programs.tracker("service", { SERVICE_RUN_ID: `${markOf("service")}${ownMark}` })),
+    run: (command, place) => run("images", command, place),
+    async test(image) {
+      const tried = await selfTest(sandbox, baseEnv["PATH"] ?? "", image);
+      return tried.ok ? tried.unfiltered : tried.why;
+    },
+    log,
+  });
+
   return {
     tier: sandbox.tier,
     refusesSetID: sandbox.filter !== undefined,
@@ -281,7 +313,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       if (sandbox.wrap === undefined) return;
       suspects.add(taskID);
       try {
-        boxes.use(taskID, place, environmentOf(taskID)?.network);
+        const { network, image } = environmentOf(taskID) ?? {};
+        boxes.use(taskID, place, { network, image });
       } catch (error) {
         // The command that needs the sandbox reports the error.
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
@@ -300,7 +333,21 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       };
     },
     program: (name) => sandbox.programs[name],
-    finds: (name) => findProgram(name, baseEnv["PATH"] ?? "") !== undefined,
+    finds(taskID, name) {
+      const image = environmentOf(taskID)?.image;
+      return (image === undefined ? findProgram(name, baseEnv["PATH"] ?? "") : programIn(image, name)) !== undefined;
+    },
+    async openImage(reference) {
+      if (options.images !== true)
+        throw new Error(
+          `Commands are to run in the image ${reference}, which is an experiment: sandbox.containers in the configuration is not "experimental".`,
+        );
+      if (sandbox.tier !== 1)
+        throw new Error(
+          `Commands are to run in the image ${reference}, which takes bubblewrap (tier 1), and this is tier ${sandbox.tier}.`,
+        );
+      return images.open(reference);
+    },
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     hold: held.set,
     homeOf,

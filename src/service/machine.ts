@@ -5,7 +5,8 @@ import type { Config } from "../config/config.ts";
 import { messageOf } from "../error.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
-import { tryList } from "../process/sandbox/self-test.ts";
+import { findEngine, inspectImage } from "../process/image/engine.ts";
+import { execute, tryList } from "../process/sandbox/self-test.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
@@ -75,6 +76,27 @@ const sourceProblem = (source: Config["secretStore"][string], env: Config["env"]
   } catch {
     return `${source.slice("file:".length)} cannot be read`;
   }
+};
+
+/** Which engine has the images that projects' commands may run in, and what is missing there. */
+export const imagesOn = async (
+  { environments, env }: Pick<Config, "environments" | "env">,
+  tier: Sandbox["tier"],
+): Promise<{ engine: string; problem: string | undefined; missing: { setting: string; problem: string }[] }> => {
+  if (tier !== 1)
+    return { engine: "", problem: `images take bubblewrap (tier 1), and this is tier ${tier}`, missing: [] };
+  const engine = await findEngine(env, execute);
+  if ("why" in engine) return { engine: "", problem: engine.why, missing: [] };
+  const wanted = Object.entries(environments).flatMap(([project, { image }]) =>
+    image === undefined ? [] : [{ setting: `environments.${project}.image`, image }],
+  );
+  const found = await Promise.all(
+    wanted.map(async ({ setting, image }) => {
+      const inspected = await inspectImage(engine, image, env, execute);
+      return "why" in inspected ? [{ setting, problem: inspected.why }] : [];
+    }),
+  );
+  return { engine: `${engine.name} (${engine.file})`, problem: undefined, missing: found.flat() };
 };
 
 /** Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. */

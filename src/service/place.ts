@@ -4,13 +4,13 @@ import { detectProject } from "../check/project/detect.ts";
 import { ownChecks } from "../check/project/own-check.ts";
 import { ServiceError } from "../error.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
-import { environmentFile } from "../protocol/task/environment.ts";
 import type { ProjectGrant } from "../protocol/task/grant.ts";
 import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { Repositories } from "../repository/repository.ts";
 import { cloneRemote } from "../task/clone-remote.ts";
 import { savedRequests } from "../task/saved-request.ts";
 import { hasProgram, type Machine } from "../task/session/project-facts.ts";
+import { projectFile } from "../tool/mcp/project-file.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
 import { wordsOf } from "./request-words.ts";
@@ -78,7 +78,7 @@ export const createPlaces = (deps: PlaceDeps) => {
 const grantOf = (request: ProjectRequest, overridden: boolean): ProjectGrant => {
   const { requests, problems, grantable } = wordsOf(request);
   const own = request.granted ? "granted" : grantable ? "requested" : "unusable";
-  const state = overridden && request.file === environmentFile ? "overridden" : own;
+  const state = overridden && request.file !== projectFile ? "overridden" : own;
   return { file: request.file, digest: request.digest, state, requests, problems };
 };
 

@@ -30,10 +30,12 @@ const environmentWords = ({
   limits = {},
   paths = [],
   diagnostics,
+  image,
 }: EnvironmentSettings): string[] => {
   const hosts = (setting: string | readonly string[]): string =>
     typeof setting === "string" ? setting : setting.join(", ");
   return [
+    ...(image === undefined ? [] : [`image: all commands run in the system of ${image}, as this machine has it`]),
     ...(setup === undefined
       ? []
       : [`setup: runs ${JSON.stringify(setup)} in the sandbox, in each new worktree and checkout`]),

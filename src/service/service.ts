@@ -133,6 +133,7 @@ export const createService = async (
       keepEnv: config.env,
       sandbox,
       envNames: config.sandbox.env,
+      images: config.sandbox.containers,
       limits,
       full: (error) => data.disk.report(error),
       log,

@@ -2,10 +2,10 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { z } from "zod";
 import type { Config } from "../config/config.ts";
-import { environmentFile, type EnvironmentSettings } from "../protocol/task/environment.ts";
-import { readEnvironment } from "../task/worker/environment.ts";
+import type { devcontainerFile, environmentFile, EnvironmentSettings } from "../protocol/task/environment.ts";
+import { readAsked } from "../task/worker/environment.ts";
 import { readProjectFile } from "../task/worker/project-request.ts";
-import { type Asked, projectFile, readAsked } from "../tool/mcp/project-file.ts";
+import { type Asked, projectFile, readAsked as readServers } from "../tool/mcp/project-file.ts";
 import { inspectProject } from "../workspace/project.ts";
 
 /**
@@ -46,26 +46,30 @@ export const setGrant = (dataDir: string, project: string, digest: string | null
 /** A file of a project by which it asks for something. */
 export type ProjectRequest = { project: string; directory: string; digest: string; granted: boolean } & (
   | { file: typeof projectFile; asked: Asked }
-  | { file: typeof environmentFile; asked: EnvironmentSettings | { problem: string } }
+  | { file: typeof environmentFile | typeof devcontainerFile; asked: EnvironmentSettings | { problem: string } }
 );
 
 /** What the project in a directory asks for. Rejects with a `ServiceError` where it is no project. */
 export const requestsOf = async (
-  { dataDir, projectRoots, env }: Pick<Config, "dataDir" | "projectRoots" | "env">,
+  { dataDir, projectRoots, env, sandbox }: Pick<Config, "dataDir" | "projectRoots" | "env" | "sandbox">,
   given: string,
 ): Promise<ProjectRequest[]> => {
   const git = env["PATH"] === undefined ? {} : { path: env["PATH"] };
   const { directory, project } = await inspectProject(given, { dataDir, projectRoots, git });
-  const found = await Promise.all(
-    [projectFile, environmentFile].map(async (file): Promise<ProjectRequest[]> => {
-      const read = await readProjectFile(directory, file);
-      if (read === undefined) return [];
-      const { digest, text } = read;
-      const about = { project, directory, digest, granted: isGranted(dataDir, project, digest, file) };
-      return file === projectFile
-        ? [{ ...about, file: projectFile, asked: readAsked(text) }]
-        : [{ ...about, file: environmentFile, asked: readEnvironment(text) }];
-    }),
-  );
-  return found.flat();
+  const about = (file: string, digest: string) => ({
+    project,
+    directory,
+    digest,
+    granted: isGranted(dataDir, project, digest, file),
+  });
+  const [servers, environment] = await Promise.all([
+    readProjectFile(directory, projectFile),
+    readAsked(directory, sandbox),
+  ]);
+  return [
+    ...(servers === undefined
+      ? []
+      : [{ ...about(projectFile, servers.digest), file: projectFile, asked: readServers(servers.text) } as const]),
+    ...(environment === undefined ? [] : [{ ...environment, ...about(environment.file, environment.digest) }]),
+  ];
 };

@@ -12,7 +12,7 @@ import { EnvironmentLost } from "../workspace/error.ts";
  */
 
 export type VaultDeps = {
-  config: Pick<Config, "environments" | "secretStore" | "env">;
+  config: Pick<Config, "environments" | "secretStore" | "env"> & { sandbox: Pick<Config["sandbox"], "containers"> };
   tracker: Tracker;
   /** The address of a repository whose Tasks are in a directory of the service's. */
   addressOf: (directory: string) => string | undefined;
@@ -27,7 +27,7 @@ const commandMs = 30_000;
 const keptMs = 30_000;
 
 export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): Environments => {
-  const { environments, secretStore, env } = config;
+  const { environments, secretStore, env, sandbox } = config;
   const seen = new Map<string, Set<string>>();
   const asked = new Map<string, { at: number; value: Promise<string> }>();
 
@@ -70,6 +70,7 @@ export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): E
   };
 
   return {
+    containers: sandbox.containers,
     of(directory) {
       const address = addressOf(directory);
       if (address !== undefined)

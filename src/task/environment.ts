@@ -1,4 +1,5 @@
 import type { Network } from "../process/network/allow-list.ts";
+import type { Image } from "../process/sandbox/image-root.ts";
 import type { EnvironmentSettings } from "../protocol/task/environment.ts";
 
 /** What the commands of one project get besides its files, as the operator has said it or granted it. */
@@ -18,4 +19,6 @@ export type Environment = {
   /** undefined: as the service has it. */
   network: Network | undefined;
   shell: readonly string[];
+  /** The system that commands have; undefined: this machine's. */
+  image?: Image | undefined;
 };

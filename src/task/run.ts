@@ -217,6 +217,8 @@ export type Conversations = {
 
 /** What the operator knows of environments. */
 export type Environments = {
+  /** Whether commands may run in images: then a project may ask for one with its devcontainer.json. */
+  readonly containers: boolean;
   /** What the configuration says of the project in a directory, or of a repository by address. */
   of(directory: string): OperatorEnvironment | undefined;
   /** Values of secrets by name; from then on they are redacted. Rejects with `EnvironmentLost`. */

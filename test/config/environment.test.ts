@@ -85,3 +85,10 @@ test("so is a project that is no path and no address, a source that is none, and
     "there is no KEY in secretStore",
   );
 });
+
+test("an image is refused where images are off, and taken where they are on", () => {
+  const environments = { "/srv/shop": { image: "docker.io/library/node:24" } };
+  expect(problemOf({ environments })).toMatch(/image: expected sandbox\.containers: "experimental" with it/);
+  expect(problemOf({ environments, sandbox: { containers: "experimental" } })).toBe("");
+  expect(problemOf({ environments: { "/srv/shop": { image: "--privileged" } } })).toContain("the name of an image");
+});

@@ -294,7 +294,7 @@ const worked = (state: MissionState, random: Random): DomainEvent[] => {
       const data = { sessionID, callID, outcome: "done" as const, summary, wakeAt: null };
       const verified = state.verdict?.callID === callID && state.verdict.verdict === "accepted";
       const end: DomainEvent = { type: "mission.finished", data: { ...data, verified } };
-      const ask = dispatched(callID, { phase: "verdict", judges: { commit, base: null } });
+      const ask = dispatched(callID, { phase: "verdict", judges: { commit, base: null, heard: state.words } });
       return [state.verdict?.callID === callID ? end : random.pick([ask, end])];
     }
     case "merge":

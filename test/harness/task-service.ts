@@ -97,7 +97,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       mcpServers: {},
       diagnostics: { enabled: false, room: () => undefined },
       granted: () => false,
-      environments: { of: () => undefined, secrets: async () => ({}) },
+      environments: { containers: false, of: () => undefined, secrets: async () => ({}) },
       variable: () => undefined,
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },

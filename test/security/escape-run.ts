@@ -8,16 +8,18 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
+import { imageFor } from "../harness/image.ts";
 import { makeProject, writeFiles } from "../harness/project.ts";
 import { escapes, harmful } from "./escapes.ts";
 import { kernelEscapes } from "./kernel-escapes.ts";
 
 /**
- * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier> <every nth>`.
+ * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier|image> <every nth>`.
  * Prints what escaped, how many were tried, and what changed of files that are not the Task's.
  */
 
-const [tier = "1", nth = "1"] = process.argv.slice(2);
+const [asked = "1", nth = "1"] = process.argv.slice(2);
+const tier = asked === "image" ? "1" : asked;
 const folder = mkdtempSync("/tmp/sortie-escape-");
 const planted = `${folder}-planted`;
 const path = process.env["PATH"] ?? "";
@@ -71,12 +73,19 @@ const sandbox =
   tier === "1"
     ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
     : processGroupSandbox;
+const engines = mkdtempSync("/tmp/sortie-escape-engine-");
+const images = asked === "image" ? imageFor(engines) : undefined;
 const processes = createProcesses({
   folder: join(dataDir, "processes"),
-  keepEnv: { PATH: path },
+  keepEnv: images === undefined ? { PATH: path } : { ...images.env },
   sandbox,
+  images: images !== undefined,
   log: silent,
 });
+if (images !== undefined) {
+  const image = await processes.openImage(images.reference);
+  processes.setEnvironment("task_escape", { variables: {}, network: undefined, paths: [], image });
+}
 // Under a layer, so that the way it is mounted is tried too.
 const dependencies = { names: ["node_modules"], tier: sandbox.tier };
 const options = { dataDir, projectRoots: [], processes, dependencies, path, limits: defaultLimits, log: silent };
@@ -163,6 +172,7 @@ server.close();
 abstract.close();
 socketFile.close();
 rmSync(folder, { recursive: true, force: true });
+rmSync(engines, { recursive: true, force: true });
 rmSync(planted, { force: true });
 process.stdout.write(`${JSON.stringify({ uid: process.getuid?.(), tried: names.length, escaped, broken, changed })}\n`);
 process.exit(0);

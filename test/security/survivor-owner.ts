@@ -2,16 +2,20 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
+import { inImage } from "../harness/image.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { leaving } from "./forms.ts";
 
 /**
- * A service as far as its commands go, to be killed: `survivor-owner.ts <tier> <folder> <run|talk> <token>`. It runs a
+ * A service as far as its commands go, to be killed: `survivor-owner.ts <tier|image> <folder> <run|talk> <token>`. It runs a
  * command that leaves everything, and stops in good order on SIGTERM.
  */
 
 const [tier = "1", folder = "", kind = "run", token = ""] = process.argv.slice(2);
-const sandbox = (await sandboxesHere()).find((each) => each.tier === Number(tier));
+const here = await sandboxesHere();
+const [first] = here;
+const sandbox =
+  tier === "image" && first !== undefined ? await inImage(first) : here.find((each) => each.tier === Number(tier));
 const tree = join(folder, "tree");
 mkdirSync(tree, { recursive: true });
 const processes = createProcesses({

@@ -7,6 +7,7 @@ import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { CommandResult } from "../../src/process/process.ts";
 import type { Sandbox } from "../../src/process/sandbox/sandbox.ts";
+import { inImage } from "../harness/image.ts";
 import { temporary, until } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { alive, endAll, formNames, leaving, newToken } from "./forms.ts";
@@ -18,6 +19,11 @@ import { night } from "../harness/night.ts";
  */
 
 const here = await sandboxesHere();
+const tier1 = here.find(({ tier }) => tier === 1);
+const all = [
+  ...here.map((sandbox) => ({ sandbox, tier: sandbox.tier, named: String(sandbox.tier) })),
+  ...(tier1 === undefined ? [] : [{ sandbox: await inImage(tier1), tier: 1, named: "image" }]),
+];
 const ends = night ? (["end", "timeout", "cancel"] as const) : (["end", "cancel"] as const);
 /** A daemon without a trace of where it came from is found by nobody where it has no namespace to end with. */
 const lost = (tier: number) => (tier === 3 ? ["a daemon"] : []);
@@ -47,9 +53,7 @@ test("T17: control: a bare spawn leaves all fourteen", async () => {
   await expect.poll(() => alive(token)).toEqual([]);
 });
 
-describe.each(here)("T17: in tier $tier", (sandbox) => {
-  const { tier } = sandbox;
-
+describe.each(all)("T17: in tier $named", ({ sandbox, tier, named }) => {
   test.each(ends)("a command: %s", { timeout: 30_000 }, async (how) => {
     using folder = temporary();
     const { tree, place, processes } = open(sandbox, folder.path);
@@ -136,7 +140,7 @@ describe.each(here)("T17: in tier $tier", (sandbox) => {
     using folder = temporary();
     const token = newToken();
     const script = fileURLToPath(new URL("./survivor-owner.ts", import.meta.url));
-    const args = [script, String(tier), folder.path, kind, token];
+    const args = [script, named, folder.path, kind, token];
     const owner = spawn(process.execPath, args, { stdio: "ignore" });
     const gone = new Promise((resolve) => owner.once("exit", resolve));
     await allOf(token);

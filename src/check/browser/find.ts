@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { findProgram } from "../../process/sandbox/sandbox.ts";
+import type { Browser } from "../check.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
@@ -12,3 +13,13 @@ export const findBrowser = (named: string | undefined, path: string): string | u
   }
   return undefined;
 };
+
+/** The machine's browser beside a server in an image, whose sandbox is another: not at hand. */
+export const browserBeside = (browser: Browser, image: unknown): Browser =>
+  image === undefined
+    ? browser
+    : {
+        ...browser,
+        program: undefined,
+        why: "The project's commands run in an image, and this machine's browser cannot look at a page there. Use a check of the kind http",
+      };

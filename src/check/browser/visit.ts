@@ -47,7 +47,7 @@ export const visit = async (
   { signal, timeoutMs, network }: { signal: AbortSignal; timeoutMs: number; network: Network },
 ): Promise<Visited> => {
   const { program } = browser;
-  if (program === undefined) return { shot: { error: noBrowser }, log: "" };
+  if (program === undefined) return { shot: { error: browser.why ?? noBrowser }, log: "" };
   const url = new URL(where.url);
   using _port = network === true ? await portLock(portOf(url), signal) : undefined;
   const late = AbortSignal.timeout(timeoutMs);

@@ -10,7 +10,7 @@ import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
 import { clockAgainst, dataFolder, disk, exists, git, leftoverProcesses, ripgrep } from "./machine.ts";
 import { during, type Screen } from "../terminal/screen.ts";
 import { bytes, clean, line } from "../terminal/format.ts";
-import { checkEnvironments } from "./environment.ts";
+import { checkEnvironments, checkImages } from "./environment.ts";
 import { checkMcpServers } from "./mcp-server.ts";
 import { checkRepositories } from "./repository.ts";
 import { checkWebhooks } from "./webhook.ts";
@@ -67,9 +67,10 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
   yield* await checkMcpServers(config);
-  const { lists, ...found } = await sandbox(config);
+  const { lists, tier, ...found } = await sandbox(config);
   yield found;
   yield* await checkEnvironments(config, lists);
+  yield* await checkImages(config, tier);
   yield await browser(config);
   yield await worktrees(config);
   yield await leftoverProcesses(config, running !== undefined);
@@ -280,7 +281,7 @@ const unfilteredLine = (why: string): string =>
   `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
-const sandbox = async (config: Config): Promise<Finding & { lists: string | undefined }> => {
+const sandbox = async (config: Config): Promise<Finding & { lists: string | undefined; tier: 1 | 2 | 3 }> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
     const { listProblem, sandboxOf } = await import("../../service/machine.ts");
@@ -291,12 +292,17 @@ const sandbox = async (config: Config): Promise<Finding & { lists: string | unde
       [network, setupNetwork].some((wanted) => typeof wanted === "object"),
     );
     const lists = usesLists ? await listProblem(found, config) : undefined;
-    if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), lists };
+    const about = { lists, tier: found.tier };
+    if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), ...about };
     return found.unfiltered === undefined
-      ? { ...ok("Sandbox", text), lists }
-      : { ...note("Sandbox", text, unfilteredLine(found.unfiltered)), lists };
+      ? { ...ok("Sandbox", text), ...about }
+      : { ...note("Sandbox", text, unfilteredLine(found.unfiltered)), ...about };
   } catch (error) {
-    return { ...bad("Sandbox", "the service would not start", messageOf(error)), lists: "there is no sandbox" };
+    return {
+      ...bad("Sandbox", "the service would not start", messageOf(error)),
+      lists: "there is no sandbox",
+      tier: 3,
+    };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

@@ -3,9 +3,10 @@ import { bad, type Finding, ok } from "../terminal/finding.ts";
 
 /**
  * The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, and no
- * command of the operator's is run. `lists`: why commands cannot be kept to a list of hosts.
+ * command of the operator's is run.
  */
 
+/** `lists`: why commands cannot be kept to a list of hosts. */
 export const checkEnvironments = async (config: Config, lists: string | undefined): Promise<Finding[]> => {
   const projects = Object.keys(config.environments).length;
   const secrets = Object.keys(config.secretStore).length;
@@ -18,4 +19,18 @@ export const checkEnvironments = async (config: Config, lists: string | undefine
     );
   const of = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;
   return [ok("Environments", `of ${of(projects, "project")}, ${of(secrets, "secret")} by name`)];
+};
+
+/** Where images are switched on: which engine has them. None is made available, and nothing is started. */
+export const checkImages = async (config: Config, tier: 1 | 2 | 3): Promise<Finding[]> => {
+  if (!config.sandbox.containers) return [];
+  const { imagesOn } = await import("../../service/machine.ts");
+  const { engine, problem, missing } = await imagesOn(config, tier);
+  if (problem !== undefined)
+    return [bad("Images", problem, "Or remove sandbox.containers: Tasks of projects with an image fail.")];
+  if (missing.length > 0)
+    return missing.map(({ setting, problem: why }) =>
+      bad("Images", `${setting}: ${why}`, "Tasks of this project fail."),
+    );
+  return [ok("Images", `of ${engine}; an experiment`)];
 };

@@ -148,8 +148,11 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       : [["Branch", line(`${mission.landingBranch}${mergedText(mission)}`, 300)]]),
     ...(mission.priority === "normal" ? [] : [["Priority", mission.priority]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
+    ...(mission.verdict === null
+      ? []
+      : [["Verdict", line(`${mission.verdict.verdict} (${mission.verdict.taskID}): ${mission.verdict.notes}`, 600)]]),
     ...(mission.checks.length === 0 ? [] : [["Checks", line(mission.checks.map(({ name }) => name).join("; "), 400)]]),
-    ["Use", `${mission.usage.modelCalls} model calls, ${money(mission.usage.costUSD)}`],
+    ["Use", `${mission.usage.modelCalls} model calls, cost ${money(mission.usage.costUSD)}`],
   ];
   const plan = mission.plan.map(({ id, title, state, squad, after, general }) => [
     `  ${line(id, 40)}`,

@@ -108,8 +108,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         return granted ? dim(said) : yellow(`${said}; grant them with \`sortie trust\``);
       }
       case "environment.given": {
-        const { from, granted, secrets, problem } = event.data;
-        const has = secrets.length === 0 ? "" : `, with the secrets ${line(secrets.join(", "), 200)}`;
+        const { from, granted, secrets, image, problem } = event.data;
+        const inside = image === undefined ? "" : `, in the image ${line(image, 200)}`;
+        const has = inside + (secrets.length === 0 ? "" : `, with the secrets ${line(secrets.join(", "), 200)}`);
         if (problem !== null) return yellow(`The project's environment: ${line(problem, 300)}`);
         return granted
           ? dim(`Environment of the ${from === "operator" ? "configuration" : "project"}${has}`)

@@ -2707,6 +2707,10 @@ export type TaskEvent = {
          */
         setup: string | null;
         /**
+         * Name of the container image that the commands run in; absent: this machine
+         */
+        image?: string;
+        /**
          * Why the file cannot be used
          */
         problem: string | null;
@@ -4167,6 +4171,10 @@ export type TaskEvent = {
              * What the project was before the Mission; null: that cannot be told any more
              */
             base: string | null;
+            /**
+             * Version of the newest words of a person, of whom it knows all up to then
+             */
+            heard: number;
         };
     };
 } | {
@@ -5189,7 +5197,7 @@ export type SavedRequest = {
 };
 
 export type ProjectGrant = {
-    file: '.mcp.json' | '.sortie/environment.jsonc';
+    file: '.mcp.json' | '.sortie/environment.jsonc' | '.devcontainer/devcontainer.json';
     /**
      * SHA-256 of the file as it is now; a grant is for exactly these bytes
      */

@@ -18,7 +18,7 @@ import { afterVerdict, isVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 22;
+export const missionRevision = 23;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -200,7 +200,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         failure: null,
         repetition: noRepetition,
         reminded: false,
-        judged: 0,
+        ...(event.data.source === "service" ? {} : { judged: 0, words: event.version }),
         asked: { question: 0, permission: 0 },
       };
     case "run.started":
@@ -240,7 +240,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return evolveSession(state, event);
     case "ask.opened":
     case "ask.answered":
-      return { ...evolveSession(state, event), ...afterApproval(state, event) };
+      return { ...evolveSession(state, event), ...afterApproval(state, event), ...afterAnswer(event) };
     case "note.written":
     case "budget.warned":
       return state;
@@ -248,6 +248,14 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       throw new Error(`Expected a Mission's fact in ${event.stream}, got ${event.type}`);
   }
 };
+
+/** What a person answers is their word, too. */
+const afterAnswer = ({
+  type,
+  data,
+  version,
+}: Recorded & { type: "ask.opened" | "ask.answered" }): Partial<MissionState> =>
+  type === "ask.answered" && data.by === "caller" ? { words: version } : {};
 
 /** A Task's end that gives its agent nothing to do: of a merge, and of a verdict unless something is missing. */
 const isQuiet = (state: MissionState, { taskID, verdict }: EventData["task.ended"]): boolean =>
@@ -340,6 +348,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     unchecked: false,
     judging: null,
     verdict: null,
+    words: 0,
     judged: 0,
     finished: null,
     reminded: false,

@@ -1,6 +1,6 @@
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import type { Usage } from "../../protocol/task/status.ts";
-import type { Dispatched, MissionState } from "../state/mission.ts";
+import { type Dispatched, isWork, type MissionState } from "../state/mission.ts";
 import { amounts, minutesOf, type Name, names, rounded, units, usedOf } from "./budget.ts";
 import { phaseState } from "./plan.ts";
 
@@ -57,8 +57,7 @@ const meanOf = ({ tasks }: MissionState, name: Name): number => {
   const used = new Map<string, number>();
   for (const task of tasks) {
     const last = task.ends.at(-1);
-    if (last === undefined || task.production !== null || task.merge !== undefined || task.judges !== undefined)
-      continue;
+    if (last === undefined || !isWork(task)) continue;
     used.set(task.phase, (used.get(task.phase) ?? 0) + amounts(last.usage, minutesOf(task))[name]);
   }
   const sum = [...used.values()].reduce((all, one) => all + one, 0);
@@ -120,7 +119,7 @@ const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1
 export const grantText = ({ name, left, cap, why }: Extract<Grant, { ok: false }>): string => {
   switch (why) {
     case "cap":
-      return `The Mission's cap of ${cap} ${units[name]} (${name}) leaves ${left}, beside what is used and reserved. Wake the Mission with a higher budget`;
+      return `The Mission's cap of ${cap} ${units[name]} (${name}) leaves ${left}, beside what is used and reserved; what running Tasks do not use comes back when they end. Else wake the Mission with a higher budget`;
     case "own":
       return `The Task has used up its own budget of ${cap} ${units[name]} (${name}), so it would end at once. Give it a higher one`;
     case "wanted":

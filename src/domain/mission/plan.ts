@@ -1,6 +1,6 @@
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
-import { deliveredBy, type Dispatched, isRunning, type MissionState, outcomeOf } from "../state/mission.ts";
+import { deliveredBy, type Dispatched, isRunning, isWork, type MissionState, outcomeOf } from "../state/mission.ts";
 
 /** The plan of a Mission: its phases, what blocks them, and how far each has come. */
 
@@ -81,10 +81,7 @@ export type PhaseState = "waiting" | "ready" | "producing" | "running" | "done" 
 
 /** The Tasks that do a phase's work, oldest first. */
 export const workOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
-  tasks.filter(
-    ({ phase, production, merge, judges }) =>
-      phase === phaseID && production === null && merge === undefined && judges === undefined,
-  );
+  tasks.filter((task) => task.phase === phaseID && isWork(task));
 
 export const productionsOf = ({ tasks }: MissionState, phaseID: string): Dispatched[] =>
   tasks.filter(({ phase, production }) => phase === phaseID && production !== null);

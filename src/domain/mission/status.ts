@@ -171,7 +171,7 @@ const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
 
 const verdictOf = ({ verdict }: MissionState): MissionStatus["verdict"] => {
   if (verdict === null) return null;
-  const { callID: _, ...shown } = verdict;
+  const { callID: _callID, heard: _heard, ...shown } = verdict;
   return shown;
 };
 

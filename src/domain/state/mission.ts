@@ -103,8 +103,10 @@ export type MissionState = StreamState & {
   finished: EventData["mission.finished"] | null;
   /** Its agent says that it is done, and the whole is judged before that stands. */
   judging: Omit<EventData["mission.judging"], "sessionID"> | null;
-  /** The newest verdict on the whole. `callID`: of the declaration that it was asked for. */
-  verdict: (NonNullable<MissionStatus["verdict"]> & { callID: string }) | null;
+  /** The newest verdict on the whole. `callID`: of the declaration that it was asked for. `heard`: as in its Task's `judges`. */
+  verdict: (NonNullable<MissionStatus["verdict"]> & { callID: string; heard: number }) | null;
+  /** Version of the newest words of a person. */
+  words: number;
   /** How often the whole was judged since a person last said something. */
   judged: number;
   reminded: boolean;
@@ -116,6 +118,10 @@ export type MissionState = StreamState & {
   /** Why its agent could not continue. */
   failure: { failure: TurnFailure; at: string } | null;
 };
+
+/** It does the work of a phase: it makes no squad for one, merges nothing and judges nothing. */
+export const isWork = ({ production, merge, judges }: Dispatched): boolean =>
+  production === null && merge === undefined && judges === undefined;
 
 /** The newest attempt of a Task whose end the Mission knows; 0: none. */
 export const endedOf = (task: Dispatched): number => task.ends.at(-1)?.attempt ?? 0;

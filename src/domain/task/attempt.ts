@@ -25,7 +25,7 @@ const isRefusal = (data: EventData["message.received"]): boolean => {
  */
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
   ...asMessage(state, event),
-  answers: answersService(event.data),
+  answers: answersService(state, event.data),
   ...(event.data.retried === undefined ? {} : fromTheBeginning(state, event)),
 });
 

@@ -4,12 +4,19 @@ import type { Recorded } from "../event.ts";
 import { rootOf } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
-/** The agent's report of its work: its last words, unless they answer what the service sent back. */
+/** The agent's report of its work: its last words, unless they are an answer that tells nothing of it. */
 
-/** Whether what the agent says next is about what the service sent back, and not about the work. */
-export const answersService = (data: EventData["message.received"]): boolean => {
+/**
+ * Whether what the agent says next is an answer and no report: to a reviewer, who reads it beside the report; to the question
+ * for an output; to a conflict with work of others, but in a Task that is nothing else. Where checks or rules stood against the
+ * work, it was another one before, and so was the report.
+ */
+export const answersService = (
+  { mergeOf }: Pick<TaskState, "mergeOf">,
+  data: EventData["message.received"],
+): boolean => {
   const source = ofService(data);
-  return source !== undefined && source !== "contrast" && source !== "sources" && source !== "node";
+  return source === "review" || source === "output" || (source === "landing" && mergeOf === null);
 };
 
 /** The report after a reply of the Orchestrator that ends its work. */

@@ -34,9 +34,11 @@ const environmentWords = ({
   secrets,
   network,
   setup,
+  image,
   problem,
 }: EventData["environment.given"]): string => {
   const what = [
+    ...(image === undefined ? [] : [`image: ${image}`]),
     ...(setup === null ? [] : [`setup \`${setup}\``]),
     ...(network === null ? [] : [`network: ${typeof network === "string" ? network : network.join(", ")}`]),
     ...(secrets.length === 0 ? [] : [`secrets: ${secrets.join(", ")}`]),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { MissionState } from "../../domain/state/mission.ts";
 import { phaseState } from "../../domain/mission/plan.ts";
-import { isJudged } from "../../domain/mission/whole/verdict.ts";
+import { isJudged, verdictOn } from "../../domain/mission/whole/verdict.ts";
 import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
@@ -56,12 +56,16 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
         { decidedAt },
       );
       if (!said) return failed("Something came in meanwhile. Read it first.");
-      return ok(judging === undefined ? "Said." : isJudgedNow);
+      if (judging !== undefined) return ok(isJudgedNow);
+      return ok(accepted?.known === undefined || accepted.verified ? "Said." : unverified(accepted.known));
     }),
 });
 
 const isJudgedNow =
   "Said. A session that did not plan judges the whole now. The Mission ends with its verdict; you are woken if it finds that something is missing.";
+
+const unverified = (verdict: string): string =>
+  `Said. The Mission ends without being verified: the verdict on these files is "${verdict}", and they were not changed since.`;
 
 /** Why the plan is not done; undefined: it is. */
 const openPhases = (state: MissionState): string | undefined => {
@@ -73,8 +77,8 @@ const openPhases = (state: MissionState): string | undefined => {
 
 const isAtWork = (phase: ReturnType<typeof phaseState>): boolean => phase === "running" || phase === "producing";
 
-/** `judge`: the commit that somebody has to judge before anything is known. */
-type Accepted = { verified: boolean; judge?: string };
+/** `judge`: the commit that somebody has to judge before anything is known. `known`: what was said of it already. */
+type Accepted = { verified: boolean; judge?: string; known?: string };
 
 /** The user's checks of the whole, on the project's head. A string says why the Mission is not done. */
 const accept = async (
@@ -91,7 +95,7 @@ const accept = async (
     : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results, checks)}`;
 };
 
-/** Nobody gave checks: a verdict on these very files counts, and is asked for where there is none. */
+/** Nobody gave checks: a verdict on these very files and words counts, and is asked for where there is none. */
 const unchecked = async (run: MissionRun): Promise<Accepted> => {
   const state = run.state();
   if (!isJudged(state)) return { verified: false };
@@ -103,6 +107,7 @@ const unchecked = async (run: MissionRun): Promise<Accepted> => {
     },
   );
   if (commit === null) return { verified: false };
-  if (state.verdict?.commit === commit) return { verified: state.verdict.verdict === "accepted" };
+  const known = verdictOn(state, commit);
+  if (known != null) return { verified: known.verdict === "accepted", known: known.verdict };
   return state.judged < run.limits.checkRounds ? { verified: false, judge: commit } : { verified: false };
 };

@@ -29,7 +29,7 @@ const input = z.strictObject({
     .string()
     .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/)
     .max(64)
-    .describe("The new squad's id, of no installed one"),
+    .describe("The new squad's id, of no installed one: small letters, digits, hyphens"),
   name: z.string().min(1).max(80),
   summary: z.string().min(1).max(300).describe("One or two sentences: what it is for"),
   roster: z
@@ -44,7 +44,9 @@ const input = z.strictObject({
     )
     .min(agentsMin)
     .max(agentsMax)
-    .describe("The agents besides the Orchestrator, only those the phase needs"),
+    .describe(
+      "The agents besides the Orchestrator, only those the phase needs; names of small letters, digits, hyphens",
+    ),
   brief: z.string().max(8000).optional().describe("What the squad must know of the domain and how it is to work"),
 });
 
@@ -52,7 +54,7 @@ export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
   name: "produce_squad",
   description:
     `Has a squad made for a phase that none owns: one Task that writes a small package (an Orchestrator, ${agentsMin} to ${agentsMax} agents, at most ${skillsMax} skills; words only) and installs it in the project. ` +
-    "Only where squad production is authorised (`recommend` says so). You are woken when it ended; the catalog is then read again, and only a squad found there as it was made may be dispatched to. It costs a Task: phases of one kind share one.",
+    "Only where squad production is authorised. You are woken when it ended; the catalog is then read again, and only a squad found there as it was made may be dispatched to. It costs a Task: phases of one kind share one.",
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => produce(run, request, callID)),

@@ -76,7 +76,7 @@ const evidenceOf = async (
   contrast:
     status.goals
       .flatMap(({ evidence }) => evidence)
-      .find(({ kind, stale }) => kind === "contrast" && !stale)
+      .findLast(({ kind, stale }) => kind === "contrast" && !stale)
       ?.summary.slice(0, longestNotes) ?? null,
   reviews: status.goals
     .flatMap(({ contract, review }) =>

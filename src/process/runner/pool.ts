@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { innerScript } from "./init-script.ts";
 import type { Network } from "../network/allow-list.ts";
+import type { Image } from "../sandbox/image-root.ts";
 import type { SandboxPlace } from "../sandbox/place.ts";
 import { stampOf } from "../sandbox/place.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
@@ -15,7 +16,7 @@ import type { RunnerClient } from "./client.ts";
 
 export interface SandboxPool {
   /** The name of the Task's sandbox over these files, opened if there is none. Throws if it cannot be opened. */
-  use(taskID: string, place: SandboxPlace, network?: Network, apart?: string, unheld?: boolean): string;
+  use(taskID: string, place: SandboxPlace, how?: Use): string;
   /** Process ids of the Task's sandboxes. */
   pidsOf(taskID: string): number[];
   /** Ends the Task's sandboxes, or only the one named `apart`, with everything in them. Resolves when they are gone. */
@@ -25,12 +26,20 @@ export interface SandboxPool {
   shutAll(): Promise<void>;
 }
 
+/** `image`: instead of this machine's system. `unheld`: its commands go on while others are held. */
+export type Use = {
+  network?: Network | undefined;
+  apart?: string | undefined;
+  unheld?: boolean | undefined;
+  image?: Image | undefined;
+};
+
 export type SandboxPoolOptions = {
   sandbox: Sandbox;
   spawner: RunnerClient;
   /** For pipes and small files; whatever an earlier service left in it is removed. */
   folder: string;
-  env: (taskID: string) => Record<string, string>;
+  env: (taskID: string, image: Image | undefined) => Record<string, string>;
   /** Shell commands for process 1 to run before anything else. */
   prelude: string;
   /** The socket of the proxy for a list of hosts. */
@@ -53,6 +62,7 @@ type Open = {
   place: SandboxPlace;
   network: Network;
   paths: readonly string[];
+  image: Image | undefined;
   /** Its commands go on while others are held. */
   unheld: boolean;
   stamp: string;
@@ -74,8 +84,8 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   let serial = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const begin = (about: Pick<Open, "taskID" | "apart" | "place" | "network" | "paths" | "unheld">): Open => {
-    const { taskID, apart, place, network, paths } = about;
+  const begin = (about: Pick<Open, "taskID" | "apart" | "place" | "network" | "paths" | "image" | "unheld">): Open => {
+    const { taskID, apart, place, network, paths, image } = about;
     const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) {
@@ -90,6 +100,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       folder: own,
       cwd: place.at,
       paths,
+      image,
       network: typeof network === "boolean" ? network : { socket: options.proxy(network) },
       command: (at) => ["-c", innerScript(at, options.prelude)],
     });
@@ -99,7 +110,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const box: Open = { ...about, name, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
     const { filter } = sandbox;
-    const request = { box: name, file, args, env: options.env(taskID), folder: own };
+    const request = { box: name, file, args, env: options.env(taskID, image), folder: own };
     spawner.open(filter === undefined ? request : { ...request, filter }, (news) => {
       if (news.pid !== undefined) {
         box.pid = news.pid;
@@ -145,12 +156,13 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   };
 
   return {
-    use(taskID, place, network = sandbox.network, apart, unheld = false) {
+    use(taskID, place, { network = sandbox.network, apart, unheld = false, image } = {}) {
       const before = open.get(keyOf(taskID, apart));
       const paths = options.paths(taskID);
       const fits =
         before?.place.at === place.at &&
         String(before.network) === String(network) &&
+        before.image?.id === image?.id &&
         before.paths.join("\n") === paths.join("\n");
       if (before !== undefined && fits && before.stamp === stampOf(place)) {
         before.used = performance.now();
@@ -158,7 +170,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       }
       // The Task's tree was replaced: what the old sandbox has mounted is no longer that tree.
       if (before !== undefined) void end(before);
-      const box = begin({ taskID, apart, place, network, paths, unheld });
+      const box = begin({ taskID, apart, place, network, paths, image, unheld });
       if (open.size > kept) evict(box);
       timer ??= setInterval(() => evict(), Math.min(idleMs, 60_000)).unref();
       return box.name;

@@ -55,6 +55,8 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
         writeFileSync(file, mount.text, { mode: 0o600 });
         return ["--ro-bind", file, mount.to];
       }
+      case "link":
+        return ["--symlink", mount.text, mount.to];
       case "empty":
         return ["--tmpfs", mount.to, "--remount-ro", mount.to];
     }

@@ -9,7 +9,9 @@ export type Mount =
   /** `ro`, `rw`: a path of this machine; `text`: a read-only file with this text; `empty`: an empty folder. */
   | { kind: "ro" | "rw"; from: string; to: string }
   | { kind: "text"; text: string; to: string }
-  | { kind: "empty"; to: string };
+  | { kind: "empty"; to: string }
+  /** A link with this text, which leads to what it leads to inside. */
+  | { kind: "link"; text: string; to: string };
 
 export type SandboxPlace = {
   /** The Task's files, writable. */

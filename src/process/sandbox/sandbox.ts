@@ -16,6 +16,7 @@ import { profile } from "../seccomp/profile.ts";
 import { entryPoint } from "../../package-root.ts";
 import { bubblewrapArguments } from "./bubblewrap.ts";
 import { copyEtc } from "./etc-copy.ts";
+import { type Image, imageMounts } from "./image-root.ts";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { isWithin, systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
@@ -43,6 +44,8 @@ export type SandboxRequest = {
   extra?: readonly Mount[];
   /** Further folders and files to read, none of which `refuses`. */
   paths?: readonly string[];
+  /** Its files in the place of this machine's. Tier 1 alone has them. */
+  image?: Image | undefined;
   /** Without the filter of system calls, which hides from the self-test whether the rest holds by itself. */
   unfiltered?: boolean;
 };
@@ -113,6 +116,7 @@ export const bubblewrapSandbox = (
   const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
   const moved = movedTools(options);
   const own = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
+  const ofMachine = own.filter(({ to }) => to === "/etc/hosts" || to === "/etc/resolv.conf");
   const system = [...copyEtc(join(dataDir, "sandbox", "etc"), own), ...own];
   const first = bashCopy(path, dataDir);
   const filter = without.includes("filter") ? undefined : filterFile(dataDir);
@@ -135,14 +139,24 @@ export const bubblewrapSandbox = (
       extra = [],
       paths: more = [],
       unfiltered = false,
+      image,
     }) => {
       const filtered = filter !== undefined && !unfiltered;
+      const besides = more.map((from): Mount => ({ kind: "ro", from, to: from }));
+      const given: Mount[] = [
+        ...extra,
+        { kind: "ro", from: folder, to: ioAt },
+        { kind: "ro", from: image?.first ?? first, to: bashAt },
+        ...Object.entries(programs).map(([name, from]): Mount => ({ kind: "ro", from, to: programAt(name) })),
+      ];
+      const shown =
+        image === undefined ? { place, system } : over(image, place, { besides: [...besides, ...given], ofMachine });
       const through = typeof asked === "boolean" ? [] : wayThrough(bwrap, asked.socket, filtered);
       const argv = bubblewrapArguments(
         {
           bwrap,
-          place,
-          system: [...system, ...more.map((from): Mount => ({ kind: "ro", from, to: from }))],
+          place: shown.place,
+          system: [...shown.system, ...besides],
           folder,
           // Where there is a way through, that is where the network already ends.
           network: asked !== false,
@@ -150,18 +164,27 @@ export const bubblewrapSandbox = (
           // More than the kernel's own bound would raise it.
           tmpBytes: tmpBytes >= totalmem() / 2 ? 0 : tmpBytes,
           cwd,
-          extra: [
-            ...extra,
-            { kind: "ro", from: folder, to: ioAt },
-            { kind: "ro", from: first, to: bashAt },
-            ...Object.entries(programs).map(([name, from]): Mount => ({ kind: "ro", from, to: programAt(name) })),
-          ],
+          extra: given,
           command: [bashAt, "--norc", "--noprofile", ...command(ioAt)],
         },
         without,
       );
       return [...through, ...argv];
     },
+  };
+};
+
+/** The system of an image, without what stands where other things are mounted; the machine's names of hosts stay. */
+const over = (
+  { root }: Image,
+  place: SandboxPlace,
+  { besides, ofMachine }: { besides: readonly Mount[]; ofMachine: readonly Mount[] },
+) => {
+  const [under, above] = [place.under(), place.over()];
+  const targets = [place.at, ...[...under, ...above, ...besides].map(({ to }) => to)];
+  return {
+    place: { ...place, under: () => under, over: () => above },
+    system: [...imageMounts(root, targets), ...ofMachine],
   };
 };
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Image } from "./image-root.ts";
 import type { SandboxPlace } from "./place.ts";
 import { proxyPort, type Sandbox } from "./sandbox.ts";
 import { spawnForTask } from "./spawn.ts";
@@ -38,11 +39,14 @@ type Findings = Tried & { found: string[]; unfiltered?: string };
 
 /**
  * Tries from the inside what should be impossible there; each finding is one word. It covers what the guards of
- * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start. The filter of system calls is
+ * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start, over this machine's files or an
+ * image's. The filter of system calls is
  * tried by itself, in a sandbox beside: it would refuse some of this, too.
  */
-export const selfTest = async (sandbox: Sandbox, path: string): Promise<Findings> => {
-  if (sandbox.wrap === undefined) return { ok: true, found: [] };
+export const selfTest = async (given: Sandbox, path: string, image?: Image): Promise<Findings> => {
+  const { wrap } = given;
+  if (wrap === undefined) return { ok: true, found: [] };
+  const sandbox: Sandbox = { ...given, wrap: (request) => wrap({ ...request, image }) };
   const [tried, filtered] = await Promise.all([
     tryInside(sandbox, path, true),
     sandbox.filter === undefined ? undefined : tryInside(sandbox, path, false),

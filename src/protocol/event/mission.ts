@@ -171,6 +171,7 @@ export const missionEvents = {
       .object({
         commit: gitID,
         base: gitID.nullable().describe("What the project was before the Mission; null: that cannot be told any more"),
+        heard: z.number().int().describe("Version of the newest words of a person, of whom it knows all up to then"),
       })
       .exactOptional()
       .describe("It is not a phase: it judges the whole that the Mission came to at this commit"),

@@ -125,6 +125,7 @@ export const workEvents = {
       .nullable()
       .describe("null: the service's setting"),
     setup: z.string().nullable().describe("null: the service's setting"),
+    image: z.string().optional().describe("Name of the container image that the commands run in; absent: this machine"),
     problem: z.string().nullable().describe("Why the file cannot be used"),
   }),
   /**

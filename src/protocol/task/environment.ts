@@ -58,6 +58,12 @@ const diagnosticCommand = z.strictObject({
 
 export type DiagnosticCommand = z.infer<typeof diagnosticCommand>;
 
+/** The name of a container image as an engine takes it: no option, and nothing of a shell. */
+const image = z
+  .string()
+  .max(300)
+  .regex(/^[a-z0-9][\w./:@-]*$/i, "expected the name of an image, such as docker.io/library/node:24");
+
 export const environmentSettings = z.strictObject({
   $schema: z.string().optional(),
   setup: z.string().min(1).max(4096).optional(),
@@ -66,6 +72,7 @@ export const environmentSettings = z.strictObject({
   variables: z.record(given, z.string().max(4096)).optional(),
   secrets: z.array(given).max(50).optional(),
   paths: z.array(absolute).max(32).optional(),
+  image: image.optional(),
   diagnostics: z.union([z.boolean(), z.array(diagnosticCommand).min(1).max(8)]).optional(),
   limits: z
     .strictObject({
@@ -81,6 +88,9 @@ export type EnvironmentSettings = z.infer<typeof environmentSettings>;
 
 /** Where a project asks for its environment. */
 export const environmentFile = ".sortie/environment.jsonc";
+
+/** Where it may ask for one in other tools' words, if it does not in ours. */
+export const devcontainerFile = ".devcontainer/devcontainer.json";
 
 const secretPrefix = "secret:";
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 
 export const projectGrant = z
   .object({
-    file: z.enum([".mcp.json", ".sortie/environment.jsonc"]),
+    file: z.enum([".mcp.json", ".sortie/environment.jsonc", ".devcontainer/devcontainer.json"]),
     digest: z.string().describe("SHA-256 of the file as it is now; a grant is for exactly these bytes"),
     state: z
       .enum(["granted", "requested", "unusable", "overridden"])

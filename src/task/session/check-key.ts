@@ -7,10 +7,10 @@ import type { Run } from "../run.ts";
 export const resultKey = (run: Run, workspace: Workspace, spec: RunCheck, tree: string): string => {
   const { directory } = run.state();
   const { tier, network } = run.sandbox;
-  const { variables, secrets, network: own } = run.environment;
+  const { variables, secrets, network: own, image } = run.environment;
   const setup = run.setup === undefined ? null : [run.setup.run, run.setup.network];
   // By name: a value that changes is another's to keep.
-  const environment = [variables, Object.keys(secrets), own];
+  const environment = [variables, Object.keys(secrets), own, ...(image === undefined ? [] : [image.id])];
   const definition = isCommand(spec) ? [spec.run, spec.cwd, spec.env, spec.expect, spec.timeoutSeconds] : spec;
   return hashOf([directory, tree, definition, workspace.dependencyStamp(), setup, environment, tier, network]);
 };

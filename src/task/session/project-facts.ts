@@ -105,13 +105,14 @@ const inProject = async <T>(
   }
 };
 
-export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds"> };
+/** `stream`: whose commands they are; absent: nobody's yet. */
+export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds">; stream?: Run["stream"] };
 
 /** On the PATH of commands, or among the project's own tools. What an operator's setup installs is not known before. */
 export const hasProgram =
-  ({ setup, processes }: Machine, root: Files, top: Files): HasProgram =>
+  ({ setup, processes, stream = "" }: Machine, root: Files, top: Files): HasProgram =>
   async (name) => {
-    if (setup !== undefined || processes.finds(name)) return true;
+    if (setup !== undefined || processes.finds(stream, name)) return true;
     const places = [`node_modules/.bin/${name}`, `.venv/bin/${name}`];
     const found = await Promise.all(
       [...new Set([root, top])].flatMap((files) =>

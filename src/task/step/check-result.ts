@@ -1,3 +1,4 @@
+import { browserBeside } from "../../check/browser/find.ts";
 import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
 import { ownServer } from "../../check/project/own-server.ts";
@@ -120,7 +121,7 @@ const runOnce = async (
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
-    browser: run.browser(),
+    browser: browserBeside(run.browser(), run.environment.image),
     blob: (sha256: string) => run.store.blobs.get(sha256),
     signal: run.signal,
     network: run.environment.network ?? run.sandbox.network,

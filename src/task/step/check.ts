@@ -121,6 +121,6 @@ export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<v
     state.checks.length > 0
       ? `The service ran the acceptance checks on your work. ${failed.length} of ${state.checks.length} failed ${round}.`
       : `The service ran the project's own checks on your work, in a fresh checkout. ${failed.length === 1 ? "One" : failed.length} that passed before your work ${failed.length === 1 ? "fails" : "fail"} now ${round}; what was red before is not counted.`;
-  const text = `${found}${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done. A check that cannot be met, whatever you do, is a reason for \`give_up\`: the Task fails then, and what you have done stays on its branch.`;
+  const text = `${found}${alone}\n\n${parts.join("\n\n")}\n\nFix the cause. The checks run again when you are done, and your last message then is the report of the whole work, in place of the one before. A check that cannot be met, whatever you do, is a reason for \`give_up\`: the Task fails then, and what you have done stays on its branch.`;
   await run.record([await messageFromService(run, "checks", text)], { decidedAt: state.version });
 };

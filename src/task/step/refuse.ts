@@ -17,6 +17,6 @@ export const refuse = async (run: Run): Promise<void> => {
 
 ${lines.join("\n")}${more === 0 ? "" : `\nand ${more} more`}
 
-Make each of them exactly what it was before you began, and leave it alone: in a shell, \`${undo}\` takes the change of a file back; remove a file that was not there. Then finish what you were asked for without them. What cannot be done without them, say in your last message, and why.`;
+Make each of them exactly what it was before you began, and leave it alone: in a shell, \`${undo}\` takes the change of a file back; remove a file that was not there. Then finish what you were asked for without them. What cannot be done without them, say in your last message, and why: it is the report of the whole work, in place of the one before.`;
   await run.record([await messageFromService(run, "permissions", text)], { decidedAt: version });
 };

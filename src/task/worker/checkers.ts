@@ -9,5 +9,5 @@ export const checkersOf = (run: Run): Source | undefined => {
   if (diagnostics === false || !run.diagnostics.enabled) return undefined;
   if (diagnostics !== true) return { commands: diagnostics };
   const files = filesAt(run, run.state().directory);
-  return files && { find: createFinder({ files, onPath: (name) => run.processes.finds(name) }) };
+  return files && { find: createFinder({ files, onPath: (name) => run.processes.finds(run.stream, name) }) };
 };

@@ -4,6 +4,7 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import type { Network } from "../../process/network/allow-list.ts";
 import {
+  devcontainerFile,
   environmentFile,
   type EnvironmentSettings,
   environmentSettings,
@@ -13,6 +14,7 @@ import { keepText, loadJSON } from "../../store/blob/text.ts";
 import { EnvironmentLost } from "../../workspace/error.ts";
 import type { Environment, Setup } from "../environment.ts";
 import type { Run, RunDeps } from "../run.ts";
+import { readDevcontainer } from "./devcontainer.ts";
 import { readProjectFile } from "./project-request.ts";
 
 /**
@@ -71,6 +73,7 @@ const look = async (
       secrets: [...(settings.secrets ?? [])],
       network: settings.network ?? null,
       setup: settings.setup ?? null,
+      ...(settings.image === undefined ? {} : { image: settings.image }),
       problem: null,
     };
   };
@@ -80,7 +83,7 @@ const look = async (
   const found =
     repository !== null
       ? undefined
-      : await readProjectFile(directory, environmentFile).catch((error: unknown) => {
+      : await readAsked(directory, environments).catch((error: unknown) => {
           problem = messageOf(error);
           return undefined;
         });
@@ -88,13 +91,31 @@ const look = async (
     return before === null || !before.granted
       ? null
       : { ...none, from: before.from, digest: "", granted: false, problem: "it no longer exists" };
-  const { digest, text } = found ?? { digest: "", text: "" };
-  const settings = problem === undefined ? readEnvironment(text) : { problem };
+  const { digest, file } = found ?? { digest: "", file: environmentFile };
+  const settings = found === undefined ? { problem: problem ?? "" } : found.asked;
   if ("problem" in settings) {
     if (before?.digest === digest && !before.granted) return null;
     return { ...none, from: "project", digest, granted: false, problem: settings.problem };
   }
-  return told(settings, { from: "project", digest, granted: granted(project, digest, environmentFile) });
+  return told(settings, { from: "project", digest, granted: granted(project, digest, file) });
+};
+
+/** The file by which a project asks, and for what; undefined: there is none. Rejects with `FileRefused`. */
+export const readAsked = async (
+  directory: string,
+  { containers }: Pick<RunDeps["environments"], "containers">,
+): Promise<
+  | {
+      file: typeof environmentFile | typeof devcontainerFile;
+      digest: string;
+      asked: ReturnType<typeof readEnvironment>;
+    }
+  | undefined
+> => {
+  const own = await readProjectFile(directory, environmentFile);
+  if (own !== undefined) return { file: environmentFile, digest: own.digest, asked: readEnvironment(own.text) };
+  const others = containers ? await readProjectFile(directory, devcontainerFile) : undefined;
+  return others && { file: devcontainerFile, digest: others.digest, asked: readDevcontainer(others.text) };
 };
 
 /** What holds for a project now, for work that is no Task's; undefined: nothing. Rejects with `EnvironmentLost`. */
@@ -105,10 +126,9 @@ export const environmentNow = async (
   const own = deps.environments.of(directory);
   if (own !== undefined) return realize(deps, own);
   if (repository !== null) return undefined;
-  const file = await readProjectFile(directory, environmentFile).catch(() => undefined);
-  if (file === undefined || !deps.granted(project, file.digest, environmentFile)) return undefined;
-  const asked = readEnvironment(file.text);
-  return "problem" in asked ? undefined : realize(deps, asked);
+  const found = await readAsked(directory, deps.environments).catch(() => undefined);
+  if (found === undefined || !deps.granted(project, found.digest, found.file)) return undefined;
+  return "problem" in found.asked ? undefined : realize(deps, found.asked);
 };
 
 export const networkOf = (setting: NetworkSetting | undefined): Network | undefined =>
@@ -123,7 +143,7 @@ export const realize = async (
     processes,
     setup: usual,
   }: Pick<RunDeps, "environments" | "setup"> & {
-    processes: Pick<RunDeps["processes"], "canLimit" | "refusesPath">;
+    processes: Pick<RunDeps["processes"], "canLimit" | "refusesPath" | "openImage">;
   },
   settings: EnvironmentSettings & { shell?: readonly string[] | undefined },
 ): Promise<{ environment: Environment; setup: Setup | undefined }> => {
@@ -140,10 +160,16 @@ export const realize = async (
       throw new EnvironmentLost(`The project's environment lets commands read ${path}, which they cannot: ${why}.`);
   }
   const secrets = await environments.secrets(settings.secrets ?? []);
+  const image =
+    settings.image === undefined
+      ? undefined
+      : await processes.openImage(settings.image).catch((error: unknown) => {
+          throw new EnvironmentLost(messageOf(error));
+        });
   const { setup: own, variables = {}, shell = [], paths = [], diagnostics } = settings;
   const base: Setup | undefined = own === undefined ? usual : { run: own, network: undefined };
   return {
-    environment: { variables, secrets, paths, network, shell, diagnostics },
+    environment: { variables, secrets, paths, network, shell, diagnostics, image },
     setup: base && { run: base.run, network: setupNetwork ?? base.network, env: secrets },
   };
 };
@@ -159,7 +185,8 @@ export const environmentOf = async (
   if (known?.granted !== true) return undefined;
   const own = known.from === "operator" ? deps.environments.of(directory) : undefined;
   // A grant that was taken back, or an entry that was removed, ends at the next run.
-  const holds = known.from === "operator" ? own !== undefined : deps.granted(project, known.digest, environmentFile);
+  const isGranted = (file: string) => deps.granted(project, known.digest, file);
+  const holds = known.from === "operator" ? own !== undefined : [environmentFile, devcontainerFile].some(isGranted);
   if (!holds) return undefined;
   const settings =
     own ?? (environmentSettings.parse(await loadJSON(deps.store.blobs, known.settings)) satisfies EnvironmentSettings);

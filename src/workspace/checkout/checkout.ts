@@ -156,7 +156,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
           runInside(
             processes,
             { taskID, root, place: plain },
-            { ...command, run: programLine(processes, program, args), apart: "read" },
+            { ...command, own: true, run: programLine(processes, program, args), apart: "read" },
           ),
       }),
       before: (base) =>

@@ -122,7 +122,7 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
     ...(confined ? {} : { keys: createGit(root, { ...git, toplevel, gitDir }).blanked }),
     run: (command, writes) => {
       const apart = confined ? { apart: writes ? "git-write" : "git" } : {};
-      return runInside(processes, placeOf(writes), { ...command, ...apart, unheld: true });
+      return runInside(processes, placeOf(writes), { ...command, ...apart, unheld: true, own: true });
     },
     path: git.path ?? defaultPath,
     author: git.author ?? defaultAuthor,

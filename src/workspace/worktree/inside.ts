@@ -76,8 +76,12 @@ export const treeGitOf = (request: TreeGitRequest): TreeGit => {
     removeLocks: () => removeLocks(gitDir),
     run: (command) =>
       apart === undefined
-        ? runInside(processes, { taskID, root: tree, place }, command)
-        : runInside(processes, { taskID: besides(taskID), root: tree, place }, { ...command, apart, unheld: true }),
+        ? runInside(processes, { taskID, root: tree, place }, { ...command, own: true })
+        : runInside(
+            processes,
+            { taskID: besides(taskID), root: tree, place },
+            { ...command, apart, unheld: true, own: true },
+          ),
     path,
     author,
     ...(request.onSpawn === undefined ? {} : { onSpawn: request.onSpawn }),

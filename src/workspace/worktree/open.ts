@@ -126,7 +126,7 @@ export const createWorktrees = (deps: {
         files: withoutOrders(createTreeFiles(root, isProtected)),
         run: (command) => runInside(processes, inside, command),
         runProgram: (program, args, command) =>
-          runInside(processes, inside, { ...command, run: programLine(processes, program, args) }),
+          runInside(processes, inside, { ...command, own: true, run: programLine(processes, program, args) }),
         startInteractive: (talk) => processes.startInteractive(taskID, root, talk, place),
         prepareSandbox: () => processes.prepareSandbox(taskID, place),
       },
@@ -207,7 +207,7 @@ export const createWorktrees = (deps: {
       dependencies,
       run: (command) => runInside(processes, inside, command),
       runProgram: (program, args, command) =>
-        runInside(processes, inside, { ...command, run: programLine(processes, program, args) }),
+        runInside(processes, inside, { ...command, own: true, run: programLine(processes, program, args) }),
       startInteractive: (talk) => processes.startInteractive(taskID, prepared.root, talk, mounted),
       prepareSandbox: () => processes.prepareSandbox(taskID, mounted),
       async commit(message, idleMs) {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../harness/entries.ts";
 import { clockAgainst } from "../../../src/cli/doctor/machine.ts";
 import { built, compileCache } from "../../harness/built.ts";
+import { makeEngine, reference } from "../../harness/image.ts";
 import { canServe } from "../../harness/double/git-host.ts";
 import { git, makeProject, temporary, until } from "../../harness/project.ts";
 import { textsOf, writePackage } from "../../harness/double/squads.ts";
@@ -757,6 +758,29 @@ describe("doctor", () => {
     expect([there.code, lineWith(there.out, "Environments")]).toEqual([
       0,
       expect.stringContaining("of 1 project, 1 secret") as string,
+    ]);
+  });
+
+  test("images: which engine has them, and which are missing", async () => {
+    const folder = join(scratch.path, "images");
+    mkdirSync(join(folder, "engine"), { recursive: true });
+    mkdirSync(join(folder, "root"));
+    const { bin } = makeEngine(join(folder, "engine"), join(folder, "root"));
+    const doctor = (image: string, PATH: string) => {
+      const settings = { sandbox: { containers: "experimental" }, environments: { [folder]: { image } } };
+      writeFileSync(join(folder, "config.jsonc"), JSON.stringify(settings));
+      return launch(["doctor", "--port", "0", "--data-dir", folder], { extra: { PATH } }).ended;
+    };
+    const path = `${bin}:${process.env["PATH"] ?? ""}`;
+    const there = await doctor(reference, path);
+    expect([there.code, lineWith(there.out, "Images")]).toEqual([
+      0,
+      expect.stringContaining(`of podman (${bin}/podman); an experiment`) as string,
+    ]);
+    const missing = await doctor("localhost/other:1", path);
+    expect([missing.code, lineWith(missing.out, "Images")]).toEqual([
+      1,
+      expect.stringContaining("no image localhost/other:1 on this machine") as string,
     ]);
   });
 

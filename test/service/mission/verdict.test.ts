@@ -117,11 +117,35 @@ describe("done without checks", () => {
     expect(types.filter((type) => type === "mission.judging")).toHaveLength(2);
   });
 
-  test("rejected, and said to be done all the same: done, not verified, and not judged again", async () => {
+  test("rejected, and said to be done all the same: done, not verified, told so, and not judged again", async () => {
     judges.set("stubborn", () => verdictOn("rejected", "It is too short."));
-    const { mission } = await play("stubborn", [done, done]);
+    const { mission, events } = await play("stubborn", [done, done], { budget: { maxSteps: 60 } });
+    const said = events.flatMap((event) => (event.type === "tool.finished" ? [String(event.data["output"])] : []));
+    expect(said.at(-1)).toContain("ends without being verified");
+    // Half of what is left stays for what a person says meanwhile.
+    const reserved = events.flatMap((event) => (event.type === "task.dispatched" ? [event.data["reserved"]] : []));
+    expect((reserved[1] as { maxSteps: number }).maxSteps).toBeLessThan(30);
     expect(mission).toMatchObject({ state: "done", verified: false, verdict: { verdict: "rejected" } });
     expect(briefs.get("stubborn")).toHaveLength(1);
+  });
+
+  test("a verdict is of what had been said by then: later words are judged anew, on the same files", async () => {
+    judges.set("more", () => verdictOn("accepted", "All of it is there."));
+    const first = await play("more", [done, done]);
+    expect(first.mission).toMatchObject({ state: "done", verified: true });
+    expect(briefs.get("more")).toHaveLength(1);
+    judges.set("more", () => verdictOn("rejected", "There is no CHANGELOG.md."));
+    const { directory, missionID } = first;
+    await wake(stage.service.url, directory, { missionID, text: "And add a CHANGELOG.md." });
+    const mission = await until(
+      () => missionOf(stage.service.url, directory, missionID),
+      ({ verdict }) => verdict?.verdict === "rejected",
+    );
+    expect(mission).toMatchObject({ verdict: { notes: "There is no CHANGELOG.md." } });
+    expect(mission.verified).not.toBe(true);
+    const [, brief = ""] = briefs.get("more") ?? [];
+    expect(brief).toContain("And add a CHANGELOG.md.");
+    expect(brief).toContain("What was found when it was judged before");
   });
 
   test.each([

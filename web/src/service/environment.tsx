@@ -36,6 +36,7 @@ const states: Record<ProjectGrant["state"], { icon: LucideIcon; tone: string; wo
 const titles: Record<ProjectGrant["file"], string> = {
   ".mcp.json": "MCP servers",
   ".sortie/environment.jsonc": "Environment",
+  ".devcontainer/devcontainer.json": "Container",
 };
 
 const quoted = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`;

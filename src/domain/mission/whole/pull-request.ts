@@ -1,14 +1,12 @@
 import { inert } from "../../task/pull-request.ts";
-import { deliveredBy, type MissionState } from "../../state/mission.ts";
+import { deliveredBy, isWork, type MissionState } from "../../state/mission.ts";
 
 /** What a pull request says of a Mission's change as a whole. */
 export const pullRequestOf = (
   { title, finished, tasks, missionID }: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">,
   page: string | undefined,
 ): { title: string; body: string } => {
-  const landed = tasks.filter(
-    (task) => deliveredBy(task) !== undefined && task.production === null && task.judges === undefined,
-  );
+  const landed = tasks.filter((task) => deliveredBy(task) !== undefined && isWork(task));
   const rows = landed.slice(0, mostTasks).map((task) => {
     const { title: what, taskID } = task;
     const commit = deliveredBy(task)?.landedCommit;

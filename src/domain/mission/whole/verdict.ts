@@ -16,6 +16,10 @@ export const isJudged = (state: MissionState): boolean =>
   state.model !== rules &&
   state.tasks.some(({ merge, ends }) => merge === undefined && ends.some(({ landedCommit }) => landedCommit !== null));
 
+/** The verdict on this commit, by somebody who knew all that people have said; undefined: there is none. */
+export const verdictOn = ({ verdict, words }: MissionState, commit: string): MissionState["verdict"] | undefined =>
+  verdict?.commit === commit && verdict.heard === words ? verdict : undefined;
+
 export const isVerdict = ({ tasks }: MissionState, taskID: string): boolean =>
   tasks.some((task) => task.taskID === taskID && task.judges !== undefined);
 
@@ -28,5 +32,5 @@ export const afterVerdict = (
   if (task?.judges === undefined) return undefined;
   const { callID, judges } = task;
   const said = verdict ?? { verdict: "inconclusive", notes: error ?? `its Task was ${outcome}` };
-  return { verdict: { ...said, taskID, callID, commit: judges.commit } };
+  return { verdict: { ...said, taskID, callID, commit: judges.commit, heard: judges.heard } };
 };

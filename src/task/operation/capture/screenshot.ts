@@ -1,3 +1,4 @@
+import { browserBeside } from "../../../check/browser/find.ts";
 import type { Visit } from "../../../check/browser/visit.ts";
 import { isActive, type TaskState } from "../../../domain/state/task.ts";
 import { tamperedText } from "../../../domain/task/tampered.ts";
@@ -63,6 +64,8 @@ export const createCaptures = (
       if (error instanceof EnvironmentLost) throw unavailable(error.message.replace(/\.$/, ""));
       throw error;
     });
+    const beside = browserBeside(browser(), given?.environment.image).why;
+    if (beside !== undefined) throw unavailable(beside);
     const until = {
       signal: stop,
       timeoutMs: limits.previewSeconds * 1000,

@@ -1,0 +1,31 @@
+import type { MissionState } from "../domain/state/mission.ts";
+import type { EventData } from "../protocol/event/event.ts";
+import type { Fence } from "../store/store.ts";
+import type { MissionDispatch } from "../task/tasks.ts";
+
+/** A Task of the service's own for a Mission: no phase, and in one commit with the Mission's record of it. */
+
+type Own = Pick<EventData["task.dispatched"], "callID" | "phase" | "brief" | "reserved"> &
+  Partial<Pick<EventData["task.dispatched"], "merge" | "judges">>;
+
+/** What every such Task has; written only while the Mission's log is where `state` is. `fence`: see `MissionDispatch`. */
+export const ownTask = (
+  { missionID, sessionID, version, models, named }: MissionState,
+  own: Own,
+  fence: Fence | undefined,
+): Pick<MissionDispatch, "mission" | "production" | "expected" | "model" | "reviewModel" | "handover" | "also"> => ({
+  mission: { missionID, sessionID, callID: own.callID, phase: own.phase },
+  production: undefined,
+  expected: undefined,
+  model: models.tasks ?? named ?? undefined,
+  reviewModel: models.review ?? undefined,
+  handover: undefined,
+  also: ({ taskID, title, squad }) => ({
+    append: {
+      stream: sessionID,
+      expected: version,
+      events: [{ type: "task.dispatched", data: { sessionID, taskID, title, squad, production: null, ...own } }],
+    },
+    fence,
+  }),
+});

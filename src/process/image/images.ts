@@ -1,0 +1,183 @@
+import { createHash } from "node:crypto";
+import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { messageOf } from "../../error.ts";
+import type { Log } from "../../log.ts";
+import { isOwnVariable } from "../../protocol/task/environment.ts";
+import type { Command, CommandResult } from "../process.ts";
+import type { SandboxPlace } from "../sandbox/place.ts";
+import { type Image, inImage } from "../sandbox/image-root.ts";
+import { type Engine, engineEnv, findEngine, type Inspected, inspectImage, type RunEngine } from "./engine.ts";
+
+/**
+ * The images that commands run in. An engine gives the files of one, once: they are unpacked below the data folder, in a
+ * sandbox, because nobody knows what is in them, and kept by the image's id. No container is started, so none can be left.
+ */
+
+export type ImagesOptions = {
+  /** Below the data folder. */
+  folder: string;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Runs a program of this machine's for as long as it takes. */
+  runEngine: RunEngine;
+  /** Runs a command in a sandbox over this machine's files. */
+  run: (command: Command, place: SandboxPlace) => Promise<CommandResult>;
+  /** Whether the sandbox holds over these files; otherwise what is wrong. */
+  test: (image: Image) => Promise<string | undefined>;
+  log: Log;
+};
+
+export type Images = {
+  /** Rejects with the reason and its remedy. */
+  open(reference: string): Promise<Image>;
+};
+
+/** An image that no Task has used for so long is removed. */
+const keptMs = 30 * 24 * 3_600_000;
+const unpackMs = 20 * 60_000;
+
+const recordOf = (at: string) => join(at, "ready.json");
+const tarAt = "/run/sortie/image.tar";
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/**
+ * Devices are nobody's here, and neither are owners and the right to run as one. What is mounted over a file has to find
+ * it. A user without a name is refused by programs such as ssh.
+ */
+const unpack = `umask 022
+tar -xf ${tarAt} --no-same-owner --no-same-permissions --exclude=dev --exclude=proc --exclude=sys --exclude=./dev --exclude=./proc --exclude=./sys || exit
+rm -f etc/shadow* etc/gshadow* etc/sudoers || exit
+chmod -R u+rwX . || exit
+[ -d etc ] && [ ! -L etc ] || { echo "it has no /etc"; exit 1; }
+for name in hosts resolv.conf passwd group; do
+  [ -f "etc/$name" ] && [ ! -L "etc/$name" ] || { rm -rf "etc/$name"; : >"etc/$name"; } || exit
+done
+grep -q "^[^:]*:[^:]*:$(id -u):" etc/passwd || echo "sortie:x:$(id -u):$(id -g)::/tmp:/bin/sh" >>etc/passwd
+grep -q "^[^:]*:[^:]*:$(id -g):" etc/group || echo "sortie:x:$(id -g):" >>etc/group`;
+
+export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesOptions): Images => {
+  const open = new Map<string, Promise<Image>>();
+  let engine: Promise<Engine | { why: string }> | undefined;
+
+  const atOnce = new Map<string, Promise<Image>>();
+
+  /** What a killed service left of a container is of this name, and removed first: it was never started. */
+  const exported = async ({ file }: Engine, { id }: Inspected, to: string): Promise<void> => {
+    const own = createHash("sha256").update(folder).digest("hex").slice(0, 12);
+    const name = `sortie-${own}-${id.slice(0, 12)}`;
+    const ask = async (...args: string[]) => {
+      const { error } = await runEngine([file, ...args], engineEnv(env));
+      if (error !== "") throw new Error(`${file} ${args[0]}: ${error.split("\n").at(-1)?.slice(0, 300)}`);
+    };
+    await ask("rm", "--force", name).catch(() => {});
+    await ask("create", "--name", name, "--network", "none", id, "/bin/bash");
+    try {
+      await ask("export", "--output", to, name);
+    } finally {
+      await ask("rm", "--force", name).catch((error: unknown) => {
+        log.warn({ container: name, error: messageOf(error) }, "a container that was never started stays");
+      });
+    }
+  };
+
+  const make = async (reference: string, found: Engine, inspected: Inspected): Promise<void> => {
+    const at = join(folder, inspected.id);
+    const part = `${at}.part`;
+    await rm(part, { recursive: true, force: true });
+    const root = join(part, "root");
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    try {
+      const { bavail, bsize } = await statfs(part);
+      if (bavail * bsize < 2 * inspected.bytes + 2 ** 30)
+        throw new Error(`its ${Math.ceil(inspected.bytes / 2 ** 20)} MB need twice the space and a GB in ${folder}`);
+      const tar = join(part, "image.tar");
+      await exported(found, inspected, tar);
+      const place: SandboxPlace = {
+        tree: root,
+        at: root,
+        under: () => [],
+        over: () => [{ kind: "ro", from: tar, to: tarAt }],
+      };
+      const { signal } = new AbortController();
+      const ran = await run({ run: unpack, cwd: root, timeoutMs: unpackMs, keepBytes: 4096, signal, own: true }, place);
+      if (ran.ended !== "exit" || ran.exitCode !== 0)
+        throw new Error(`it could not be unpacked (${ran.output.trim().split("\n").at(-1) || ran.ended})`);
+      await rm(tar, { force: true });
+      const bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"].find(
+        (path) => inImage(root, path) !== undefined,
+      );
+      if (bash === undefined) throw new Error("it has no bash, which commands are run with");
+      const first = join(part, "bash");
+      copyFileSync(join(root, inImage(root, bash) ?? ""), first);
+      chmodSync(first, 0o111);
+      writeFileSync(recordOf(part), JSON.stringify({ bash }));
+      await rm(at, { recursive: true, force: true });
+      renameSync(part, at);
+      const problem = await test(imageAt(at, inspected));
+      if (problem === undefined) return;
+      await rm(at, { recursive: true, force: true });
+      throw new Error(`the sandbox does not hold in it: ${problem}`);
+    } catch (error) {
+      await rm(part, { recursive: true, force: true });
+      throw new Error(`The image ${reference} cannot be used: ${messageOf(error)}.`, { cause: error });
+    }
+  };
+
+  const imageAt = (at: string, { id, env: given }: Inspected): Image => {
+    const { bash } = JSON.parse(readFileSync(recordOf(at), "utf8")) as { bash: string };
+    const all = Object.fromEntries(given.map((line) => [line.split("=")[0] ?? "", line.slice(line.indexOf("=") + 1)]));
+    return {
+      id,
+      root: join(at, "root"),
+      first: join(at, "bash"),
+      bash,
+      path: all["PATH"] || defaultPath,
+      env: Object.fromEntries(Object.entries(all).filter(([name]) => /^\w+$/.test(name) && !isOwnVariable(name))),
+    };
+  };
+
+  const removeOld = async (): Promise<void> => {
+    for (const name of await readdir(folder).catch(() => [])) {
+      const at = join(folder, name);
+      if (open.has(name)) continue;
+      const { mtimeMs } = await stat(recordOf(at)).catch(() => stat(at));
+      if (Date.now() - mtimeMs > keptMs) await rm(at, { recursive: true, force: true });
+    }
+  };
+
+  const opened = async (reference: string): Promise<Image> => {
+    engine ??= findEngine(env, runEngine);
+    const found = await engine;
+    if ("why" in found) {
+      engine = undefined;
+      throw new Error(`Commands are to run in the image ${reference}, and there is no engine: ${found.why}.`);
+    }
+    const inspected = await inspectImage(found, reference, env, runEngine);
+    if ("why" in inspected) throw new Error(`Commands are to run in an image: ${inspected.why}.`);
+    const at = join(folder, inspected.id);
+    let making = open.get(inspected.id);
+    if (making === undefined) {
+      making = (existsSync(recordOf(at)) ? Promise.resolve() : make(reference, found, inspected)).then(() =>
+        imageAt(at, inspected),
+      );
+      open.set(inspected.id, making);
+      making.catch(() => open.delete(inspected.id));
+    }
+    const image = await making;
+    const now = new Date();
+    utimesSync(recordOf(dirname(image.root)), now, now);
+    await removeOld().catch((error: unknown) => log.warn({ error: messageOf(error) }, "old images stay"));
+    return image;
+  };
+
+  return {
+    open(reference) {
+      const before = atOnce.get(reference);
+      if (before !== undefined) return before;
+      const opening = opened(reference).finally(() => atOnce.delete(reference));
+      atOnce.set(reference, opening);
+      return opening;
+    },
+  };
+};

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  dispatch,
+  finish,
+  openStage,
+  plan,
+  restOf,
+  type Say,
+  type Stage,
+  turns,
+  wake,
+} from "../../harness/double/missions.ts";
+
+/** What a Mission's agent is told of the proof by contrast of a Task that goes on: the newest one. */
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
+afterAll(() => stage[Symbol.asyncDispose]());
+
+const write = (path: string, content: string) => ({ tool: "write", input: { path, content } });
+const testOf = (name: string, file: string) =>
+  `import assert from "node:assert";\nimport test from "node:test";\nimport { ${name} } from "./${file}";\ntest("${name}", () => assert.equal(${name}(2, 2), 4));\n`;
+
+test("of the newest attempt, not of the first", async () => {
+  const told: string[] = [];
+  const hear =
+    (turn: Say): Say =>
+    (at, request, newest) => {
+      told.push(newest);
+      return turn(at, request, newest);
+    };
+  stage.play("twice", {
+    mission: turns(
+      { calls: [plan("a"), dispatch("a", "Make it. [twice]", { checks: ["node --test"] })] },
+      { text: "It runs." },
+      hear((_turn, _request, newest) => {
+        const task = /task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
+        return { calls: [{ tool: "task_message", input: { task, text: "Now mend `add`." } }] };
+      }),
+      hear(() => ({ calls: [finish("done", "Both.")] })),
+    ),
+    task: (turn) =>
+      [
+        // On the base the new test finds no file.
+        {
+          calls: [
+            write("double.mjs", "export const double = (a, b) => a * b;\n"),
+            write("double.test.mjs", testOf("double", "double.mjs")),
+          ],
+        },
+        { text: "Made." },
+        {
+          calls: [
+            write("add.mjs", "export const add = (a, b) => a + b;\n"),
+            write("add.test.mjs", testOf("add", "add.mjs")),
+          ],
+        },
+        { text: "Mended." },
+      ][turn] ?? { text: "Nothing more." },
+  });
+  const directory = stage.project({
+    "package.json": JSON.stringify({ type: "module", scripts: { test: "node --test" } }),
+    "add.mjs": "export const add = (a, b) => a - b;\n",
+  });
+  const { missionID } = await wake(stage.service.url, directory, { text: "Make both. [twice]" });
+  await restOf(stage.service.url, directory, missionID);
+  const lines = told.map((text) => /^Contrast: .*$/m.exec(text)?.[0] ?? "none");
+  expect(lines).toEqual([expect.stringContaining("cannot tell"), expect.stringContaining("proves the change")]);
+});
