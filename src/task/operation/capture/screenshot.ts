@@ -3,6 +3,7 @@ import type { Visit } from "../../../check/browser/visit.ts";
 import { isActive, type TaskState } from "../../../domain/state/task.ts";
 import { tamperedText } from "../../../domain/task/tampered.ts";
 import { dueNow } from "../../../engine/due.ts";
+import type { Engine } from "../../../engine/engine.ts";
 import { ServiceError } from "../../../error.ts";
 import { newID } from "../../../id.ts";
 import type { Log } from "../../../log.ts";
@@ -34,11 +35,11 @@ export interface Captures {
   stop(taskID?: string): void;
 }
 
-type Wanted = { store: Store; workspaces: Workspaces; limits: Limits; log: Log };
+type Wanted = { store: Store; engine: Engine; workspaces: Workspaces; limits: Limits; log: Log };
 
 export const createCaptures = (
   { browser, slots, network, tier, environment, processes }: CapturesDeps,
-  { store, workspaces, limits, log }: Wanted,
+  { store, engine, workspaces, limits, log }: Wanted,
   { own, change }: Change,
 ): Captures => {
   const open = new Map<string, AbortController>();
@@ -71,6 +72,9 @@ export const createCaptures = (
       timeoutMs: limits.previewSeconds * 1000,
       network: given?.environment.network ?? network,
     };
+    if (!(await idle())) throw atWork(taskID);
+    // The run that ended the Task may still be ending what is left of its commands, and removing its checkout.
+    await engine.interrupt(taskID);
     const tampered: Tampered[] = [];
     const begun = new Date();
     const guard = <P extends Pick<CheckEnvironment, "run"> & Partial<CheckEnvironment>>(place: P): P =>
