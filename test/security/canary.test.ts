@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 import { entriesOf } from "../harness/entries.ts";
@@ -7,6 +7,7 @@ import { loadConfig } from "../../src/config/config.ts";
 import { createLog } from "../../src/log.ts";
 import { createService } from "../../src/service/service.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
+import { textsIn } from "../harness/texts.ts";
 import { type MockRequest, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
 
 /**
@@ -179,16 +180,12 @@ const outletsOf = async (known: boolean): Promise<Record<string, string>> => {
       outlets[`GET ${path}`] = (await ask(path)).toString();
     for (const entry of entriesOf(await ask(`/task/${taskID}/project-archive`)))
       if (!entry.path.startsWith("project/")) outlets[`archive ${entry.path}`] = entry.read().toString();
-    const files = (suffix: RegExp) =>
-      readdirSync(dataDir, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map((entry) => join(entry.parentPath, entry.name))
-        .filter((path) => !relative(dataDir, path).startsWith("worktrees/") && suffix.test(path));
-    const read = (paths: string[]) => paths.map((path) => readFileSync(path, "latin1")).join("\n");
-    outlets["database"] = read(files(/\.db$/));
-    outlets["write-ahead log"] = read(files(/-wal$/));
-    outlets["blobs"] = read(files(/blobs\//));
-    outlets["other files"] = read(files(/^(?!.*(blobs\/|\.db|-wal)).*$/));
+    const texts = textsIn(dataDir).filter(([path]) => !relative(dataDir, path).startsWith("worktrees/"));
+    const read = (suffix: RegExp) => texts.flatMap(([path, text]) => (suffix.test(path) ? [text] : [])).join("\n");
+    outlets["database"] = read(/\.db$/);
+    outlets["write-ahead log"] = read(/-wal$/);
+    outlets["blobs"] = read(/blobs\//);
+    outlets["other files"] = read(/^(?!.*(blobs\/|\.db|-wal)).*$/);
   } finally {
     await service.close();
     await provider.close();

@@ -1,12 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { createLog } from "../../../src/log.ts";
 import { createService } from "../../../src/service/service.ts";
 import { makeProject, temporary } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";
+import { textsIn } from "../../harness/texts.ts";
 
 /** POST /model/key: who may give a key, of which providers, where it is kept, and that it is nowhere else. */
 
@@ -176,9 +177,9 @@ test("a configuration that cannot be written is refused, and nothing is used", a
 
 /** Everything below a folder but the configuration, as one text. */
 const keptIn = (folder: string): string =>
-  readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name !== "config.jsonc")
-    .map(({ parentPath, name }) => readFileSync(join(parentPath, name), "latin1"))
+  textsIn(folder)
+    .filter(([path]) => basename(path) !== "config.jsonc")
+    .map(([, text]) => text)
     .join("\n");
 
 test("the key stands in no log, event, answer or file but its own, whatever is wrong with the request; control: another word does", async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createLog } from "../../../src/log.ts";
@@ -9,6 +9,7 @@ import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { entriesOf } from "../../harness/entries.ts";
 import { git, makeProject } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { textsIn } from "../../harness/texts.ts";
 
 /**
  * A project whose tests and page need a secret: the proof by contrast, the checks that look at a page, and captures have it
@@ -94,14 +95,6 @@ afterAll(async () => {
 const call = (tool: string, input: object): MockTurn => ({ calls: [{ tool, input }] });
 const write = (path: string, content: string): MockTurn => call("write", { path, content });
 const mend = [write("math.mjs", mended), write("math.test.mjs", sum)];
-
-/** Everything below a folder, as text. */
-const textsIn = (folder: string): [path: string, text: string][] =>
-  readdirSync(folder, { withFileTypes: true, recursive: true }).flatMap((entry) =>
-    entry.isFile()
-      ? [[join(entry.parentPath, entry.name), readFileSync(join(entry.parentPath, entry.name), "latin1")]]
-      : [],
-  );
 
 /** Where the secret stands: in nothing that people, models or disks get. */
 const sweep = async (taskID: string, directory: string): Promise<string[]> => {

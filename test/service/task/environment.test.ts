@@ -11,6 +11,7 @@ import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { entriesOf } from "../../harness/entries.ts";
 import { git, makeProject, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { textsIn } from "../../harness/texts.ts";
 
 /**
  * What the commands of one project get: setup, variables and secrets, by the operator's configuration or by a file that the
@@ -103,14 +104,6 @@ const resultsOf = async (taskID: string) => {
     type === "tool.finished" ? [typeof data.output === "string" ? data.output : JSON.stringify(data)] : [],
   );
 };
-
-/** Everything below a folder, as text. */
-const textsIn = (folder: string): [path: string, text: string][] =>
-  readdirSync(folder, { withFileTypes: true, recursive: true }).flatMap((entry) =>
-    entry.isFile()
-      ? [[join(entry.parentPath, entry.name), readFileSync(join(entry.parentPath, entry.name), "latin1")]]
-      : [],
-  );
 
 /** Command lines and environments of this machine's processes that have a text. */
 const processesWith = (text: string) => {
