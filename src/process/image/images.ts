@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { keptOrLoaded, loadOnce } from "../../async/load-once.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { isOwnVariable } from "../../protocol/task/environment.ts";
@@ -58,8 +59,10 @@ grep -q "^[^:]*:[^:]*:$(id -g):" etc/group || echo "sortie:x:$(id -g):" >>etc/gr
 
 export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesOptions): Images => {
   const open = new Map<string, Promise<Image>>();
-  let engine: Promise<Engine | { why: string }> | undefined;
-
+  const engine = loadOnce(
+    () => findEngine(env, runEngine),
+    (found) => !("why" in found),
+  );
   const atOnce = new Map<string, Promise<Image>>();
 
   /** What a killed service left of a container is of this name, and removed first: it was never started. */
@@ -147,24 +150,16 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
   };
 
   const opened = async (reference: string): Promise<Image> => {
-    engine ??= findEngine(env, runEngine);
-    const found = await engine;
-    if ("why" in found) {
-      engine = undefined;
+    const found = await engine();
+    if ("why" in found)
       throw new Error(`Commands are to run in the image ${reference}, and there is no engine: ${found.why}.`);
-    }
     const inspected = await inspectImage(found, reference, env, runEngine);
     if ("why" in inspected) throw new Error(`Commands are to run in an image: ${inspected.why}.`);
     const at = join(folder, inspected.id);
-    let making = open.get(inspected.id);
-    if (making === undefined) {
-      making = (existsSync(recordOf(at)) ? Promise.resolve() : make(reference, found, inspected)).then(() =>
-        imageAt(at, inspected),
-      );
-      open.set(inspected.id, making);
-      making.catch(() => open.delete(inspected.id));
-    }
-    const image = await making;
+    const image = await keptOrLoaded(open, inspected.id, async () => {
+      if (!existsSync(recordOf(at))) await make(reference, found, inspected);
+      return imageAt(at, inspected);
+    });
     const now = new Date();
     utimesSync(recordOf(dirname(image.root)), now, now);
     await removeOld().catch((error: unknown) => log.warn({ error: messageOf(error) }, "old images stay"));
