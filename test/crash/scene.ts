@@ -17,6 +17,8 @@ export type Scene = {
   config?: (directory: string) => Record<string, unknown>;
   /** More than files that are committed. */
   prepare?(directory: string): void;
+  /** What happens to the data folder after the kill, before the next service starts. */
+  meanwhile?(dataDir: string): Promise<void>;
   /** What whoever judges the whole of a Mission says, if not that it is accepted. */
   judges?(request: MockRequest): MockTurn;
   say(request: MockRequest, memo: Memo): MockTurn | Promise<MockTurn>;
@@ -60,6 +62,7 @@ export const play = async (scene: Scene, point: string): Promise<Played> => {
         const types = await scene.typesOf(hereOf(service)).catch((): string[] => []);
         if (types.includes(point)) await service.kill("SIGKILL");
       }
+      await scene.meanwhile?.(dataDir);
     }
     await using service = await startProcess(env);
     const here = hereOf(service);
