@@ -210,8 +210,8 @@ test("what is named is reached, and nothing else, also after the sandbox was emp
   expect(seen).toContain(`/named ${hostname()}:${portOf(open)}`);
 });
 
-/** Processes below this one whose command line has a text, with their parents. */
-const ownProcesses = (text: string): { pid: number; parent: number }[] => {
+/** Processes below this one whose command line has a text, each with those above it, its parent first. */
+const ownProcesses = (text: string): { pid: number; above: number[] }[] => {
   const all = new Map<number, { parent: number; line: string }>();
   for (const name of readdirSync("/proc").filter((each) => /^\d+$/.test(each)))
     try {
@@ -219,8 +219,14 @@ const ownProcesses = (text: string): { pid: number; parent: number }[] => {
       const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
       all.set(Number(name), { parent, line: readFileSync(join("/proc", name, "cmdline"), "latin1") });
     } catch {}
-  const isOwn = (pid: number): boolean => pid === process.pid || (pid > 1 && isOwn(all.get(pid)?.parent ?? 0));
-  return [...all].flatMap(([pid, { parent, line }]) => (line.includes(text) && isOwn(pid) ? [{ pid, parent }] : []));
+  const aboveOf = (pid: number): number[] => {
+    const parent = all.get(pid)?.parent ?? 0;
+    return parent > 1 ? [parent, ...aboveOf(parent)] : [];
+  };
+  return [...all]
+    .filter(([, { line }]) => line.includes(text))
+    .map(([pid]) => ({ pid, above: aboveOf(pid) }))
+    .filter(({ above }) => above.includes(process.pid));
 };
 
 test.each(["bridge", "runner"] as const)(
@@ -235,16 +241,21 @@ test.each(["bridge", "runner"] as const)(
       `sleep ${marker}`,
       `curl -s -m 5 http://${hostname()}:${portOf(open)}/again`,
     );
-    const [bridge] = await until(
-      () =>
-        Promise.resolve(ownProcesses(`sleep\0${marker}`).length === 1 ? ownProcesses("process/network/bridge") : []),
-      (found) => found.length > 0,
+    // Only the bridge above this command: an MCP server's sandbox, and one just being removed, have bridges of their own.
+    const { sleeping, bridge, runner } = await until(
+      () => {
+        const [sleep] = ownProcesses(`sleep\0${marker}`);
+        const [inner, outer] = ownProcesses("process/network/bridge")
+          .filter(({ pid }) => sleep?.above.includes(pid))
+          .sort((one, other) => other.above.length - one.above.length);
+        return Promise.resolve({ sleeping: sleep?.pid, bridge: inner?.pid, runner: outer?.above[0] });
+      },
+      (found) => found.runner !== undefined,
       20_000,
     );
-    const [sleeping] = ownProcesses(`sleep\0${marker}`);
-    process.kill((which === "bridge" ? bridge?.pid : bridge?.parent) ?? 0, "SIGKILL");
+    process.kill((which === "bridge" ? bridge : runner) ?? 0, "SIGKILL");
     await until(
-      () => Promise.resolve([bridge?.pid, sleeping?.pid].filter((pid) => existsSync(`/proc/${pid}`))),
+      () => Promise.resolve([bridge, sleeping].filter((pid) => existsSync(`/proc/${pid}`))),
       (left) => left.length === 0,
       10_000,
     );
