@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { canServe } from "../harness/double/git-host.ts";
+import { logOf } from "../harness/double/hostile-text.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { until } from "../harness/project.ts";
 import { makeRemoteLab } from "../harness/remote-lab.ts";
@@ -19,7 +20,12 @@ describe.skipIf(postgresURL === undefined || !canServe)("terms of a Task", () =>
       const { folder, env } = lab.prepare(node);
       const settings = JSON.parse(readFileSync(env.SERVICE_CONFIG, "utf8")) as object;
       writeFileSync(env.SERVICE_CONFIG, JSON.stringify({ ...settings, ...config }));
-      return startService(folder, { ...here.env(node), ...env, SERVICE_ROLE: role });
+      return startService(folder, {
+        ...here.env(node),
+        ...env,
+        SERVICE_ROLE: role,
+        SERVICE_NODE_URL: "http://127.0.0.1:0",
+      });
     };
     const same = { limits: { steps: 500 }, permissions: { deny: ["shell(rm *)"] } };
     await using front = await start("front", "api", same);
@@ -61,6 +67,17 @@ describe.skipIf(postgresURL === undefined || !canServe)("terms of a Task", () =>
     await using _same = await start("same", "worker", { ...same, limits: { ...same.limits, streams: 32 } });
     expect((await ended(front, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
     expect((await listed()).untaken).toEqual([]);
+
+    // Taking back what a Task landed is a Task on terms like any other.
+    const landed = await ask({ landing: "commit" });
+    await ended(front, landed);
+    const revert = await send(front, "POST", `/task/${landed}/revert`, { body: {} });
+    const back = String(revert.body["taskID"]);
+    expect((await ended(front, back)).body, revert.text).toMatchObject({ lifecycleStatus: "completed" });
+    const termsOf = async (id: string) =>
+      (await logOf(front.url, id)).find(({ type }) => type === "task.created")?.data["terms"];
+    expect(await termsOf(back)).toEqual(await termsOf(landed));
+    expect(await termsOf(back)).toMatchObject({ tier: 1 });
   });
 });
 if (postgresURL === undefined) countSkipped(1);

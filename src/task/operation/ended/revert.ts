@@ -55,6 +55,7 @@ export const createRevert =
         sessionID: newID("ses"),
         agent: state.sessions.find(({ sessionID }) => sessionID === rootOf(state))?.agent ?? "",
         contrast: false,
+        ...(deps.terms === undefined ? {} : { terms: deps.terms(checks.some(({ kind }) => kind === "visual")) }),
         revertOf: { taskID, title, commits },
       },
     };
