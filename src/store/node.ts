@@ -79,6 +79,20 @@ export type NodeList = {
   untaken: { taskID: string; reason: string }[];
 };
 
+export type SharedPackage = { digest: string; files: readonly { path: string; bytes: Buffer }[] };
+
+/** The packages for every project, which all nodes of a database have: the newest of each in full, or that it was removed. */
+export interface SharedSquads {
+  /** By id. `digest` null: removed. `seen`: the digest that this data folder last had in common; null: it had none. */
+  list(): Promise<Map<string, { digest: string | null; seen: string | null }>>;
+  /** undefined: there is none, or it was removed. */
+  read(id: string): Promise<SharedPackage | undefined>;
+  /** Replaces the package of this digest (null: none, or a removed one) by another, or removes it; false: it is another one. */
+  replace(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
+  /** This data folder now has in common what is of this digest; null: no package. */
+  note(id: string, digest: string | null): Promise<void>;
+}
+
 /** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
