@@ -133,14 +133,20 @@ export interface Nodes {
 /** Rejects with `node_away` if the stream's files are another node's. */
 export const mustBeHere = async (nodes: Nodes | undefined, stream: StreamID): Promise<void> => {
   const placed = (await nodes?.elsewhere([stream]))?.get(stream);
-  if (placed === undefined) return;
-  const { node, seenAt, isUp } = placed;
-  throw new ServiceError(
+  if (placed !== undefined) throw away(nodes, stream, placed);
+};
+
+/** What is said where only another node's files tell something. */
+export const away = (
+  nodes: Pick<Nodes, "name"> | undefined,
+  stream: StreamID,
+  { node, seenAt, isUp }: Placed,
+): ServiceError =>
+  new ServiceError(
     "node_away",
     `Expected the node ${node}, which has the files of ${stream}, got ${nodes?.name}.${isUp ? "" : ` ${node} ${lastSeen(seenAt)}.`}`,
     { details: { node, seenAt, up: isUp } },
   );
-};
 
 /** When a node that is away was there, in words. */
 export const lastSeen = (seenAt: string | null): string =>
