@@ -71,7 +71,7 @@ const table: readonly Row[] = [
     ({ failure, finished, refusedBy }) => ({
       reason:
         refusedBy !== null
-          ? `Its plan was not approved (${refusedBy}), and no changes were requested`
+          ? `Its plan was not approved (${refusedBy}), and no changes were requested: wake it with what is to be different`
           : finished !== null
             ? `It waits for something outside, and has set no time to check again: ${finished.summary}`
             : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),
