@@ -178,6 +178,8 @@ export type Command = {
   apart?: string;
   /** It is begun and goes on while commands are held: the service's own, over files that no run of a Task works on. */
   unheld?: boolean;
+  /** Its shell is started for it when it comes, as for whatever decides; else one may have been made ready before. */
+  fresh?: boolean;
   /** A program of the service's own: it is this machine's, in whatever image the Task's commands run. */
   own?: boolean;
 };

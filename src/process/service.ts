@@ -174,8 +174,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const real = realpathSync(command.cwd);
       const cwd = sandbox.tier === 1 ? insideOf(place, real) : real;
       if (cwd === undefined) return `Expected a folder inside ${place.at}, got ${real}.`;
-      const { apart, unheld } = command;
-      return { ...start, cwd, box: boxes.use(taskID, place, { network, apart, unheld, image }) };
+      const { apart, unheld, fresh = false } = command;
+      return { ...start, cwd, fresh, box: boxes.use(taskID, place, { network, apart, unheld, image }) };
     } catch (error) {
       failed(error);
       return messageOf(error);

@@ -389,6 +389,69 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     expect(await run("task_a", "echo next")).toMatchObject({ exitCode: 0, output: "next\n" });
   });
 
+  test("the next command's processes are made while nothing runs, but for one that is to be fresh", async () => {
+    const run = runner(scene(sandbox));
+    /** Seconds since its shell was made; the kernel counts in hundredths. */
+    const age = "read -r up _ </proc/uptime; read -ra stat </proc/$$/stat; echo $((${up/./} - stat[21]))";
+    const ageOf = async (command: Partial<Command> = {}) => {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      return Number((await run("task_a", age, command)).stdout) / 100;
+    };
+    await run("task_a", "true");
+    expect(await ageOf()).toBeGreaterThan(0.3);
+    expect(await ageOf({ fresh: true })).toBeLessThan(0.3);
+    // After one that was fresh there may be another.
+    expect(await ageOf()).toBeLessThan(0.3);
+    expect(await ageOf()).toBeGreaterThan(0.3);
+  });
+
+  test("what waits for a command is like what is made for it: descriptors, parents, groups, variables", async () => {
+    const run = runner(scene(sandbox));
+    const seen =
+      "ls /proc/$$/fd; readlink /proc/$$/fd/*; read -ra stat </proc/$$/stat; echo $((stat[4] == $$)) ${stat[5]}; env -u SERVICE_RUN_ID | sort; echo $- $0 $BASH_EXECUTION_STRING; ulimit -a; umask";
+    await run("task_a", "true");
+    const [ready, fresh] = [await run("task_a", seen), await run("task_a", seen, { fresh: true })];
+    expect(ready).toMatchObject({ exitCode: 0, output: expect.stringContaining("HUSKY=0\n") as string });
+    const slotless = (output: string) => output.replaceAll(/\/\d+(?=\.[012]\n)/g, "/slot");
+    expect(slotless(ready.output)).toBe(slotless(fresh.output));
+  });
+
+  test("a command that is too long to be handed over runs all the same", async () => {
+    const run = runner(scene(sandbox));
+    for (const length of [100, 7000, 70_000])
+      expect(await run("task_a", `x=${"a".repeat(length)}; echo \${#x}`)).toMatchObject({ output: `${length}\n` });
+  });
+
+  test.each(["the processes that wait for the next command", "the one that would tell its end"])(
+    "%s, killed from outside: the command says nothing",
+    async (which) => {
+      const at = scene(sandbox);
+      const run = runner(at);
+      const marked = () =>
+        execFileSync(
+          "bash",
+          [
+            "-c",
+            `grep -lzs '^SERVICE_RUN_ID=${join(at.folder, "data")}/task_a/box' /proc/[0-9]*/environ | cut -d/ -f3; :`,
+          ],
+          { encoding: "utf8" },
+        )
+          .split("\n")
+          .filter(Boolean)
+          .map(Number)
+          .toSorted((a, b) => a - b);
+      for (const gap of [0, 200]) {
+        await run("task_a", "true");
+        await expect.poll(() => marked().length, { timeout: 5000 }).toBeGreaterThan(2);
+        const [waiter = 0, waiting = 0] = marked().slice(-2);
+        for (const pid of which.startsWith("the processes") ? [waiter, waiting] : [waiter])
+          process.kill(pid, "SIGKILL");
+        await new Promise((resolve) => setTimeout(resolve, gap));
+        expect(await run("task_a", "echo next")).toMatchObject({ ended: "exit", output: "next\n" });
+      }
+    },
+  );
+
   test("is made ahead", async () => {
     const at = scene(sandbox);
     const tree = join(at.folder, "tree");

@@ -18,6 +18,7 @@ export const runCommandCheck = async (
     timeoutMs: check.timeoutSeconds * 1000,
     keepBytes: options.limits.commandOutputBytes,
     signal: options.signal,
+    fresh: true,
     ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
   });
   options.signal.throwIfAborted();

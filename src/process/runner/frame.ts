@@ -37,6 +37,8 @@ export type Start = {
   env: Record<string, string>;
   /** Name of the sandbox to run in; `cwd` is then a path inside it. */
   box?: string;
+  /** In a sandbox: its processes are made for it alone, when it comes. */
+  fresh?: boolean;
   /** Without a sandbox: as for `spawnForTask`. */
   markFile?: string;
   /** A program of the service's own, which is like the service in all that a program inherits. */
@@ -58,6 +60,8 @@ export type Open = {
   env: Record<string, string>;
   /** Folder for the pipes, as seen outside. */
   folder: string;
+  /** Whether the processes of its next command are made while none runs; false by default. */
+  ahead?: boolean;
   /** The filter of system calls that the command line expects. */
   filter?: string;
 };

@@ -12,6 +12,9 @@ export const closeOthers =
  * of bash whose file is not readable, so the commands cannot inspect them; commands inherit none of their descriptors.
  * While commands are held the waiters go on, so that a held command can be ended. One that is stopped before it has
  * reported its own start is ended by its waiter (`c`).
+ *
+ * With `n` a command's processes are made before it is known (docs/decisions/0275): they read it from the pipe that is
+ * never written otherwise. A waiter that sees nobody but itself says so (`alone`).
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
@@ -21,15 +24,24 @@ set -m
 echo ready >&9
 while IFS=' ' read -r verb a b; do
   case $verb in
-    r) IFS= read -r -N "$b" job
+    r|n) [ $verb = n ] || IFS= read -r -N "$b" job
        { set -m
          waiter=$BASHPID
-         { exec </dev/null 3>'${io}'/$a.2 >'${io}'/$a.0 2>'${io}'/$a.1
+         { exec </dev/null >'${io}'/$a.0 2>'${io}'/$a.1
+           if [ $verb = n ]; then
+             exec 4<'${io}'/$a.2
+             echo "p $a $waiter" >&9
+             IFS= read -r -u 4 b && [ "$b" ] && IFS= read -r -N "$b" -u 4 job || exit
+             exec 4<&-
+           fi
+           exec 3>'${io}'/$a.2
            echo "s $a $BASHPID $waiter" >&9
            exec 9>&-
            eval "$job"; } &
          wait $!
-         echo "x $a $?" >&9; } &
+         code=$?
+         kill -0 -1 || code="$code alone"
+         echo "x $a $code" >&9; } &
        waiters[a]=$! ;;
     c) for stat in /proc/[0-9]*/stat; do
          read -r pid _ _ parent _ <"$stat" && [ "$parent" = "\${waiters[a]}" ] && kill -9 -- "-$pid" "$pid"

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { closeSync, constants, openSync } from "node:fs";
+import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
 
@@ -10,6 +10,10 @@ import { join } from "node:path";
 
 /** How many commands run at once in one sandbox; further ones wait. */
 export const slotCount = 16;
+
+/** What a pipe takes at once, however many of them its user has. */
+export const mostGiven = 8192;
+
 const streams = ["stdout", "stderr", "held"] as const;
 
 const pathOf = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
@@ -27,7 +31,9 @@ export const makePipes = (folder: string, slot: number, made: (problem?: string)
 
 /** Our ends of one slot's pipes. */
 export interface Pipes {
-  /** Closes our writing ends, once the command has opened its own. */
+  /** Writes to a command's processes, which were made ahead; once, and `mostGiven` bytes at most. */
+  give(bytes: Buffer | string): void;
+  /** Closes our writing ends, once the command has opened its own; from then on the pipes' end is noticed. */
   release(): void;
   resume(): void;
   /** Stops listening, even if other processes still hold the pipes. */
@@ -36,7 +42,7 @@ export interface Pipes {
 
 /**
  * Throws when the pipes cannot be opened. `output`: false pauses until `resume`. `closed`: no process holds the pipes
- * any more.
+ * any more; `release` must have been called.
  */
 export const openPipes = (
   folder: string,
@@ -46,35 +52,51 @@ export const openPipes = (
   const readers: Socket[] = [];
   /** Our own writing ends, which keep the pipes open until the command has opened them. */
   const keepers: number[] = [];
-  const release = () => {
+  /** Not listened to before `release`: until then its bytes, if any, are for the command's processes. */
+  let held: number | undefined;
+  let open = streams.length;
+  const listen = (fd: number): Socket => {
+    const reader = new Socket({ fd, readable: true, writable: false });
+    readers.push(reader);
+    reader.on("error", () => {});
+    reader.once("close", () => {
+      open -= 1;
+      if (open === 0) hooks.closed();
+    });
+    return reader;
+  };
+  const close = () => {
     for (const fd of keepers.splice(0)) closeSync(fd);
   };
-  let open = 0;
+  const release = () => {
+    if (held !== undefined) listen(held).resume();
+    held = undefined;
+    close();
+  };
   try {
     for (const [at, name] of streams.entries()) {
       const path = pathOf(folder, slot, at);
       const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-      const reader = new Socket({ fd, readable: true, writable: false });
-      readers.push(reader);
-      keepers.push(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
-      open += 1;
-      if (name === "held") reader.resume();
-      else
+      if (name === "held") held = fd;
+      else {
+        const reader = listen(fd);
         reader.on("data", (chunk: Buffer) => {
           if (!hooks.output(name, chunk)) reader.pause();
         });
-      reader.on("error", () => {});
-      reader.once("close", () => {
-        open -= 1;
-        if (open === 0) hooks.closed();
-      });
+      }
+      keepers.push(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
     }
   } catch (error) {
     for (const reader of readers) reader.removeAllListeners("close").destroy();
-    release();
+    if (held !== undefined) closeSync(held);
+    close();
     throw error;
   }
   return {
+    give(bytes) {
+      const fd = keepers.at(-1);
+      if (fd !== undefined) writeSync(fd, typeof bytes === "string" ? Buffer.from(bytes) : bytes);
+    },
     release,
     resume() {
       for (const reader of readers) reader.resume();

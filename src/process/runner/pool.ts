@@ -110,7 +110,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const box: Open = { ...about, name, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
     const { filter } = sandbox;
-    const request = { box: name, file, args, env: options.env(taskID, image), folder: own };
+    const request = { box: name, file, args, env: options.env(taskID, image), folder: own, ahead: apart === undefined };
     spawner.open(filter === undefined ? request : { ...request, filter }, (news) => {
       if (news.pid !== undefined) {
         box.pid = news.pid;

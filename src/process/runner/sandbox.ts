@@ -3,12 +3,15 @@ import { spawnForTask } from "../sandbox/spawn.ts";
 import type { Open, Start } from "./frame.ts";
 import { commandScript } from "./init-script.ts";
 import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
+import { createSpare } from "./spare.ts";
 
 /**
  * One open sandbox, kept for all commands of a Task, because opening one costs more than the rest of a step. Process 1
  * in it is bash with the script of `runner/init-script.ts`: it reads jobs from standard input, starts each in its own
  * process group, and reports on standard output how they end. A command's outputs come over named pipes
  * (`runner/pipe.ts`), opened anew for each command, so that their end still means that no process holds them.
+ *
+ * While nothing runs, the processes of the next command wait for it (`runner/spare.ts`).
  */
 
 export type SandboxListener = {
@@ -36,6 +39,9 @@ export interface OpenSandbox {
 type Job = {
   id: number;
   script: Buffer;
+  fresh: boolean;
+  /** To a spare, which has not reported its start. */
+  given: boolean;
   listener: SandboxListener;
   slot: number | undefined;
   pipes: Pipes | undefined;
@@ -64,7 +70,7 @@ const reportMs = 500;
 
 /** `gone`: it has ended; `why` is what it said where it never became ready. */
 export const openSandbox = (
-  { file, args, env, folder, filter }: Open,
+  { file, args, env, folder, filter, ahead = false }: Open,
   gone: (why: string | undefined) => void,
 ): OpenSandbox => {
   const child: ChildProcess = spawnForTask(
@@ -89,6 +95,10 @@ export const openSandbox = (
   let text = "";
 
   const say = (line: string) => child.stdin?.write(line);
+  const spare = createSpare<Job>(folder, say, {
+    output: (job, from, chunk) => job.listener.output(from, chunk),
+    closed: (job) => closed(job),
+  });
   const end = (job: Job) => {
     say(`k ${job.group}\n`);
     setTimeout(() => {
@@ -110,7 +120,39 @@ export const openSandbox = (
   };
   const busy = () => [...jobs.values()].some((job) => job.slot !== undefined && !job.exited);
 
+  const shut = () => {
+    child.stdin?.end();
+    child.kill("SIGKILL");
+    if (child.pid !== undefined)
+      try {
+        process.kill(-child.pid, "SIGKILL");
+      } catch {}
+  };
+
+  /** Makes the processes of the next command. */
+  const prepare = () => {
+    if (!ahead || !ready || over || spare.isThere() || jobs.size > 0 || held.length > 0) return;
+    const slot = free.shift();
+    if (slot === undefined) return;
+    try {
+      spare.prepare(slot);
+    } catch {
+      // The next command tries again, and says so.
+      free.push(slot);
+    }
+  };
+  /** Whether the processes that wait took the command. */
+  const handOver = (job: Job): boolean => {
+    if (job.fresh) spare.dismiss();
+    const given = spare.give(job, job.script);
+    if (given === undefined) return false;
+    Object.assign(job, given, { given: true });
+    job.ask = setTimeout(inquire, askMs, job);
+    return true;
+  };
+
   const begin = (job: Job) => {
+    if (handOver(job)) return;
     const slot = free.shift();
     if (slot === undefined) {
       waiting.push(job);
@@ -150,6 +192,7 @@ export const openSandbox = (
       if (problem === undefined) {
         free.push(slot);
         if (ready) next();
+        prepare();
         return;
       }
       slots -= 1;
@@ -162,13 +205,14 @@ export const openSandbox = (
     job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
   };
 
-  const exited = (job: Job, code: number | null) => {
+  /** `alone`: it has left no process behind. */
+  const exited = (job: Job, code: number | null, alone = false) => {
     if (job.exited) return;
     job.exited = true;
     job.listener.exit(code);
     // No process may outlive its command. If no other command runs, everything in the sandbox can be killed.
     if (busy()) say(`k ${job.group}\n`);
-    else {
+    else if (!alone || held.length > 0) {
       job.sweeping = !ended;
       say(`q ${job.slot}\n`);
     }
@@ -180,7 +224,7 @@ export const openSandbox = (
     if (job.exited) settle(job);
     else job.ask = setTimeout(inquire, askMs, job);
   };
-  /** The pipes are closed but no exit was reported: asks whether the job's waiter is still alive. */
+  /** No exit was reported, or no start by a spare: asks whether the job's waiter is still alive. */
   const inquire = (job: Job) => {
     if (job.exited) return;
     clearTimeout(job.ask);
@@ -195,29 +239,49 @@ export const openSandbox = (
     if (job.slot !== undefined) free.push(job.slot);
     job.listener.close();
     next();
+    if (!job.fresh) prepare();
   };
+
+  /** Its spare ended before it began: it is tried in another sandbox, unless something runs in this one. */
+  const isLost = (job: Job) => job.given && !job.killed && jobs.size === 1;
 
   const hear = (line: string) => {
     const [verb, slot, first, second] = line.split(" ");
     if (verb === "ready") {
       ready = true;
       for (const job of waiting.splice(0)) begin(job);
+      prepare();
       return;
     }
+    const news = spare.hear(verb, Number(slot), first);
+    // Nothing is lost with the rest of the sandbox.
+    if (news === "ended") shut();
+    if (news === "free") {
+      free.push(Number(slot));
+      next();
+    }
+    if (news !== undefined) return;
     // Everything was killed, so no process holds these slots any more.
-    if (verb === "q") free.push(...held.splice(0));
+    if (verb === "q") free.push(...held.splice(0), ...spare.swept());
     const job = [...jobs.values()].find((each) => each.slot === Number(slot));
     if (job === undefined) return;
     if (verb === "s") {
       job.group = first;
       job.waiter = second;
+      job.given = false;
+      clearTimeout(job.ask);
       job.pipes?.release();
       job.listener.started();
       if (job.killed) end(job);
-    } else if (verb === "x") exited(job, Number(first));
-    else if (verb === "w") {
+    } else if (verb === "p") job.waiter = first;
+    else if (verb === "x") {
+      if (isLost(job)) shut();
+      else exited(job, Number(first), second === "alone");
+    } else if (verb === "w") {
       // The slot may belong to another command by now.
-      if (first === job.waiter) exited(job, null);
+      if (first !== job.waiter) return;
+      if (isLost(job)) shut();
+      else exited(job, null);
     } else if (verb === "q") {
       job.sweeping = false;
       settle(job);
@@ -229,6 +293,7 @@ export const openSandbox = (
     // Pipes that are still being made would end up in a folder that is being removed.
     if (ended || making > 0) return;
     ended = true;
+    spare.destroy();
     // Notified first, so that a command that is retried gets another sandbox.
     gone(ready || errors.trim() === "" ? undefined : errors.trim());
     for (const job of jobs.values()) {
@@ -281,6 +346,8 @@ export const openSandbox = (
       const job: Job = {
         id,
         script,
+        fresh: start.fresh === true,
+        given: false,
         listener,
         slot: undefined,
         pipes: undefined,
@@ -323,13 +390,6 @@ export const openSandbox = (
     resume() {
       for (const { pipes } of jobs.values()) pipes?.resume();
     },
-    end() {
-      child.stdin?.end();
-      child.kill("SIGKILL");
-      if (child.pid !== undefined)
-        try {
-          process.kill(-child.pid, "SIGKILL");
-        } catch {}
-    },
+    end: shut,
   };
 };

@@ -223,6 +223,7 @@ const runAll = async (run: Run, place: CheckEnvironment, asked: Runs): Promise<R
       timeoutMs: left,
       keepBytes,
       signal,
+      fresh: true,
     });
     signal.throwIfAborted();
     const at = ran.stdout.lastIndexOf(mark);
