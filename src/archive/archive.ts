@@ -11,7 +11,7 @@ import type { Workspaces } from "../workspace/workspace.ts";
 export type ArchiveDeps = {
   store: Store;
   workspaces: Workspaces;
-  repositories: Pick<Repositories, "local">;
+  repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
   limits: Limits;
   /** Removes secrets from the execution flow, in addition to what the store removed. */
   redact: (text: string) => string;

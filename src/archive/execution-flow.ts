@@ -23,12 +23,13 @@ export const addFlow = async (
   zip: Zip,
   state: TaskState,
   folder: string,
-  { store, workspaces, redact }: ArchiveDeps,
+  { store, workspaces, repositories, redact }: ArchiveDeps,
 ) => {
   // The Task's last change serves as the current time; otherwise no two archives would be equal.
   const reads = createReads({
     store,
     workspaces,
+    repositories,
     inspect: (directory) => workspaces.inspect(directory),
     now: () => new Date(state.updatedAt),
   });

@@ -53,11 +53,13 @@ const sourceOf = async (
 ): Promise<Source & { kind: Manifest["source"] }> => {
   const { store, workspaces } = deps;
   const { workspace, directory } = state;
+  // Another node's folder may have the same path here, with files of an earlier time.
+  const isOwn = workspace?.node === undefined || workspace.node === store.nodes?.name;
   const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
   const prepared =
     workspace ?? ({ kind: "directory", root: directory, worktree: null, branch: null, baseCommit: null } as const);
   const opened =
-    inPlace || (workspace?.worktree != null && existsSync(workspace.worktree))
+    inPlace || (isOwn && workspace?.worktree != null && existsSync(workspace.worktree))
       ? await workspaces.open(state.taskID, { baseTree: null, targetRef: null, ...prepared })
       : undefined;
   if (opened !== undefined && existsSync(opened.root))

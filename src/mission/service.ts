@@ -10,7 +10,7 @@ import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol
 import type { TaskAnswer } from "../protocol/task/request.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
-import { mustBeHere } from "../store/node.ts";
+import { reach } from "../task/query/elsewhere.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
 import { soFarOf, withSoFar } from "../task/query/so-far.ts";
 import { messagesIn } from "../task/query/message.ts";
@@ -210,7 +210,9 @@ export const createMissions = (deps: MissionsDeps): Missions => {
 
     async archive(directory, missionID, signal) {
       const state = await stateOf(directory, missionID);
-      await mustBeHere(store.nodes, state.sessionID);
+      const { repository, tasks, sessionID } = state;
+      const commits = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
+      await reach(deps, { stream: sessionID, repository, commits, dirty: false }, signal);
       // Without places in the queue, which change from moment to moment and would make every archive different.
       return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },

@@ -130,6 +130,7 @@ export const now = z
       "stop",
       "tasks",
       "time",
+      "verdict",
     ]),
     text: z.string().describe("One sentence"),
     since: time.describe("When it started"),

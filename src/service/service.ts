@@ -30,6 +30,7 @@ import { createSecrets } from "../redact.ts";
 import { createRepositories } from "../repository/service.ts";
 import { createMirrorSweep } from "../repository/sweep.ts";
 import { createManager } from "../squad/install/manager.ts";
+import { followed } from "../squad/install/share.ts";
 import { createSquads } from "../squad/revision.ts";
 import { createCheckResults } from "../store/check-result.ts";
 import { openData } from "../store/open.ts";
@@ -208,17 +209,19 @@ export const createService = async (
         wall: Date.now,
       }),
     );
-    const catalog = catalogOf(config, dataDir);
-    const squads = createSquads(store.blobs, catalog);
+    const installed = catalogOf(config, dataDir);
     const manager = createManager({
-      catalog,
+      catalog: installed,
       dataDir,
       external: Object.keys(config.agents),
       servers: Object.keys(config.mcpServers),
       inspect: (directory) => workspaces.inspect(directory),
       path: config.env["PATH"],
+      shared: data.member && { squads: data.member.squads, log },
     });
     await manager.tidy();
+    const catalog = followed(installed, manager.sharing);
+    const squads = createSquads(store.blobs, catalog);
     const registry = createRegistry({
       model: config.model,
       providers: config.providers,
@@ -264,6 +267,7 @@ export const createService = async (
         : scope.use(
             await offerOf(config, {
               catalog,
+              apart: manager.sharing?.apart ?? (() => new Set()),
               tier: sandbox.tier,
               browser: () => browserOf(config) !== undefined,
               hasSpace: data.disk.hasSpace,

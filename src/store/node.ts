@@ -79,6 +79,20 @@ export type NodeList = {
   untaken: { taskID: string; reason: string }[];
 };
 
+export type SharedPackage = { digest: string; files: readonly { path: string; bytes: Buffer }[] };
+
+/** The packages for every project, which all nodes of a database have: the newest of each in full, or that it was removed. */
+export interface SharedSquads {
+  /** By id. `digest` null: removed. `seen`: the digest that this data folder last had in common; null: it had none. */
+  list(): Promise<Map<string, { digest: string | null; seen: string | null }>>;
+  /** undefined: there is none, or it was removed. */
+  read(id: string): Promise<SharedPackage | undefined>;
+  /** Replaces the package of this digest (null: none, or a removed one) by another, or removes it; false: it is another one. */
+  replace(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
+  /** This data folder now has in common what is of this digest; null: no package. */
+  note(id: string, digest: string | null): Promise<void>;
+}
+
 /** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
@@ -119,14 +133,20 @@ export interface Nodes {
 /** Rejects with `node_away` if the stream's files are another node's. */
 export const mustBeHere = async (nodes: Nodes | undefined, stream: StreamID): Promise<void> => {
   const placed = (await nodes?.elsewhere([stream]))?.get(stream);
-  if (placed === undefined) return;
-  const { node, seenAt, isUp } = placed;
-  throw new ServiceError(
+  if (placed !== undefined) throw away(nodes, stream, placed);
+};
+
+/** What is said where only another node's files tell something. */
+export const away = (
+  nodes: Pick<Nodes, "name"> | undefined,
+  stream: StreamID,
+  { node, seenAt, isUp }: Placed,
+): ServiceError =>
+  new ServiceError(
     "node_away",
     `Expected the node ${node}, which has the files of ${stream}, got ${nodes?.name}.${isUp ? "" : ` ${node} ${lastSeen(seenAt)}.`}`,
     { details: { node, seenAt, up: isUp } },
   );
-};
 
 /** When a node that is away was there, in words. */
 export const lastSeen = (seenAt: string | null): string =>

@@ -31,7 +31,7 @@ export type Data = AsyncDisposable & {
   /** The clock of everything that is written and due. */
   now: Clock;
   /** Among several services of the database; undefined: there is no other. */
-  member: Pick<Membership, "report" | "nodes" | "drain" | "drained" | "key" | "now"> | undefined;
+  member: Pick<Membership, "report" | "nodes" | "drain" | "drained" | "key" | "now" | "squads"> | undefined;
   failure: () => Promise<StartError>;
   /** The open connections to the database's server, by what they are for; none where there is no server. */
   connections: () => Readonly<Record<string, number>>;

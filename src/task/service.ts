@@ -13,6 +13,7 @@ import { createRevert } from "./operation/ended/revert.ts";
 import { createReserve } from "./reserve.ts";
 import { createUpdate } from "./operation/update.ts";
 import { mustBeHere } from "../store/node.ts";
+import { archivedOf, reach } from "./query/elsewhere.ts";
 import { createReads } from "./query/read.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 
@@ -36,7 +37,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     see: createSeeRequest(deps, accept),
     retry: createRetry(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     revert: async (directory, taskID, ...rest) => {
-      await here(taskID);
+      // What a repository's Task landed is on the remote.
+      if ((await reads.state(taskID)).repository === null) await here(taskID);
       return revert(directory, taskID, ...rest);
     },
     cancel: createCancel(deps, accept, reads.state),
@@ -54,7 +56,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     },
     archive: async (directory, taskID, signal) => {
       const state = await accept.own(directory, taskID);
-      await here(taskID);
+      await reach(deps, archivedOf(state), signal);
       return deps.archive(state, signal);
     },
     stop: () => captures.stop(),

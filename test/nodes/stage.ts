@@ -63,7 +63,7 @@ export const create = async (service: { url: string }, directory: string, reques
     directory,
     body: { request, productPillar: "code", ...more },
   });
-  expect(status).toBe(202);
+  expect(status, JSON.stringify(body)).toBe(202);
   return body["taskID"] as string;
 };
 

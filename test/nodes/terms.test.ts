@@ -75,9 +75,9 @@ describe.skipIf(postgresURL === undefined || !canServe)("terms of a Task", () =>
     const back = String(revert.body["taskID"]);
     expect((await ended(front, back)).body, revert.text).toMatchObject({ lifecycleStatus: "completed" });
     const termsOf = async (id: string) =>
-      (await logOf(front.url, id)).find(({ type }) => type === "task.created")?.data["terms"];
+      (await logOf(front.url, id)).flatMap(({ type, data }) => (type === "task.created" ? [data.terms] : []));
     expect(await termsOf(back)).toEqual(await termsOf(landed));
-    expect(await termsOf(back)).toMatchObject({ tier: 1 });
+    expect(await termsOf(back)).toMatchObject([{ tier: 1 }]);
   });
 });
 if (postgresURL === undefined) countSkipped(1);

@@ -1,6 +1,16 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { dispatch, finish, openStage, plan, type Say, type Stage } from "../harness/double/missions.ts";
+import {
+  dispatch,
+  finish,
+  missionOf,
+  openStage,
+  plan,
+  type Say,
+  type Stage,
+  wake,
+} from "../harness/double/missions.ts";
+import { type MockRequest, type MockTurn, verdictOn } from "../harness/double/mock-provider.ts";
 import { violations } from "./browser.ts";
 import { inBrowser, onStage } from "./stage.ts";
 
@@ -9,11 +19,15 @@ import { inBrowser, onStage } from "./stage.ts";
 let stage: Stage;
 let page: Page;
 let complaints: string[] = [];
+/** Whether whoever judges the whole keeps its verdict back. */
+let holds = false;
+const judges = (request: MockRequest): MockTurn | undefined =>
+  holds && request.turn === 0 ? { hold: true, ...verdictOn("accepted", "All of it is there.") } : undefined;
 onStage({
   name: "mission",
   width: 1440,
   height: 900,
-  serve: async () => (stage = await openStage()).service,
+  serve: async () => (stage = await openStage({}, {}, undefined, undefined, judges)).service,
   ready: (on) => void ({ page, complaints } = on),
   end: () => stage?.[Symbol.asyncDispose](),
 });
@@ -105,6 +119,41 @@ inBrowser("a Mission", () => {
     expect(await broken()).toEqual([]);
   });
 
+  test("a plan that was changed after its approval is approved with what differs before one's eyes", async () => {
+    const change = [
+      { tool: "phase", input: { id: "a", objective: "More is there.", acceptance: ["It is seen."] } },
+      { tool: "phase", input: { id: "b", drop: true } },
+      { tool: "phase", input: { id: "c", title: "Phase c", objective: "c is there." } },
+    ];
+    const said: ReturnType<Say>[] = [{ calls: [plan("a", "b")] }, { text: "So?" }, { calls: change }];
+    stage.play("differs", { mission: (turn) => said[turn] ?? { text: "Better?" }, task: worker });
+    const directory = stage.project();
+    const { missionID } = await wake(stage.service.url, directory, { text: "[differs]", approve: ["plan"] });
+    await page.goto(`${stage.service.url}/ui/mission/${missionID}?project=${directory}`);
+    const card = page.getByRole("region", { name: "The Mission is waiting for you" });
+    const shown = card.getByRole("group", { name: "The plan" });
+    await shown.getByText("b is there.").waitFor();
+    expect(await shown.getByText(/^(New|Changed|Dropped)$/).count()).toBe(0);
+    expect(await broken()).toEqual([]);
+    await card.getByText("otherwise the Mission stands still").waitFor();
+    await card.getByRole("button", { name: "Approve" }).click();
+
+    await shown.getByText("Changed", { exact: true }).waitFor();
+    const phases = shown.getByRole("listitem");
+    await phases.filter({ hasText: "Phase c" }).getByText("New", { exact: true }).waitFor();
+    const was = phases.filter({ hasText: "Phase a" }).getByLabel("As it was approved");
+    expect((await was.innerText()).split("\n").filter((line) => line !== "")).toEqual([
+      "Objective was",
+      "a is there.",
+      "Acceptance was",
+      "nothing",
+    ]);
+    const gone = shown.getByRole("region", { name: "No longer in the plan" });
+    expect(await gone.innerText()).toMatch(/Dropped[\s\S]*Phase b[\s\S]*b is there\./);
+    expect(await broken()).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
   test("a rename is seen in the list, an abort says what keeps running", async () => {
     stage.play("held", { mission: () => ({ text: "Thinking it over. [held]", hold: true }), task: worker });
     const directory = stage.project();
@@ -123,6 +172,32 @@ inBrowser("a Mission", () => {
     await state("Aborted").waitFor();
     await page.getByRole("link", { name: /^Missions in/ }).click();
     await page.getByRole("link", { name: /A name of its own/ }).waitFor();
+    expect(await broken()).toEqual([]);
+  });
+
+  test("while the whole is judged the list and its page say so", async () => {
+    const said: ReturnType<Say>[] = [
+      { calls: [plan("a"), dispatch("a", "Write judged.txt. [judged]")] },
+      { text: "It runs." },
+      { calls: [finish()] },
+    ];
+    stage.play("judged", { mission: (turn) => said[turn] ?? { text: "Nothing more." }, task: worker });
+    const directory = stage.project();
+    holds = true;
+    const { missionID } = await wake(stage.service.url, directory, { text: "One file. [judged]", judged: true });
+    await page.goto(`${stage.service.url}/ui/missions?project=${directory}`);
+    const row = page.getByRole("link", { name: /One file/ });
+    await row.getByText("Being judged").waitFor();
+    await row.click();
+    await state("Being judged").waitFor();
+    const facts = page.getByRole("region", { name: "The Mission" });
+    const link = await facts.getByRole("link", { name: "being judged" }).getAttribute("href");
+    const { judging } = await missionOf(stage.service.url, directory, missionID);
+    expect(link).toContain(`/ui/task/${judging?.taskID}`);
+    holds = false;
+    stage.provider.release();
+    await state("Done").waitFor();
+    await facts.getByRole("link", { name: "accepted" }).waitFor();
     expect(await broken()).toEqual([]);
   });
 });

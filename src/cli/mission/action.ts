@@ -113,9 +113,9 @@ export const list = async (
     screen.say(
       table([
         ["MISSION", "STATE", "RUNNING", "DONE", "FAILED", "UPDATED", "TITLE"],
-        ...missions.map(({ missionID, state, taskStats, updatedAt, title }) => [
+        ...missions.map(({ missionID, state, now, taskStats, updatedAt, title }) => [
           missionID,
-          state,
+          now?.kind === "verdict" ? "judged now" : state,
           String(taskStats.running),
           String(taskStats.completed),
           String(taskStats.failed),
@@ -148,6 +148,14 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
       : [["Branch", line(`${mission.landingBranch}${mergedText(mission)}`, 300)]]),
     ...(mission.priority === "normal" ? [] : [["Priority", mission.priority]]),
     ["Squads", mission.squads.length === 0 ? "any" : line(mission.squads.join(", "))],
+    ...(mission.judging === null
+      ? []
+      : [
+          [
+            "Judged",
+            `now${mission.judging.taskID === null ? "" : ` (${mission.judging.taskID})`}, at ${mission.judging.commit.slice(0, 10)}; its agent reports: ${line(mission.judging.summary, 600)}`,
+          ],
+        ]),
     ...(mission.verdict === null
       ? []
       : [["Verdict", line(`${mission.verdict.verdict} (${mission.verdict.taskID}): ${mission.verdict.notes}`, 600)]]),

@@ -84,8 +84,18 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
   ).action(async (options: Shared & { search?: string; all?: true; limit: number }) =>
     finish(await (await load()).list(options, await context(options))),
   );
-  placed(mission.command("show <id>").description("show the plan, Tasks, usage and open questions")).action(
-    async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))),
+  placed(
+    mission.command("show <id>").alias("status").description("show the plan, Tasks, usage and open questions"),
+  ).action(async (id: string, options: Shared) => finish(await (await load()).view(id, await context(options))));
+  placed(
+    mission.command("plan <id>").description("show the plan with all its words, and what an open approval changes"),
+  ).action(async (id: string, options: Shared) =>
+    finish(await (await import("./plan.ts")).plan(id, await context(options))),
+  );
+  placed(
+    mission.command("log <id>").description("tell what was said, planned, done and decided so far, one line each"),
+  ).action(async (id: string, options: Shared) =>
+    finish(await (await import("./log.ts")).log(id, await context(options))),
   );
   placed(
     mission

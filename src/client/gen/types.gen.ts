@@ -769,7 +769,7 @@ export type SquadRef = {
 };
 
 export type Now = {
-    kind: 'queue' | 'space' | 'repository' | 'quota' | 'ask' | 'setup' | 'model' | 'provider' | 'tool' | 'check' | 'review' | 'work' | 'landing' | 'stop' | 'tasks' | 'time';
+    kind: 'queue' | 'space' | 'repository' | 'quota' | 'ask' | 'setup' | 'model' | 'provider' | 'tool' | 'check' | 'review' | 'work' | 'landing' | 'stop' | 'tasks' | 'time' | 'verdict';
     /**
      * One sentence
      */
@@ -4714,6 +4714,23 @@ export type MissionStatus = {
         branch: string;
     } | null;
     /**
+     * Its agent has reported `done`, and a session that did not plan judges the whole; null: nothing is judged now
+     */
+    judging: {
+        /**
+         * The project's head that is judged
+         */
+        commit: string;
+        /**
+         * The report of its agent, which stands once it is judged
+         */
+        summary: string;
+        /**
+         * The Task that judges; null: it has not begun
+         */
+        taskID: string | null;
+    } | null;
+    /**
      * The newest verdict on the whole, by a Task of the service; null: there is none
      */
     verdict: {
@@ -4774,6 +4791,10 @@ export type MissionStatus = {
     };
     tasks: Array<TaskStatusDetail>;
     plan: Array<MissionPhase>;
+    /**
+     * While the plan needs approval (again): how it differs from the plan that was approved last; null: it needs none, or none was approved before
+     */
+    planChange: PlanChange | null;
     pending: Array<PendingAsk>;
     /**
      * Files that came with its wakes, the newest of each name
@@ -5048,6 +5069,83 @@ export type MissionPhase = {
      */
     correction: 'failed' | 'cancelled' | null;
     attempts: number;
+};
+
+export type PlanChange = {
+    added: Array<{
+        id: string;
+        title: string;
+        /**
+         * What a squad may own: words, or domain/phase
+         */
+        phase: string;
+        objective: string;
+        acceptance: Array<string>;
+        /**
+         * Ids of the phases that must be done before
+         */
+        after: Array<string>;
+    }>;
+    /**
+     * As they were approved
+     */
+    dropped: Array<{
+        id: string;
+        title: string;
+        /**
+         * What a squad may own: words, or domain/phase
+         */
+        phase: string;
+        objective: string;
+        acceptance: Array<string>;
+        /**
+         * Ids of the phases that must be done before
+         */
+        after: Array<string>;
+    }>;
+    /**
+     * The phases of which a field differs
+     */
+    changed: Array<{
+        id: string;
+        title: string;
+        /**
+         * The fields that differ, as they were approved
+         */
+        was: {
+            title?: string;
+            /**
+             * What a squad may own: words, or domain/phase
+             */
+            phase?: string;
+            objective?: string;
+            acceptance?: Array<string>;
+            /**
+             * Ids of the phases that must be done before
+             */
+            after?: Array<string>;
+        };
+        /**
+         * The same fields as they are now
+         */
+        is: {
+            title?: string;
+            /**
+             * What a squad may own: words, or domain/phase
+             */
+            phase?: string;
+            objective?: string;
+            acceptance?: Array<string>;
+            /**
+             * Ids of the phases that must be done before
+             */
+            after?: Array<string>;
+        };
+    }>;
+    /**
+     * Phases that both plans have stand in another order
+     */
+    reordered: boolean;
 };
 
 export type EventPage = {

@@ -8,7 +8,9 @@ export const planKey = ({ plan }: Pick<MissionState, "plan">): string => JSON.st
 
 /** There is a plan, and it has to be approved before anything is dispatched. */
 export const isPlanDue = (state: MissionState): boolean =>
-  state.approve.includes("plan") && state.plan.length > 0 && state.approvedPlan !== planKey(state);
+  state.approve.includes("plan") &&
+  state.plan.length > 0 &&
+  (state.planDenied || state.approvedPlan !== planKey(state));
 
 /** The approval that is asked for, of the plan as it is now. */
 export const askedPlan = (state: MissionState): Ask | undefined =>
@@ -24,6 +26,6 @@ export const afterApproval = (
   const ask = state.asks.find((one) => one.askID === askID);
   if (ask?.kind !== "approval" || by !== "caller") return {};
   return decision === "allow"
-    ? { approvedPlan: state.askedPlan, refusedBy: null }
-    : { approvedPlan: null, refusedBy: answer === undefined ? source : null };
+    ? { approvedPlan: state.askedPlan, planDenied: false, refusedBy: null }
+    : { planDenied: true, refusedBy: answer === undefined ? source : null };
 };

@@ -18,7 +18,7 @@ import { afterVerdict, isVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 23;
+export const missionRevision = 24;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -334,6 +334,7 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     verification: null,
     approve: [],
     approvedPlan: null,
+    planDenied: false,
     askedPlan: null,
     refusedBy: null,
     answeredMs: 0,

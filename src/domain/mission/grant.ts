@@ -119,7 +119,7 @@ const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1
 export const grantText = ({ name, left, cap, why }: Extract<Grant, { ok: false }>): string => {
   switch (why) {
     case "cap":
-      return `The Mission's cap of ${cap} ${units[name]} (${name}) leaves ${left}, beside what is used and reserved; what running Tasks do not use comes back when they end. Else wake the Mission with a higher budget`;
+      return `The Mission's cap of ${cap} ${units[name]} (${name}) leaves ${left}, beside what is used and reserved; what running Tasks do not use comes back when they end. For more than that its user has to wake the Mission with a higher budget`;
     case "own":
       return `The Task has used up its own budget of ${cap} ${units[name]} (${name}), so it would end at once. Give it a higher one`;
     case "wanted":

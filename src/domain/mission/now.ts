@@ -1,6 +1,7 @@
 import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
 import { stepOf } from "./step.ts";
+import { judgingText } from "./whole/verdict.ts";
 
 /** What the Mission does or waits for, in one sentence; null once it has ended, or stands still. */
 
@@ -14,6 +15,7 @@ const doingOf = (state: MissionState): Doing | undefined => {
   if (state.aborted !== null) return undefined;
   const wait = waitOf(state);
   if (wait !== undefined) return wait;
+  if (state.judging !== null) return { kind: "verdict", text: judgingText };
   const step = stepOf(state);
   if (step.kind !== "sleep")
     return state.sandbox === null || state.stopped ? { kind: "queue", text: "Waiting in the queue" } : talkOf(state);

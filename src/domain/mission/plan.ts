@@ -18,13 +18,16 @@ export const planProblem = (phases: readonly PlannedPhase[], kept: readonly stri
   }
   for (const { id, after } of phases)
     for (const before of after) {
-      if (before === id) return `Expected phase "${id}" to come after others, got itself`;
-      if (!ids.has(before)) return `Expected ids of this plan in \`after\` of "${id}", got "${before}"`;
+      if (before === id) return `Expected phase "${id}" to come after others, got "${id}" itself in its \`after\``;
+      if (!ids.has(before))
+        return `Expected ids of this plan in \`after\` of "${id}", got "${before}": add that phase first, or leave it out`;
     }
   const circle = inCircle(phases);
   if (circle !== undefined) return `Expected phases without a circle in \`after\`, got one through "${circle}"`;
   const lost = kept.find((id) => !ids.has(id));
-  return lost === undefined ? undefined : `Expected the phase "${lost}", whose Task runs, to stay; cancel it first`;
+  return lost === undefined
+    ? undefined
+    : `Expected the phase "${lost}", whose Task runs, to stay; end that first with \`task_cancel\``;
 };
 
 /** A phase that comes after itself, by way of others. */

@@ -4,6 +4,7 @@ import { errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { openAsks } from "../state/stream.ts";
 import { pausedText } from "./budget.ts";
 import { stepOf } from "./step.ts";
+import { judgeOf, judgingText } from "./whole/verdict.ts";
 
 /**
  * Where a Mission stands, in one word: the first row of the table that holds. Nothing is due and nobody is asked in the
@@ -40,8 +41,9 @@ const table: readonly Row[] = [
   ["working", (state) => (stepOf(state).kind === "sleep" ? undefined : {})],
   [
     "waiting",
-    ({ tasks }) => {
-      const titles = tasks.filter(isRunning).map(({ title }) => `"${title}"`);
+    (state) => {
+      if (state.judging !== null && judgeOf(state) !== undefined) return { reason: judgingText, tasks: true };
+      const titles = state.tasks.filter(isRunning).map(({ title }) => `"${title}"`);
       return titles.length === 0 ? undefined : { reason: `Waits for ${titles.join(", ")}`, tasks: true };
     },
   ],
@@ -69,7 +71,7 @@ const table: readonly Row[] = [
     ({ failure, finished, refusedBy }) => ({
       reason:
         refusedBy !== null
-          ? `Its plan was not approved (${refusedBy}), and no changes were requested`
+          ? `Its plan was not approved (${refusedBy}), and no changes were requested: wake it with what is to be different`
           : finished !== null
             ? `It waits for something outside, and has set no time to check again: ${finished.summary}`
             : (failure?.failure.message ?? "Its agent stopped without saying how the Mission ends, and nothing runs"),

@@ -7,7 +7,9 @@ import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from 
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
 import { branchOf } from "./whole/merge.ts";
+import { judgeOf } from "./whole/verdict.ts";
 import { agentStatus } from "./next.ts";
+import { planChangeOf } from "./plan-change.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";
 
@@ -121,6 +123,7 @@ export const missionStatusOf = (
     merge: state.landing === "branch" && state.repository === null ? state.merge : null,
     landingBranch: branchOf(state),
     merged: mergedOf(seen),
+    judging: judgingOf(state),
     verdict: verdictOf(state),
     pullRequest: state.pullRequest,
     ...errorOf(state),
@@ -142,6 +145,7 @@ export const missionStatusOf = (
     },
     tasks,
     plan,
+    planChange: planChangeOf(state),
     pending: pendingOf(state),
     attachments: state.attachments,
     productPillar: state.productPillar,
@@ -167,6 +171,12 @@ const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
   const end = isRunning(last) ? undefined : last.ends.at(-1);
   const state = end === undefined ? "running" : end.outcome === "completed" ? "merged" : "failed";
   return { taskID: last.taskID, state, commit: end?.landedCommit ?? null, branch: last.merge.into };
+};
+
+const judgingOf = (state: MissionState): MissionStatus["judging"] => {
+  if (state.judging === null) return null;
+  const { commit, summary } = state.judging;
+  return { commit, summary, taskID: judgeOf(state)?.taskID ?? null };
 };
 
 const verdictOf = ({ verdict }: MissionState): MissionStatus["verdict"] => {

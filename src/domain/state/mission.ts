@@ -79,8 +79,12 @@ export type MissionState = StreamState & {
   verification: EventData["mission.verified"] | null;
   /** What a person is asked before it happens: its own plan, and squads and landings of its Tasks. */
   approve: Approvable[];
-  /** The plan that was approved last, the one that was asked about last, and who refused that without a word. */
+  /**
+   * The plan that was approved last, also after a person said no to a later one (`planDenied`); the one that was asked about
+   * last, and who refused that without a word.
+   */
   approvedPlan: string | null;
+  planDenied: boolean;
   askedPlan: string | null;
   refusedBy: string | null;
   /** Total time that its own model took to answer, in milliseconds. The time of its tools is negligible. */

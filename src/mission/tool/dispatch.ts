@@ -2,10 +2,9 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import type { SquadRef } from "../../domain/agent.ts";
 import { isPlanDue } from "../../domain/mission/approval.ts";
-import { pausedText, reachedOf } from "../../domain/mission/budget.ts";
 import { isFirst, shareOf } from "../../domain/mission/grant.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { blockersOf, failuresOf, isGivenUp, phaseState, maxPhaseTries } from "../../domain/mission/plan.ts";
+import { maxPhaseTries } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
@@ -22,6 +21,7 @@ import type { MissionRun } from "../run.ts";
 import { catalogDirectory, readyBranch } from "../branch.ts";
 import { branchOut } from "../repository.ts";
 import { commitsLeft, handoverOf } from "./handover.ts";
+import { approvalBar, budgetBar, phaseBar, phaseIDs } from "./refusal.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -77,7 +77,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
   const phase = run.state().plan.find(({ id }) => id === given.phase);
   if (phase === undefined)
     return failed(
-      `Expected the id of a phase of the plan (${idsOf(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
+      `Expected the id of a phase of the plan (${phaseIDs(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
     );
   // The Task was created before a restart and has its files.
   const known = run.state().tasks.some((task) => task.callID === callID);
@@ -88,7 +88,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     phase,
     attachments,
     brief: hash("sha256", given.request),
-    bar: (state) => barOf(state, phase, hash("sha256", given.request)),
+    bar: (state) => phaseBar(state, phase, hash("sha256", given.request)),
     squad: async () => {
       const chosen = await chooseSquad(run, phase, given);
       if (!chosen.ok) return chosen.why;
@@ -108,25 +108,6 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     contract: { title: phase.title, objective: phase.objective, acceptance: phase.acceptance },
     production: undefined,
   });
-};
-
-const idsOf = ({ plan }: MissionState): string => plan.map(({ id }) => id).join(", ") || "there is none yet: call plan";
-
-/** Why the phase cannot be dispatched now; undefined: it can. */
-const barOf = (state: MissionState, phase: PlannedPhase, brief: string): string | undefined => {
-  const now = phaseState(state, phase);
-  if (now === "running" || now === "producing") return `Phase ${phase.id} is under way (${now}).`;
-  if (now === "done") return `Phase ${phase.id} is done. Work that comes after it is a phase of its own.`;
-  const before = blockersOf(state, phase);
-  if (before.length > 0) return `Phase ${phase.id} comes after ${before.join(", ")}, which is not done.`;
-  const failures = failuresOf(state, phase.id);
-  if (failures.length > maxPhaseTries)
-    return `Phase ${phase.id} failed ${failures.length} times and is not tried again. Report it to the user, or plan another way.`;
-  if (isGivenUp(state, phase.id))
-    return `Phase ${phase.id} was given up twice, the second time with another brief, and is not tried again. Plan another way, or report it to the user.`;
-  if (failures.some((task) => task.brief === brief))
-    return `Phase ${phase.id} failed with this very brief. Read task_evidence and change the brief.`;
-  return undefined;
 };
 
 /** The named files: the user's by name, artifacts of Tasks by id. A string says why they cannot be attached. */
@@ -150,7 +131,7 @@ const filesOf = async (run: MissionRun, names: readonly string[]): Promise<Attac
   const { attachments: most, attachmentsBytes } = run.limits;
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   return files.length > most || bytes > attachmentsBytes
-    ? `Expected at most ${most} files of ${attachmentsBytes} bytes together, got ${files.length} of ${bytes}.`
+    ? `Expected at most ${most} files of ${attachmentsBytes} bytes together, got ${files.length} of ${bytes}: attach those that this Task needs.`
     : files;
 };
 
@@ -186,20 +167,13 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     const own = await readyBranch(run);
     if ("why" in own) return failed(`${own.why} Nothing was dispatched.`);
     const state = run.state();
-    if (isPlanDue(state)) return failed(planUnapproved);
+    if (isPlanDue(state)) return failed(`${approvalBar(state)} Nothing was dispatched.`);
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
     const kept = run.limits.reservePercent;
     const first = isFirst(state, phase.id, making.production !== undefined);
     const share = shareOf(state, making.budget, { first, kept });
-    if (!share.ok) {
-      const reached = reachedOf(state);
-      const why =
-        reached === undefined
-          ? `Nothing of the Mission's cap of ${share.cap} (${share.name}) is left for this Task, beside what is used, reserved for running Tasks and kept back for corrections.`
-          : pausedText(reached);
-      return failed(`${why} Running Tasks may give back what they do not use. Nothing was dispatched.`);
-    }
+    if (!share.ok) return failed(`${budgetBar(state, share)} Nothing was dispatched.`);
     const squad = await making.squad();
     if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);
     const task = await create(run, making, state, squad, share.budget, own.onto);
@@ -211,9 +185,6 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     return ok(dispatched(made));
   }
 };
-
-const planUnapproved =
-  "The user approves the plan before anything is dispatched, and again after each change. Nothing was dispatched. End your turn without a call: the user is asked, and you are woken with the answer.";
 
 /** Resolves to the Task's id, to "again" when the Mission's log has moved on, or to the refusal. */
 const create = async (

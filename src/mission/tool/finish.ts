@@ -31,14 +31,16 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       if (before.finished?.callID === callID) return ok("Said.");
       if (before.judging?.callID === callID) return ok(isJudgedNow);
       if (wakeInMinutes !== undefined && outcome !== "waiting")
-        return failed(`Expected wakeInMinutes only with the outcome waiting, got ${outcome}.`);
+        return failed(
+          `Expected wakeInMinutes only with the outcome waiting, got ${outcome}. Nothing was said: leave it out, or say waiting.`,
+        );
       const stillOpen = outcome === "done" ? openPhases(before) : undefined;
       if (stillOpen !== undefined) return failed(stillOpen);
       const accepted = outcome === "done" ? await accept(run, context) : undefined;
       if (typeof accepted === "string") return failed(accepted);
       const state = run.state();
       // The checks may have taken long: what came meanwhile may be more work.
-      if (state.input > (state.reply?.read ?? 0)) return failed("Something came in meanwhile. Read it first.");
+      if (state.input > (state.reply?.read ?? 0)) return failed(cameIn);
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
       const decidedAt = state.version;
@@ -55,11 +57,14 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
         ],
         { decidedAt },
       );
-      if (!said) return failed("Something came in meanwhile. Read it first.");
+      if (!said) return failed(cameIn);
       if (judging !== undefined) return ok(isJudgedNow);
       return ok(accepted?.known === undefined || accepted.verified ? "Said." : unverified(accepted.known));
     }),
 });
+
+const cameIn =
+  "A message came in while this was decided, so nothing was said. It is the next thing that you read; call `finish` again if it changes nothing.";
 
 const isJudgedNow =
   "Said. A session that did not plan judges the whole now. The Mission ends with its verdict; you are woken if it finds that something is missing.";

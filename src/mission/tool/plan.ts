@@ -8,6 +8,7 @@ import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { planSummary } from "./plan-text.ts";
+import { phaseIDs } from "./refusal.ts";
 
 /** The tools that write the plan: the whole of it, or one phase. Each phase is a fact of its own. */
 
@@ -108,7 +109,7 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
     run.inOrder(async () => {
       const { plan } = run.state();
       const known = plan.find((phase) => phase.id === id);
-      const ids = plan.map((phase) => phase.id).join(", ");
+      const ids = phaseIDs(run.state());
       if (drop && known === undefined)
         return failed(`Expected the id of a phase of the plan (${ids}), got "${id}". The plan is as it was.`);
       if (before !== undefined && (before === id || !plan.some((phase) => phase.id === before)))
@@ -129,7 +130,9 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
       const title = given.title ?? known?.title;
       const objective = given.objective ?? known?.objective;
       if (title === undefined || objective === undefined)
-        return failed(`Expected a title and an objective for the new phase "${id}". The plan is as it was.`);
+        return failed(
+          `Expected a title and an objective for the new phase "${id}", got ${title === undefined ? (objective === undefined ? "neither" : "no title") : "no objective"}. If you meant a phase of the plan, they are: ${ids}. The plan is as it was.`,
+        );
       const next = withPhase(plan, {
         id,
         title,

@@ -10,6 +10,7 @@ import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
+import { phaseBar, phaseIDs } from "./refusal.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -70,7 +71,9 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   const { plan, project, tasks } = run.state();
   const phase = plan.find(({ id }) => id === given.phase);
   if (phase === undefined)
-    return failed(`Expected the id of a phase of the plan, got ${JSON.stringify(given.phase)}. Nothing was begun.`);
+    return failed(
+      `Expected the id of a phase of the plan (${phaseIDs(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was begun.`,
+    );
   const owned = slugOf(phase.phase);
   if (!ownable.test(owned) || owned.length > 129)
     return failed(
@@ -84,7 +87,8 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   }
   const gone = await isGone(run, producedFor(run.state(), phase.id));
   using lock = await lockName(`production ${project} ${owned}`, lockMs);
-  if (lock === undefined) return failed("Another Mission begins a squad for this phase just now. Try again.");
+  if (lock === undefined)
+    return failed(`Another Mission begins a squad for "${owned}" just now. Nothing was begun: call it once more.`);
   // Awaited inside the lock's scope; otherwise it would be released before the Task is committed.
   return await makeTask(run, {
     callID,
@@ -92,15 +96,20 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     brief: hash("sha256", JSON.stringify(given)),
     bar: (state) => {
       const now = phaseState(state, phase);
-      if (now === "running" || now === "producing" || now === "done") return `Phase ${phase.id} is ${now}.`;
-      return gone || producedFor(state, phase.id) === undefined
+      if (now === "running" || now === "producing" || now === "done") return phaseBar(state, phase, "");
+      const made = producedFor(state, phase.id);
+      return gone || made === undefined
         ? undefined
-        : `A squad was made for phase ${phase.id}: dispatch to it.`;
+        : `The squad ${made.id} was made for phase ${phase.id}: dispatch the phase, which goes to it.`;
     },
     squad: async () => {
       const other = (await run.store.productions(project)).find(({ production }) => production?.phase === owned);
       if (other !== undefined)
-        return `The Task ${other.taskID} makes a squad for "${owned}" in this project already; wait for it.`;
+        return `The Task ${other.taskID} makes a squad for "${owned}" in this project already. ${
+          run.state().tasks.some(({ taskID }) => taskID === other.taskID)
+            ? "You are woken when it ends."
+            : "It is another Mission's: call `finish` with waiting and `wakeInMinutes`, and ask `recommend` then."
+        }`;
       const catalog = await recommendedSquads(run, phase.phase);
       if ("why" in catalog) return catalog.why;
       const maker = catalog.scan.squads.find(({ squad, scope }) => squad.id === profile && scope === "builtin");
@@ -137,7 +146,8 @@ const problemOf = async (
   id: string,
 ): Promise<string | undefined> => {
   const bar = whyNoProduction(run, phase);
-  if (bar !== undefined) return `No squad can be made for phase ${phase.id}: ${bar}.`;
+  if (bar !== undefined)
+    return `No squad can be made for phase ${phase.id}: ${bar}. Dispatch it without one: it goes to ${run.state().squads.length > 0 ? "one of those" : "a general squad"}.`;
   const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return catalog.why;
   const owner = catalog.found.owners.find(
@@ -145,7 +155,7 @@ const problemOf = async (
   );
   if (owner !== undefined) return `The phase "${phase.phase}" is owned by ${owner.found.squad.id}: dispatch to it.`;
   const taken = catalog.scan.squads.find(({ squad }) => squad.id === id);
-  if (taken !== undefined || !isName(id)) return `Expected the id of no installed squad, got "${id}".`;
+  if (taken !== undefined || !isName(id)) return `Expected the id of no installed squad, got "${id}": choose another.`;
   return undefined;
 };
 

@@ -29,7 +29,8 @@ export const verifyTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
     run.inOrder(async () => {
       const checks = given === undefined ? run.state().checks : asked(given);
       if (typeof checks === "string") return failed(`${checks} Nothing was run.`);
-      if (checks.length === 0) return failed("Expected checks: the user gave none for the whole. Nothing was run.");
+      if (checks.length === 0)
+        return failed("Expected `checks`, because the user gave none for the whole; got none. Nothing was run.");
       const of = given === undefined ? "acceptance" : "asked";
       const done = await verify(run, { callID: context.callID, of, checks }, context);
       return typeof done === "string"

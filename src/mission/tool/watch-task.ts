@@ -32,7 +32,9 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
     if (minutes !== undefined) {
       const running = run.state().tasks.filter((task) => tasks.includes(task.taskID) && isRunning(task));
       if (running.length === 0)
-        return failed("Expected ids of running Tasks in `tasks` with lookInMinutes. Nothing was set.");
+        return failed(
+          `Expected ids of running Tasks in \`tasks\` with lookInMinutes (${runningIDs(run)}), got ${tasks.join(", ") || "none"}. Nothing was set.`,
+        );
       const at = { sessionID: run.stream, callID, lookAt: after(run, minutes) };
       await run.record(running.map(({ taskID }) => ({ type: "task.watched", data: { ...at, taskID } })));
     }
@@ -125,7 +127,10 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
     refusing(async () => {
       const task = await ownTask(run, taskID);
       if ("outcome" in task) return task;
-      if ((answer === undefined) === (pass === undefined)) return failed("Expected one of answer and pass.");
+      if ((answer === undefined) === (pass === undefined))
+        return failed(
+          `Expected one of answer and pass, got ${answer === undefined ? "neither" : "both"}. The Task still waits.`,
+        );
       // It said so before a restart.
       const scope = `mission ${run.stream}`;
       if ((await run.store.once(scope, callID)) !== undefined) return ok(goesOn);
@@ -167,10 +172,25 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
     refusing(async () => {
       const task = await ownTask(run, taskID);
       if ("outcome" in task) return task;
+      const { lifecycleStatus } = await run.tasks.status(taskID);
+      if (lifecycleStatus === "completed" || lifecycleStatus === "failed")
+        return failed(
+          `Expected a Task that runs, ${taskID} has ended: it is ${lifecycleStatus}. Nothing is left to cancel${lifecycleStatus === "completed" ? "; what it landed stays" : ""}.`,
+        );
       const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: "mission", reason });
       return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
     }),
 });
+
+const runningIDs = (run: MissionRun): string =>
+  run
+    .state()
+    .tasks.filter(isRunning)
+    .map(({ taskID }) => taskID)
+    .join(", ") || "none runs";
+
+/** Tasks that a refusal names, the newest. */
+const mostTasks = 20;
 
 export const ownTask = async (run: MissionRun, taskID: string): Promise<{ taskID: string } | ToolResult> =>
   run.state().tasks.some((task) => task.taskID === taskID)
@@ -179,7 +199,8 @@ export const ownTask = async (run: MissionRun, taskID: string): Promise<{ taskID
         `Expected a Task of this Mission (${
           run
             .state()
-            .tasks.map((task) => task.taskID)
+            .tasks.slice(-mostTasks)
+            .map((task) => `${task.taskID} of phase ${task.phase}`)
             .join(", ") || "there is none yet"
         }), got ${JSON.stringify(taskID)}.`,
       );

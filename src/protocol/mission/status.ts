@@ -158,6 +158,27 @@ const missionPhase = planned
   })
   .meta({ id: "MissionPhase" });
 
+const phaseWords = planned.omit({ id: true }).partial();
+
+/** How a plan differs from the one that was approved last. */
+const planChange = z
+  .object({
+    added: z.array(planned),
+    dropped: z.array(planned).describe("As they were approved"),
+    changed: z
+      .array(
+        z.object({
+          id: z.string(),
+          title: z.string(),
+          was: phaseWords.describe("The fields that differ, as they were approved"),
+          is: phaseWords.describe("The same fields as they are now"),
+        }),
+      )
+      .describe("The phases of which a field differs"),
+    reordered: z.boolean().describe("Phases that both plans have stand in another order"),
+  })
+  .meta({ id: "PlanChange" });
+
 const amounts = z.object({
   maxCostUSD: z.number(),
   maxTokens: z.number(),
@@ -204,6 +225,16 @@ export const missionStatus = z
       })
       .nullable()
       .describe("The newest Task that merges that branch; null: no merge has started"),
+    judging: z
+      .object({
+        commit: z.string().describe("The project's head that is judged"),
+        summary: z.string().describe("The report of its agent, which stands once it is judged"),
+        taskID: z.string().nullable().describe("The Task that judges; null: it has not begun"),
+      })
+      .nullable()
+      .describe(
+        "Its agent has reported `done`, and a session that did not plan judges the whole; null: nothing is judged now",
+      ),
     verdict: verdict
       .extend({ taskID: z.string(), commit: z.string().describe("The project's head that was judged") })
       .nullable()
@@ -231,6 +262,11 @@ export const missionStatus = z
     }),
     tasks: z.array(taskStatusDetail),
     plan: z.array(missionPhase),
+    planChange: planChange
+      .nullable()
+      .describe(
+        "While the plan needs approval (again): how it differs from the plan that was approved last; null: it needs none, or none was approved before",
+      ),
     pending: z.array(pendingAsk),
     attachments: z.array(attachmentRef).describe("Files that came with its wakes, the newest of each name"),
     productPillar,

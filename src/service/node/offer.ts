@@ -33,7 +33,7 @@ const placeOf = (address: string | undefined): string | undefined => {
 
 const ofTasks = (limits: Limits) => Object.entries(limits).filter(([name]) => !ofNode.test(name));
 
-/** `squads`: id and digest of each of the user's scope. */
+/** `squads`: id and digest of each that not all nodes have. */
 export const configurationOf = (
   { permissions, providers, model, failover, effort, limits }: Wanted,
   squads: readonly { id: string; digest: string }[],
@@ -51,13 +51,27 @@ export const configurationOf = (
   limits: digestOf(Object.fromEntries(ofTasks(limits))),
 });
 
-/** The user's scope as it is now. */
-const userSquads = async (catalog: Pick<Catalog, "scan">): Promise<{ id: string; digest: string }[]> =>
-  (await catalog.scan()).squads.flatMap(({ scope, squad, digest }) =>
-    scope === "user" ? [{ id: squad.id, digest }] : [],
-  );
+type Squads = {
+  catalog: Pick<Catalog, "scan">;
+  /** Packages of which another one is shared. */
+  apart: () => ReadonlySet<string>;
+};
 
-/** Between two looks at the squads, which come and go while a node runs. */
+/**
+ * The squads that this node has by itself: external agents, and packages that came apart. The others are on all nodes soon,
+ * and a Task has the package that it was created with.
+ */
+const ownSquads = async ({ catalog, apart }: Squads): Promise<{ id: string; digest: string }[]> => {
+  const { squads } = await catalog.scan();
+  const known = new Map(squads.map((found) => [found.squad.id, found]));
+  const agents = squads.filter(({ scope, files }) => scope === "user" && files === undefined);
+  return [
+    ...agents.map(({ squad, digest }) => ({ id: squad.id, digest })),
+    ...[...apart()].map((id) => ({ id, digest: known.get(id)?.digest ?? "" })),
+  ];
+};
+
+/** Between two looks at the squads, which come and go while a node runs, on other nodes too. */
 const lookMs = 2_000;
 
 export type Offering = Disposable & {
@@ -69,12 +83,12 @@ export type Offering = Disposable & {
 /** What a node has, kept up to date. */
 export const offerOf = async (
   config: Wanted,
-  deps: { catalog: Pick<Catalog, "scan">; tier: number; browser: () => boolean; hasSpace: () => boolean },
+  deps: Squads & { tier: number; browser: () => boolean; hasSpace: () => boolean },
 ): Promise<Offering> => {
-  let configuration = configurationOf(config, await userSquads(deps.catalog));
+  let configuration = configurationOf(config, await ownSquads(deps));
   let browser = deps.browser();
   const look = async (): Promise<void> => {
-    configuration = configurationOf(config, await userSquads(deps.catalog));
+    configuration = configurationOf(config, await ownSquads(deps));
     browser = deps.browser();
   };
   const timer = setInterval(() => {

@@ -1,12 +1,14 @@
 import type { SquadRef } from "../../domain/agent.ts";
 import { ServiceError } from "../../error.ts";
+import type { Log } from "../../log.ts";
 import { lockName } from "../../store/lock.ts";
+import type { SharedPackage, SharedSquads } from "../../store/node.ts";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 import { type Catalog, isName } from "../catalog/catalog.ts";
-import type { Contents } from "../package/folder.ts";
 import { digestOf, type Issue, placeOf } from "../package/package.ts";
 import { parsePackage } from "../package/parse.ts";
 import { folderOf, type CatalogEntry } from "../catalog/scope.ts";
+import { createSharing, type Sharing, standingOf } from "./share.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftovers, type Writer } from "./writer.ts";
 
@@ -29,6 +31,8 @@ export interface Manager {
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
   /** Repairs what writes of a killed service left in the data folder. */
   tidy(): Promise<void>;
+  /** What the nodes of a database share of the user's scope; undefined: there are no others. */
+  sharing: Pick<Sharing, "follow" | "apart"> | undefined;
 }
 
 export type ManagerOptions = {
@@ -39,11 +43,14 @@ export type ManagerOptions = {
   inspect: Inspect;
   /** The search path for git. */
   path?: string | undefined;
+  /** The packages that the nodes of a database share; undefined: there are no others. */
+  shared?: { squads: SharedSquads; log: Log } | undefined;
 };
 
 const lockMs = 10_000;
 
-export const createManager = ({ catalog, dataDir, external, servers = [], inspect, path }: ManagerOptions): Manager => {
+export const createManager = (options: ManagerOptions): Manager => {
+  const { catalog, dataDir, external, servers = [], inspect, path, shared } = options;
   const rootOf = async (scope: InstallScope, directory: string | undefined): Promise<string> => {
     if (scope === "user") return createFiles(dataDir).root;
     if (directory !== undefined) return (await inspect(directory)).directory;
@@ -93,6 +100,27 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
     return { ok: true, found: { squad, scope, digest: digestOf(files), files } };
   };
 
+  const sharing =
+    shared === undefined
+      ? undefined
+      : createSharing({
+          ...shared,
+          catalog,
+          alone: async (id, work) => alone(await rootOf("user", undefined), "user", id, work),
+        });
+  const sharingOf = (scope: InstallScope) => (scope === "user" ? sharing : undefined);
+
+  /** Has the other nodes replace a package, too, before it is replaced here: the next start here goes on with it. */
+  const publish = async (
+    scope: InstallScope,
+    id: string,
+    before: string | null | undefined,
+    after: SharedPackage | null,
+  ): Promise<void> => {
+    if (before !== undefined && (await sharingOf(scope)?.publish(id, before, after)) === false)
+      throw new ServiceError("squad_changed", `Expected nobody else to change "${id}" meanwhile: look at it again.`);
+  };
+
   return {
     validate: check,
 
@@ -104,11 +132,14 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
       await tidy(root, scope);
       const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
       return alone(root, scope, squad.id, async (writer) => {
+        const common = await sharingOf(scope)?.level(squad.id, writer);
         const standing = standingOf(await catalog.read(scope, squad.id, root));
         // Also the answer to a caller who repeats a request because the first answer was lost.
-        if (standing === digest) return { squad: ref, replaced: digest };
-        if (standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
-        await writer.put(squad.id, files);
+        if (standing === digest && (common === undefined || common === digest)) return { squad: ref, replaced: digest };
+        if (standing !== digest && standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
+        await publish(scope, squad.id, common, { digest, files });
+        if (standing !== digest) await writer.put(squad.id, files);
+        await sharingOf(scope)?.done(squad.id, digest);
         return { squad: ref, replaced: standing };
       });
     },
@@ -124,13 +155,17 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
         scope !== undefined ? [scope] : directory === undefined ? ["user"] : ["project", "user"];
       for (const one of scopes) {
         const root = await rootOf(one, directory);
+        if (one === "user") await sharing?.follow();
         if ((await catalog.read(one, id, root)) === undefined) continue;
         const removed = await alone(root, one, id, async (writer) => {
+          const common = await sharingOf(one)?.level(id, writer);
           const contents = await catalog.read(one, id, root);
           if (contents === undefined) return false;
           const standing = standingOf(contents);
           if (expected !== undefined && standing !== expected) throw changed(id, expected, standing);
+          await publish(one, id, common, null);
           await writer.remove(id);
+          await sharingOf(one)?.done(id, null);
           return true;
         });
         if (removed) return one;
@@ -139,6 +174,7 @@ export const createManager = ({ catalog, dataDir, external, servers = [], inspec
     },
 
     tidy: async () => tidy(await rootOf("user", undefined), "user"),
+    sharing,
   };
 };
 
@@ -152,10 +188,6 @@ const refusalOf = (error: unknown, scope: InstallScope): unknown => {
   const message = `Expected the squads of the scope ${scope} to be writable, got ${code}. Nothing was changed.`;
   return new ServiceError("store_unavailable", message, { cause: error });
 };
-
-/** The digest of the installed package; null: none is installed; undefined: it is broken and has no digest. */
-const standingOf = (contents: Contents | undefined): string | null | undefined =>
-  contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
 
 const changed = (id: string, expected: string | undefined, standing: string | null | undefined): ServiceError => {
   const wanted = expected === undefined ? `no squad "${id}" here yet (or its digest as expectedDigest)` : expected;

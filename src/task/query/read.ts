@@ -12,10 +12,13 @@ import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { loadJSON, loadText } from "../../store/blob/text.ts";
 import type { Disk } from "../../store/disk/disk.ts";
-import { mustBeHere } from "../../store/node.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
+import { createGit } from "../../workspace/git/git.ts";
+import { diffOfCommits } from "../../workspace/object/tree-change.ts";
+import { commonDirOf, type Repositories } from "../../repository/repository.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
+import { committedOf, reach } from "./elsewhere.ts";
 import { loadMessage, messagesIn, type MessageQuery, outputOfCall } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
 import { soFarOf, withSoFar } from "./so-far.ts";
@@ -26,6 +29,7 @@ export type ReadsDeps = {
   store: Store;
   workspaces: Pick<Workspaces, "open" | "kept">;
   inspect: Workspaces["inspect"];
+  repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
   /** undefined: what is shown is of no moment, as in an archive. */
   disk?: Pick<Disk, "shortage">;
   now: () => Date;
@@ -35,7 +39,10 @@ const boardMessages = 50;
 
 const boardTimeline = 50;
 
-export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps) => {
+/** How long a diff waits for the remote of a Task that another node carried out, in milliseconds. */
+const reachMs = 60_000;
+
+export const createReads = ({ store, workspaces, inspect, repositories, disk, now }: ReadsDeps) => {
   const state = async (taskID: string): Promise<TaskState> => {
     const found = isID("task", taskID) ? await store.state(taskID) : undefined;
     if (found === undefined) throw new ServiceError("task_not_found", "No Task has this id.");
@@ -75,7 +82,14 @@ export const createReads = ({ store, workspaces, inspect, disk, now }: ReadsDeps
           );
     }
     if (task.workspace === null) return "";
-    await mustBeHere(store.nodes, task.taskID);
+    const committed = committedOf(task);
+    const [base = "", head = base] = committed.commits;
+    const { from, to } = between ?? { from: base, to: head };
+    const wanted = between === undefined ? committed : { ...committed, commits: [from, to], dirty: false };
+    if ((await reach({ store, repositories }, wanted, AbortSignal.timeout(reachMs))) === "commits") {
+      const mirror = commonDirOf(repositories, task);
+      return diffOfCommits(createGit(mirror, { toplevel: mirror, gitDir: mirror }), from, to);
+    }
     const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) return workspace.diff(between.to, between.from);
     return workspace.diff(task.touched ? null : (task.tree?.commit ?? null));

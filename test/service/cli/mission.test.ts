@@ -1,10 +1,10 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
-import { runMain } from "../../../src/cli/main.ts";
 import { makeProject, readText, temporary, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { sortieIn } from "../../harness/sortie.ts";
 
 /** `sortie mission …` and the client's `mission.*`, against a real service with the embedded rules. */
 
@@ -23,28 +23,7 @@ afterAll(async () => {
 
 const clientOf = () => createServiceClient({ baseUrl: service.url, directory: project });
 
-/** What a command prints, and how it ends; in this process, which it would end. */
-const sortie = async (...args: string[]): Promise<{ code: number; out: string }> => {
-  let out = "";
-  const take = (text: unknown, done?: unknown) => {
-    out += String(text);
-    if (typeof done === "function") (done as () => void)();
-    return true;
-  };
-  const spies = [
-    vi.spyOn(process.stdout, "write").mockImplementation(take),
-    vi.spyOn(process.stderr, "write").mockImplementation(take),
-    vi.spyOn(process, "exit").mockImplementation((() => undefined) as never),
-  ];
-  try {
-    await runMain(["node", "sortie", "mission", ...args, "--url", service.url, "-C", project]);
-    const { exitCode } = process;
-    return { code: typeof exitCode === "number" ? exitCode : 0, out };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-    process.exitCode = undefined;
-  }
-};
+const sortie = (...args: string[]) => sortieIn(() => ({ url: service.url, directory: project }))("mission", ...args);
 
 const list =
   "1. Write it\n\n   ```txt file=made.txt\n   made\n   ```\n\n2. Look (after 1)\n\n   ```txt file=seen.txt\n   seen\n   ```\n";

@@ -129,6 +129,66 @@ test("denied with words it plans anew and is asked again; a changed plan is void
   expect(body["tasks"]).toEqual([]);
 });
 
+test("a plan that was changed after its approval is shown with what differs from the approved one", async () => {
+  const told: string[] = [];
+  stage.play("differs", {
+    mission: turns(
+      { calls: [plan("a", "b")] },
+      { text: "So?" },
+      {
+        calls: [
+          { tool: "phase", input: { id: "a", objective: "More is there.", acceptance: ["It is seen."] } },
+          { tool: "phase", input: { id: "b", drop: true } },
+          { tool: "phase", input: { id: "c", title: "Phase c", objective: "c is there." } },
+        ],
+      },
+      { text: "Better?" },
+      (_turn, _request, newest) => {
+        told.push(newest);
+        return { calls: [{ tool: "phase", input: { id: "c", title: "The third" } }] };
+      },
+      { text: "And now?" },
+    ),
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[differs]", approve: ["plan"] });
+  const first = await asked(directory, missionID);
+  expect(await missionOf(url, directory, missionID)).toMatchObject({ state: "asking", planChange: null });
+  await answer(directory, missionID, first, { decision: "allow" });
+  const second = await asked(directory, missionID, first);
+  const parts = '1 new ("Phase c"); 1 dropped ("Phase b"); 1 changed ("Phase a")';
+  expect(second.prompt).toBe(
+    `Carry out the changed plan? It has 2 phases. What differs from the plan that was approved last: ${parts}.`,
+  );
+  const changed = {
+    id: "a",
+    title: "Phase a",
+    was: { objective: "a is there.", acceptance: [] },
+    is: { objective: "More is there.", acceptance: ["It is seen."] },
+  };
+  const { planChange, stateReason } = await missionOf(url, directory, missionID);
+  expect(planChange).toMatchObject({
+    added: [{ id: "c", title: "Phase c", phase: "c", objective: "c is there." }],
+    dropped: [{ id: "b", title: "Phase b", objective: "b is there." }],
+    changed: [changed],
+    reordered: false,
+  });
+  expect(stateReason).toContain("Carry out the changed plan?");
+
+  // What was denied was never approved: the difference stays that to the first plan.
+  await answer(directory, missionID, second, { decision: "deny", answer: "Name the third one." });
+  const third = await asked(directory, missionID, second);
+  expect(told[0]).toContain("Name the third one.");
+  expect((await missionOf(url, directory, missionID)).planChange).toMatchObject({
+    added: [{ id: "c", title: "The third" }],
+    dropped: [{ id: "b" }],
+    changed: [changed],
+  });
+  await answer(directory, missionID, third, { decision: "allow" });
+  expect((await missionOf(url, directory, missionID)).planChange).toBeNull();
+});
+
 test("a squad is installed once its package was approved, handbooks and all", async () => {
   stage.play("crew", {
     mission: turns(

@@ -53,6 +53,10 @@ test("red checks with their last lines, artifacts with their text; a later Task 
             evidence(task, "artifacts", { artifact: artifactID }),
             evidence(task, "artifacts", { artifact: "art_00000000000000000000000000" }),
             evidence("task_00000000000000000000000000", "diff"),
+            { tool: "task_cancel", input: { task, reason: "Not needed." } },
+            { tool: "task_answer", input: { task } },
+            { tool: "task_status", input: { tasks: [task], lookInMinutes: 5 } },
+            finish("done", "Over.", { wakeInMinutes: 5 }),
           ],
         };
       }),
@@ -87,7 +91,15 @@ test("red checks with their last lines, artifacts with their text; a later Task 
   expect(listed).toContain('"filename": "report.md"');
   expect(read).toContain("Seven were found.");
   expect(read).toContain("Expected the id of one of the Task's artifacts");
-  expect(read).toContain("Expected a Task of this Mission");
+  const report = mission.tasks[1]?.taskID;
+  for (const words of [
+    `Expected a Task of this Mission (${red} of phase r, ${report} of phase a), got "task_00000000000000000000000000".`,
+    `Expected a Task that runs, ${report} has ended: it is completed. Nothing is left to cancel; what it landed stays.`,
+    "Expected one of answer and pass, got neither. The Task still waits.",
+    `Expected ids of running Tasks in \`tasks\` with lookInMinutes (none runs), got ${report}. Nothing was set.`,
+    "Expected wakeInMinutes only with the outcome waiting, got done. Nothing was said: leave it out, or say waiting.",
+  ])
+    expect(read).toContain(words);
   expect(given).toContain("Seven were found.");
   const facts = (await eventsOf(url, directory, missionID)).filter(({ type }) => type === "task.dispatched");
   expect(facts.at(-1)?.data).toMatchObject({ phase: "b", attachments: ["report.md"] });

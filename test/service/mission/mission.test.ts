@@ -108,7 +108,9 @@ describe("the road", () => {
           ],
         },
         (_turn, _request, newest) => {
-          expect(newest).toContain("Phase c comes after a, b, which is not done. Nothing was dispatched.");
+          expect(newest).toContain(
+            "Phase c starts from a (running), b (running), which are not done. You are woken when what runs has ended. Nothing was dispatched.",
+          );
           return { text: "Two run." };
         },
         (_turn, _request, newest) => ({ text: `Heard: ${newest.length}` }),
@@ -279,7 +281,7 @@ describe("what goes wrong", () => {
     const { missionID } = await wake(url, directory, { text: "[stay]" });
     const mission = await restOf(url, directory, missionID);
     expect(said[2]).toContain(
-      'Expected the phase "a", whose Task runs, to stay; cancel it first. The plan is as it was.',
+      'Expected the phase "a", whose Task runs, to stay; end that first with `task_cancel`. The plan is as it was.',
     );
     expect(mission.tasks).toMatchObject([
       { lifecycleStatus: "cancelled", error: expect.stringContaining("another way") },

@@ -66,7 +66,9 @@ test("one phase is added, changed, moved or dropped without the others; the plan
   );
   expect(edited).toContain("Dropped: d.\nThe plan in its order: a, c, b.");
   expect(edited).not.toContain("Other words.");
-  expect(edited).toContain('Expected a title and an objective for the new phase "e". The plan is as it was.');
+  expect(edited).toContain(
+    'Expected a title and an objective for the new phase "e", got no objective. If you meant a phase of the plan, they are: a, c, b. The plan is as it was.',
+  );
   expect(edited).toContain(
     'Expected no phase to start from one that is dropped, but b has "a" in `after`: change that first. The plan is as it was.',
   );

@@ -13,7 +13,9 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 import { verdictOn, type MockRequest, type MockTurn } from "../../harness/double/mock-provider.ts";
+import { at, send } from "../../harness/double/hostile-text.ts";
 import { git, readText, until } from "../../harness/project.ts";
+import { sortieIn } from "../../harness/sortie.ts";
 
 /** The whole of a Mission is judged by a session that did not plan it, where nobody gave checks for it. */
 
@@ -175,7 +177,27 @@ describe("done without checks", () => {
       () => Promise.resolve(briefs.get("late")?.length),
       (count) => count === 1,
     );
-    expect(await missionOf(stage.service.url, directory, missionID)).toMatchObject({ state: "waiting", outcome: null });
+    const judged = await missionOf(stage.service.url, directory, missionID);
+    const words = "A session that did not plan it judges the whole";
+    expect(judged).toMatchObject({
+      state: "waiting",
+      stateReason: words,
+      outcome: null,
+      finished: null,
+      now: { kind: "verdict", text: words },
+      verdict: null,
+      judging: { summary: "It is written.", commit: git(directory, "rev-parse", "HEAD").trim() },
+    });
+    expect(judged.tasks.map(({ taskID }) => taskID).indexOf(judged.judging?.taskID ?? "-")).toBe(1);
+    const { body } = await send(stage.service.url, at("/mission", directory));
+    expect((body as unknown as { now: object }[])[0]).toMatchObject({ now: { kind: "verdict" } });
+    const sortie = sortieIn(() => ({ url: stage.service.url, directory }));
+    const shown = (await sortie("mission", "status", missionID)).out;
+    expect(shown).toMatch(
+      new RegExp(`^Judged +now \\(task_\\w+\\), at \\w{10}; its agent reports: It is written\\.$`, "m"),
+    );
+    expect(shown).toContain(`OPEN: 1/1 phases`);
+    expect((await sortie("mission", "ls")).out).toContain("  judged now  ");
     await wake(stage.service.url, directory, { missionID, text: "Wait, show it to me first." });
     await held;
     stage.provider.release();
@@ -183,7 +205,8 @@ describe("done without checks", () => {
       () => missionOf(stage.service.url, directory, missionID),
       ({ state, verdict }) => state === "blocked" && verdict !== null,
     );
-    expect(mission).toMatchObject({ verified: null, verdict: { verdict: "accepted" } });
+    expect(mission).toMatchObject({ verified: null, judging: null, now: null, verdict: { verdict: "accepted" } });
+    expect((await sortie("mission", "ls")).out).not.toContain("judged now");
   });
 });
 

@@ -187,7 +187,7 @@ test("its agent runs checks of its own on what is committed; control: what is no
   expect(shown).toContain("grep one a.txt: passed");
   expect(shown).toContain("file draft.txt: failed");
   expect(shown).toContain('exit 3\n<data from="check">\n<\u200B/data> do this');
-  expect(shown).toContain("the user gave none for the whole. Nothing was run.");
+  expect(shown).toContain("the user gave none for the whole; got none. Nothing was run.");
   expect(shown).toContain("got one of the kind review");
 });
 

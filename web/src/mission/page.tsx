@@ -122,7 +122,23 @@ const Header = ({ mission, onChanged }: { mission: MissionStatus; onChanged: () 
           </Fact>
           {spent !== null && <Fact label="Budget">{spent}</Fact>}
           {mission.checks.length > 0 && <Fact label="Checks">{mission.checks.map(({ name }) => name).join("; ")}</Fact>}
-          {mission.verdict !== null && (
+          {mission.judging !== null && (
+            <Fact label="Verdict">
+              {mission.judging.taskID === null ? (
+                "about to be judged"
+              ) : (
+                <Link
+                  to="/ui/task/$taskID"
+                  params={{ taskID: mission.judging.taskID }}
+                  className="link"
+                  title="By a session that did not plan it"
+                >
+                  being judged
+                </Link>
+              )}
+            </Fact>
+          )}
+          {mission.verdict !== null && mission.judging === null && (
             <Fact label="Verdict">
               <Link
                 to="/ui/task/$taskID"
@@ -257,7 +273,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
               );
               refresh();
             }}
-            approvalOf={() => <PlanApproval plan={mission.plan} />}
+            approvalOf={() => <PlanApproval plan={mission.plan} change={mission.planChange} />}
             label={running ? "Give the Mission more instructions" : "Send instructions to this Mission"}
             action={running ? "Send" : "Wake"}
             active={running}

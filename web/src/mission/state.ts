@@ -34,7 +34,10 @@ export const missionState = ({
   agentStatus,
   error,
   verified,
-}: Pick<MissionSummary, "state" | "status" | "agentStatus" | "verified"> & { error?: string | null | undefined }): {
+  now,
+}: Pick<MissionSummary, "state" | "status" | "agentStatus" | "verified" | "now"> & {
+  error?: string | null | undefined;
+}): {
   state: State;
   words: string;
 } => {
@@ -43,6 +46,7 @@ export const missionState = ({
       return { state: "need", words: "Needs you" };
     case "working":
     case "waiting":
+      if (now?.kind === "verdict") return { state: "run", words: "Being judged" };
       if (agentStatus === "running") return { state: "run", words: "Thinking" };
       if (status === "running") return { state: "run", words: "Tasks running" };
       return { state: "queue", words: state === "waiting" ? "Waiting" : "Idle" };

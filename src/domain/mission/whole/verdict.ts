@@ -1,5 +1,5 @@
 import type { EventData } from "../../../protocol/event/event.ts";
-import type { MissionState } from "../../state/mission.ts";
+import { type Dispatched, isRunning, type MissionState } from "../../state/mission.ts";
 
 /**
  * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did not
@@ -15,6 +15,13 @@ export const isJudged = (state: MissionState): boolean =>
   !state.unchecked &&
   state.model !== rules &&
   state.tasks.some(({ merge, ends }) => merge === undefined && ends.some(({ landedCommit }) => landedCommit !== null));
+
+/** What is said of it while that goes on. */
+export const judgingText = "A session that did not plan it judges the whole";
+
+/** The Task that judges now; undefined: none has begun. */
+export const judgeOf = ({ tasks }: MissionState): Dispatched | undefined =>
+  tasks.findLast((task) => task.judges !== undefined && isRunning(task));
 
 /** The verdict on this commit, by somebody who knew all that people have said; undefined: there is none. */
 export const verdictOn = ({ verdict, words }: MissionState, commit: string): MissionState["verdict"] | undefined =>

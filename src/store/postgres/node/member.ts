@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import type { Clock } from "../../../clock.ts";
 import { StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
-import type { Node, NodeReport, Role } from "../../node.ts";
+import type { Node, NodeReport, Role, SharedSquads } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
 import { clockSQL } from "../lease.ts";
@@ -21,6 +21,7 @@ import {
 } from "./held.ts";
 import { soleKey } from "./owner.ts";
 import { adopt, lostMs, prepareNodes } from "./placement.ts";
+import { createSharedSquads } from "./squad.ts";
 
 /**
  * One of several services of a database: it has a name, which no other live one has, and says every two seconds that it
@@ -36,6 +37,8 @@ export type Membership = AsyncDisposable &
     nodes: () => Promise<Node[]>;
     /** What the nodes of this database sign their requests to one another with. */
     key: () => Promise<Uint8Array>;
+    /** What the nodes share of the squads for every project. */
+    squads: SharedSquads;
     /** Asks the node of this name to drain; it hears of that with its next sign of life. */
     drain: (name: string) => Promise<void>;
     /** Resolves when this node is asked to. */
@@ -165,6 +168,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       const [row] = await query<{ key: string }>("select key from node_keys where id = 1");
       return Buffer.from(row?.key ?? "", "hex");
     },
+    squads: createSharedSquads(query, instance),
     async drain(other) {
       await query("insert into node_drains (name) values ($1) on conflict do nothing", [other]);
     },

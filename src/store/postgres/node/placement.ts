@@ -7,6 +7,7 @@ import type { Configuration, KnownDirectory, Offer, Placed, Terms } from "../../
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
+import { squadTables } from "./squad.ts";
 
 /**
  * Which node has the files of a stream, and so runs it. Of a directory it is the one that the stream was begun on; of a
@@ -32,6 +33,7 @@ const tables = [
   "create table if not exists leftovers (stream text not null, node text not null, primary key (stream, node))",
   "create table if not exists node_drains (name text primary key)",
   "create table if not exists node_keys (id integer primary key, key text not null)",
+  ...squadTables,
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 

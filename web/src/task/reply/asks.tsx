@@ -75,7 +75,8 @@ const Decide = ({
         </button>
       </form>
       <p className="w-full text-xs text-soft">
-        If you say what to change, the agent tries again; otherwise the {whose} ends.
+        If you say what to change, the agent tries again;{" "}
+        {whose === "Mission" ? "otherwise the Mission stands still until you wake it." : `otherwise the ${whose} ends.`}
       </p>
     </>
   );

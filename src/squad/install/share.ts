@@ -1,0 +1,156 @@
+import type { Log } from "../../log.ts";
+import type { SharedPackage, SharedSquads } from "../../store/node.ts";
+import { type Catalog, isName } from "../catalog/catalog.ts";
+import type { Contents } from "../package/folder.ts";
+import { digestOf } from "../package/package.ts";
+import type { Writer } from "./writer.ts";
+
+/**
+ * Keeps the packages for every project the same on all nodes of a database. Each node has them as files in its data folder;
+ * the database has the newest of each. What was installed on one is installed on the others; so is what somebody copied into
+ * a folder by hand. What was changed on two of them is left as it is on both until somebody chooses.
+ */
+
+/**
+ * What is to be done about one package: `apply` what is shared, `publish` what is here, or nothing, since both are the
+ * `same`, or since they came `apart`. `here`: the digest of the package in the data folder, null without one, undefined
+ * if it is broken. `seen`: what both last had in common. `shared` null: it was removed; undefined: it never was shared.
+ */
+export const stepOf = ({
+  here,
+  seen,
+  shared,
+}: {
+  here: string | null | undefined;
+  seen: string | null;
+  shared: string | null | undefined;
+}): "same" | "apply" | "publish" | "apart" => {
+  if (shared === undefined) return typeof here === "string" ? "publish" : "same";
+  if (here === shared) return "same";
+  // A folder that somebody removed by hand comes back: only `sortie squad remove` removes a package from all nodes.
+  if (here === null || here === seen) return "apply";
+  return here !== undefined && shared === seen ? "publish" : "apart";
+};
+
+/** The digest of the installed package; null: none is installed; undefined: it is broken and has no digest. */
+export const standingOf = (contents: Contents | undefined): string | null | undefined =>
+  contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
+
+export interface Sharing {
+  /** Makes the packages here those that the nodes share. Rejects with `store_unavailable`. */
+  follow(): Promise<void>;
+  /** The packages that came apart. */
+  apart(): ReadonlySet<string>;
+  /** The same for one package; its lock is held. Resolves to the digest that is shared then; null: none. */
+  level(id: string, writer: Writer): Promise<string | null>;
+  /** Has all nodes replace a package, or remove it; false: another node was quicker. The data folder is the caller's. */
+  publish(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
+  /** The data folder has what was published. */
+  done(id: string, digest: string | null): Promise<void>;
+}
+
+type Deps = {
+  squads: SharedSquads;
+  catalog: Pick<Catalog, "scan" | "read">;
+  /** Does the work under a package's lock. */
+  alone: <T>(id: string, work: (writer: Writer) => Promise<T>) => Promise<T>;
+  log: Log;
+};
+
+export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sharing => {
+  const apart = new Set<string>();
+  const damaged = new Set<string>();
+
+  const take = async (id: string, writer: Writer, isHere: boolean): Promise<void> => {
+    const found = await shared.read(id);
+    if (found === undefined) {
+      if (isHere) await writer.remove(id);
+      return shared.note(id, null);
+    }
+    if (digestOf(found.files) !== found.digest) {
+      if (!damaged.has(id)) log.error({ squad: id }, "the package that the nodes share is damaged: install it again");
+      damaged.add(id);
+      return undefined;
+    }
+    await writer.put(id, found.files);
+    log.info({ squad: id, digest: found.digest }, "a squad that another node installed is installed here, too");
+    return shared.note(id, found.digest);
+  };
+
+  const level: Sharing["level"] = async (id, writer) => {
+    const { digest, seen = null } = (await shared.list()).get(id) ?? {};
+    const contents = await catalog.read("user", id);
+    const here = standingOf(contents);
+    const step = stepOf({ here, seen, shared: digest });
+    if (step === "apart" && !apart.has(id))
+      log.warn(
+        { squad: id, here, shared: digest },
+        "a squad was changed here and on another node: install the one that is wanted, or remove its folder here for the other one",
+      );
+    if (step === "apart") apart.add(id);
+    else apart.delete(id);
+    if (step === "apply") await take(id, writer, here !== null);
+    if (step === "same" && digest !== undefined && seen !== digest) await shared.note(id, digest);
+    if (step === "publish" && typeof here === "string" && contents?.ok === true) {
+      if (await shared.replace(id, digest ?? null, { digest: here, files: contents.files }))
+        await shared.note(id, here);
+      else return (await shared.list()).get(id)?.digest ?? null;
+      return here;
+    }
+    return digest ?? null;
+  };
+
+  return {
+    level,
+
+    async follow() {
+      const [known, { squads, issues, complete }] = [await shared.list(), await catalog.scan()];
+      // Where not all can be read, what is missing is not known.
+      if (!complete) return;
+      const here = new Map(
+        squads.flatMap(({ squad, scope, digest, files }) =>
+          scope === "user" && files !== undefined ? [[squad.id, digest] as const] : [],
+        ),
+      );
+      const broken = new Set(issues.flatMap(({ scope, squad }) => (scope === "user" ? [squad] : [])));
+      for (const id of new Set([...known.keys(), ...here.keys()])) {
+        if (broken.has(id)) {
+          if (known.get(id)?.digest != null) apart.add(id);
+          continue;
+        }
+        const { digest, seen = null } = known.get(id) ?? {};
+        const own = here.get(id) ?? null;
+        if (own === digest && seen === digest && !apart.has(id)) continue;
+        if (own === null && digest == null && seen === null) continue;
+        await alone(id, (writer) => level(id, writer));
+      }
+    },
+
+    apart: () => apart,
+
+    publish: (id, before, after) => shared.replace(id, before, after),
+
+    async done(id, digest) {
+      apart.delete(id);
+      await shared.note(id, digest);
+    },
+  };
+};
+
+/** A catalog of what all nodes have installed by the time it is read. */
+export const followed = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | undefined): Catalog =>
+  sharing === undefined
+    ? catalog
+    : {
+        ...catalog,
+        async scan(directory) {
+          await sharing.follow();
+          return catalog.scan(directory);
+        },
+        async find(id, directory) {
+          const found = await catalog.find(id, directory);
+          if (found !== undefined || !isName(id)) return found;
+          await sharing.follow();
+          return catalog.find(id, directory);
+        },
+      };

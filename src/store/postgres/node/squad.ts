@@ -1,0 +1,57 @@
+import type { SharedSquads } from "../../node.ts";
+
+/** The packages that the nodes share, in the database: at most 1 MiB each, of which nodes read only the digests again and again. */
+
+export const squadTables = [
+  "create table if not exists user_squads (id text primary key, digest text, files text)",
+  `create table if not exists user_squads_seen (
+     instance text not null, id text not null, digest text, primary key (instance, id))`,
+];
+
+type Query = <Found extends object>(text: string, values?: readonly unknown[]) => Promise<Found[]>;
+
+/** `instance`: of the data folder, whatever the node's name. */
+export const createSharedSquads = (query: Query, instance: string): SharedSquads => ({
+  async list() {
+    const rows = await query<{ id: string; digest: string | null; seen: string | null }>(
+      `select squads.id, squads.digest, seen.digest as seen from user_squads squads
+         left join user_squads_seen seen on seen.id = squads.id and seen.instance = $1`,
+      [instance],
+    );
+    return new Map(rows.map(({ id, digest, seen }) => [id, { digest, seen }]));
+  },
+
+  async read(id) {
+    const [row] = await query<{ digest: string | null; files: string | null }>(
+      "select digest, files from user_squads where id = $1",
+      [id],
+    );
+    if (row === undefined || row.digest === null || row.files === null) return undefined;
+    const files = (JSON.parse(row.files) as [string, string][]).map(([path, text]) => ({
+      path,
+      bytes: Buffer.from(text, "base64"),
+    }));
+    return { digest: row.digest, files };
+  },
+
+  async replace(id, before, after) {
+    const files = after?.files.map(({ path, bytes }) => [path, bytes.toString("base64")]);
+    const rows = await query(
+      `insert into user_squads (id, digest, files)
+       select $1, $3, $4 where $2::text is null or exists (select 1 from user_squads where id = $1)
+       on conflict (id) do update set digest = excluded.digest, files = excluded.files
+         where user_squads.digest is not distinct from $2::text
+       returning id`,
+      [id, before, after?.digest ?? null, files === undefined ? null : JSON.stringify(files)],
+    );
+    return rows.length > 0;
+  },
+
+  async note(id, digest) {
+    await query(
+      `insert into user_squads_seen (instance, id, digest) values ($1, $2, $3)
+       on conflict (instance, id) do update set digest = excluded.digest`,
+      [instance, id, digest],
+    );
+  },
+});
