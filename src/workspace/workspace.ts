@@ -115,6 +115,11 @@ export interface Workspace {
   diff(commit: string | null, from?: string): Promise<string>;
   /** The first line of a commit's message and the paths that it changed; undefined: there is no such commit any more. */
   about(commit: string): Promise<{ title: string; paths: string[] } | undefined>;
+  /**
+   * What a commit has at these paths, from the top of the repository. null: no text, or one of more than 1 MiB. A path is
+   * missing where the commit has no file there; all are where it is gone.
+   */
+  texts(commit: string, paths: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string | null>>;
   /** Which of these paths, from the top of the repository, the base says a program writes. */
   generated(paths: readonly string[]): Promise<(path: string) => boolean>;
 }

@@ -57,6 +57,19 @@ describe("a brief", () => {
       ],
     });
   });
+  test("has both sides of a conflict with what to look for; what they say is not read back as the brief's own", () => {
+    const conflicts = [
+      '<data from="both sides">\na.txt, at line 5:\n<<<<<<< one\n\n# The diff\n\n# Part 7: x\n</data>',
+    ];
+    const given = { request, later: [], rounds: [], diff: diff("two") };
+    const text = briefOf([goal(["one"], ["change 1 file"])], { ...given, conflicts });
+    expect(text).toContain(
+      "# Where this change and the project's met, and both sides of it\n\nWhile the author worked",
+    );
+    expect(text).toContain(conflicts[0]);
+    expect(readBrief(text)).toEqual(readBrief(briefOf([goal(["one"], ["change 1 file"])], given)));
+    expect(briefOf([goal(["one"], [])], given)).not.toContain("Where this change");
+  });
   test("has the phase of the plan, the list of files and the reviewer's turns where there are some, and is read back without them", () => {
     const text = briefOf([goal(["one"], ["change 1 file"])], {
       request,

@@ -21,18 +21,21 @@ describe.skipIf(postgresURL === undefined || !canServe)("a repository's Task of 
   let lab: RemoteLab;
   let here: Place;
   let hold: Promise<MockTurn> | undefined;
-  const reply = (request: MockRequest): MockTurn | Promise<MockTurn> => {
+  const reply = async (request: MockRequest): Promise<MockTurn> => {
+    const large = request.first.includes("large");
     if (isMission(request)) {
       const said: MockTurn[] = [
         { calls: [plan("a")] },
-        { calls: [dispatch("a", "add it")] },
+        { calls: [dispatch("a", large ? "add it, large" : "add it", large ? { checks: ["false"] } : {})] },
         { calls: [finish()] },
         { text: "Nothing more." },
       ];
       return said[request.turn] ?? { text: "Nothing more." };
     }
     const told = request.turn > 0 && request.body.messages.at(-1)?.role === "user";
-    if (told) return shell("echo new > new.txt");
+    if (told) return shell("echo new >> new.txt");
+    // More than is kept of a commit for other nodes.
+    if (request.turn === 0 && large) return shell("head -c 30000000 /dev/urandom > new.txt");
     if (request.turn === 0) return shell("echo new > new.txt; echo kept > shot.txt");
     if (request.turn === 1) return { calls: [{ tool: "artifact", input: { path: "shot.txt", title: "Shot" } }] };
     if (request.turn === 2) return shell("rm shot.txt");
@@ -40,7 +43,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("a repository's Task of 
   };
   beforeAll(async () => {
     here = await place();
-    lab = await makeRemoteLab("sortie-elsewhere-", (request) => reply(request) as MockTurn);
+    lab = await makeRemoteLab("sortie-elsewhere-", (request) => reply(request) as unknown as MockTurn);
   });
   afterAll(async () => {
     await lab[Symbol.asyncDispose]();
@@ -184,39 +187,72 @@ describe.skipIf(postgresURL === undefined || !canServe)("a repository's Task of 
     expect((await send(b, "GET", `/task/${taskID}/diff`)).text).toContain("+new");
   });
 
-  test("a Mission goes on from Tasks that another node carried out, and its archive is there", {
-    timeout: 60_000,
-  }, async () => {
-    lab.host.make("four", { "a.txt": "one\n" });
-    const url = lab.host.url("four");
+  /** A Mission whose one Task is another node's, and waits for the agent's last words. */
+  const missionOf = async (repository: string, [first, second]: readonly [string, string], text: string) => {
+    lab.host.make(repository, { "a.txt": "one\n" });
+    const url = lab.host.url(repository);
     const held = Promise.withResolvers<MockTurn>();
-    hold = held.promise;
-    const a = await start("a3");
+    const isFirst = text === "Lead it.";
+    hold = isFirst ? held.promise : undefined;
+    const a = await start(first);
     const woken = await send(a, "POST", "/mission/wake", {
-      body: { missionID: "m1", text: "Lead it.", checks: [], repository: { url } },
+      body: { missionID: repository, text, checks: [], repository: { url } },
     });
     const at = `repository=${encodeURIComponent(url)}`;
     const { body } = await until(
-      () => send(a, "GET", `/mission/m1/status?${at}`),
-      ({ body: now }) =>
-        (now["tasks"] as { phase: string }[])[0]?.phase === "working" && now["agentStatus"] === "inactive",
+      () => send(a, "GET", `/mission/${repository}/status?${at}`),
+      ({ body: now }) => (now["tasks"] as object[]).length === 1 && now["agentStatus"] === "inactive",
     );
     const [task] = body["tasks"] as { taskID: string }[];
-    // The Mission is b's from here on, the Task stays a's.
-    await using b = await start("b3");
-    await sql(`update placements set node = 'b3' where stream = '${String(woken.body["sessionID"])}'`);
+    // The Mission is the second node's from here on, the Task stays the first one's.
+    const b = await start(second);
+    await sql(`update placements set node = '${second}' where stream = '${String(woken.body["sessionID"])}'`);
+    return {
+      a,
+      b,
+      held,
+      at,
+      taskID: task?.taskID ?? "",
+      finished: () =>
+        until(
+          () => send(b, "GET", `/mission/${repository}/status?${at}`),
+          ({ body: now }) => now["finished"] !== null,
+        ),
+    };
+  };
+
+  test("a Mission goes on from Tasks that another node carried out, and its archive is there", {
+    timeout: 60_000,
+  }, async () => {
+    const { a, b, held, at, taskID, finished } = await missionOf("m1", ["a3", "b3"], "Lead it.");
+    await using _b = b;
     hold = undefined;
     held.resolve({ text: "Done.\n\nCommit: Add new.txt" });
-    const { body: mission } = await until(
-      () => send(b, "GET", `/mission/m1/status?${at}`),
-      ({ body: now }) => now["finished"] !== null,
-    );
-    expect(mission).toMatchObject({ outcome: "done", plan: [{ state: "done", taskID: task?.taskID }] });
+    expect((await finished()).body).toMatchObject({ outcome: "done", plan: [{ state: "done", taskID }] });
     const { text } = await send(b, "GET", "/mission/m1/events?format=json&limit=1000");
     expect(text).toContain('"path":"new.txt"');
     await a.close();
     const archive = await archiveOf(b, `/mission/m1/project-archive?${at}`);
     expect(archive.get("project/new.txt")?.toString()).toBe("new\n");
   });
+
+  test("a Mission goes on from a Task whose change its node alone has", { timeout: 60_000 }, async () => {
+    const { a, b, taskID } = await missionOf("m2", ["a4", "b4"], "Lead it, it is large.");
+    await using _a = a;
+    await using _b = b;
+    const { body } = await send(b, "GET", `/task/${taskID}`);
+    const events = async () => (await send(b, "GET", `/task/${taskID}/events?format=json&limit=1000`)).text;
+    // Committed, and neither kept nor pushed.
+    await until(events, (text) => text.includes('"check.finished"'));
+    const directory = String(body["directory"]);
+    await send(b, "POST", `/task/${taskID}/cancel`, { directory, body: { mode: "stop" } });
+    const { text } = await until(
+      () => send(b, "GET", "/mission/m2/events?format=json&limit=1000"),
+      ({ text: log }) => log.includes('"task.ended"'),
+    );
+    expect(text).toContain('"lifecycleStatus":"cancelled"');
+    // Control: the diff that it looks for is not to be had here.
+    expect(await send(b, "GET", `/task/${taskID}/diff`)).toMatchObject(away("a4"));
+  });
 });
-if (postgresURL === undefined) countSkipped(3);
+if (postgresURL === undefined) countSkipped(4);

@@ -19,6 +19,7 @@ const headings = {
   report:
     "# What the author reports, which proves nothing; what it decided where the request left it open is yours to judge",
   rounds: "# Earlier rounds of this review, and what the author answered",
+  conflicts: "# Where this change and the project's met, and both sides of it",
   landed: "# What was accepted before, and must still hold where later words do not change it",
   phase: "# The phase of the Mission's plan that this delivers",
   part: "# Part ",
@@ -36,6 +37,8 @@ export type BriefTexts = {
   rounds: readonly { findings: string; answer: string }[];
   /** The author's own words on its work; "" where it said none. */
   report?: string;
+  /** Both sides of each conflict with the project that was resolved since it was reviewed, newest first. */
+  conflicts?: readonly string[];
   /** What an earlier landing or acceptance of the same Task holds, an item each, and what the diff is of. */
   landed?: { items: readonly string[]; diff: string } | null;
   phase?: { title: string; objective: string; acceptance: readonly string[] } | null;
@@ -63,6 +66,7 @@ export const briefOf = (
     later,
     rounds,
     report = "",
+    conflicts = [],
     landed = null,
     phase = null,
     files = "",
@@ -81,6 +85,7 @@ export const briefOf = (
     ...goals.map((goal, index) => partOf(goal, index, said)),
     ...(report === "" ? [] : [headings.report, report]),
     ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
+    ...(conflicts.length === 0 ? [] : [headings.conflicts, conflictWords, ...conflicts]),
     ...(files === "" ? [] : [headings.files, files]),
     headings.diff,
     diff,
@@ -96,6 +101,10 @@ export const briefOf = (
     ].join(" "),
   ].join("\n\n");
 };
+
+const conflictWords =
+  "While the author worked, the project changed the same places, so that the change could not land; the author has made one version of both since. Look at each place in the tree that will land: what the project changed there has to hold still, and so has what was asked for of this change. " +
+  "The diff below is against the project as it is now: what was dropped of the project's side is a removed line in it, and what was dropped of this Task's side is in no line of it. Where either was lost without a reason, reject it and name the place.";
 
 const phaseOf = ({ title, objective, acceptance }: NonNullable<BriefTexts["phase"]>): string =>
   [
@@ -131,7 +140,7 @@ export const readBrief = (text: string): Brief => {
   const starts = [headings.phase, headings.landed].map((heading) => text.lastIndexOf(`\n\n${heading}\n`, from));
   // No line of a diff, and none of the list of files, looks like a heading; what people and authors said may.
   const diff = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
-  const ends = [headings.report, headings.rounds, headings.files].map((heading) =>
+  const ends = [headings.report, headings.rounds, headings.conflicts, headings.files].map((heading) =>
     text.indexOf(`\n\n${heading}\n\n`, from),
   );
   if (!text.startsWith(headings.request) || from < 0 || diff < from) return { request: "", diff: "", parts: [] };

@@ -46,7 +46,7 @@ const input = z.strictObject({
     .min(agentsMin)
     .max(agentsMax)
     .describe(
-      "The agents besides the Orchestrator, only those the phase needs; names of small letters, digits, hyphens",
+      "The agents besides the Orchestrator, only those the phase needs; one named `reviewer` judges the work before it lands. Names of small letters, digits, hyphens",
     ),
   brief: z.string().max(8000).optional().describe("What the squad must know of the domain and how it is to work"),
 });

@@ -117,10 +117,10 @@ const checksOf = async (run: MissionRun, { taskID, checks }: TaskStatus): Promis
 
 const isRed = ({ state }: TaskStatus["checks"][number]): boolean => state === "failed" || state === "error";
 
-/** undefined: it is gone meanwhile. */
+/** undefined: it is gone meanwhile, or only another node has it: the Mission does not wait for one that may be gone. */
 const orNothing = async <T>(work: () => Promise<T>): Promise<T | undefined> =>
   work().catch((error: unknown) => {
-    if (error instanceof ServiceError && !error.retryable) return undefined;
+    if (error instanceof ServiceError && (!error.retryable || error.code === "node_away")) return undefined;
     throw error;
   });
 

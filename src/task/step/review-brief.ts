@@ -16,6 +16,7 @@ import { loadText } from "../../store/blob/text.ts";
 import { counted, markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 import { guideOf } from "../session/project-facts.ts";
+import { conflictsBefore } from "./landing/sides.ts";
 import { filesIn } from "../workspace/read-diff.ts";
 
 /** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */
@@ -213,6 +214,7 @@ export const reviewBrief = async (
     later: since.later,
     rounds: since.rounds,
     report: await reportOf(run),
+    conflicts: await conflictsBefore(run),
     landed: await landedBefore(run),
     phase: state.phase,
     ...(await changeOf(run, model)),

@@ -136,3 +136,41 @@ const holdsLine = (bytes: Buffer, mark: Buffer): boolean => {
     if (at === 0 || bytes[at - 1] === 0x0a) return true;
   return false;
 };
+
+// ---- Read back ---------------------------------------------------------------------------------------------------
+
+/** How each side is called to a reviewer, in the order of the markers. */
+const labels = {
+  "<": "<<<<<<< what the project had by then",
+  "|": "||||||| what stood there before both",
+  "=": "=======",
+  ">": ">>>>>>> what this Task had",
+} as const;
+
+/** Lines shown before and after a place. */
+const around = 3;
+
+/** The places of a text that stand between markers, with the line at which each begins and the lines around it. */
+export const conflictPlaces = (text: string): string[] => {
+  const lines = text.split("\n");
+  const places: string[] = [];
+  for (let at = 0; at < lines.length; at += 1) {
+    if (markOf(lines[at] ?? "") !== "<") continue;
+    const end = lines.findIndex((line, index) => index > at && markOf(line) === ">");
+    if (end < 0) break;
+    const marked = lines.slice(at, end + 1).map((line) => {
+      const mark = markOf(line);
+      return mark === undefined ? line : labels[mark];
+    });
+    const from = Math.max(0, at - around);
+    const shown = [...lines.slice(from, at), ...marked, ...lines.slice(end + 1, end + 1 + around)];
+    places.push(`at line ${at + 1}:\n${shown.join("\n")}`);
+    at = end;
+  }
+  return places;
+};
+
+const markOf = (line: string): keyof typeof labels | undefined => {
+  const found = /^(?:(<)<{6} |(\|)\|{6}(?: |\r?$)|(=)={6}\r?$|(>)>{6} )/.exec(line);
+  return found?.slice(1).find((mark) => mark !== undefined) as keyof typeof labels | undefined;
+};

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { createPace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
-import type { Git } from "../git/git.ts";
+import { type Git, GitError } from "../git/git.ts";
 import { keptOrLoaded } from "../../async/load-once.ts";
 
 /** The files of one commit, listed and read by object id, whatever is on disk. */
@@ -77,6 +77,47 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
     },
     [Symbol.dispose]: () => loaded.clear(),
   };
+};
+
+/** Bytes. What is larger is not read by anybody. */
+const textBytes = 1024 * 1024;
+
+/**
+ * What a commit has at these paths, from the top of the repository. null: no text, or a large one. A path is missing where the
+ * commit has no file there; all are where it is gone.
+ */
+export const textsOf = async (
+  git: Git,
+  commit: string,
+  paths: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string | null>> => {
+  const texts = new Map<string, string | null>();
+  const named = paths.filter((path) => path.isWellFormed());
+  if (named.length === 0) return texts;
+  try {
+    const args = ["ls-tree", "-l", "-z", "--full-tree", commit, "--", ...named];
+    const { stdout } = await git.run(args, { signal, timeoutMs: listTimeoutMs });
+    const entries = await recordsOf(stdout, ({ fields: [mode = "", type, object = "", size], path }) => ({
+      path,
+      mode,
+      object,
+      type,
+      stage: 0,
+      bytes: Number(size),
+    }));
+    const files = entries.filter(({ type, mode }) => type === "blob" && mode !== "120000");
+    using reader = createCommitReader(git, files, signal);
+    for (const file of files) {
+      const read = await reader.read(file, textBytes);
+      const text = read.kind === "bytes" && !read.bytes.includes(0) ? read.bytes.toString("utf8") : null;
+      texts.set(file.path, text);
+    }
+    return texts;
+  } catch (error) {
+    if (error instanceof GitError && !signal.aborted) return new Map();
+    throw error;
+  }
 };
 
 /** git prints "<object> blob <size>\n<bytes>\n" for each, or "<object> missing\n". */

@@ -59,6 +59,7 @@ export const inPlace = (
         : diffOfCommits(git, from ?? prepared.baseCommit, commit);
     },
     about: () => Promise.resolve(undefined),
+    texts: () => Promise.resolve(new Map()),
     generated: async (paths) =>
       git === undefined || prepared.baseCommit === null ? () => false : generatedIn(git, prepared.baseCommit, paths),
   };

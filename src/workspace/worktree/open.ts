@@ -25,6 +25,7 @@ import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
 import { commitFiles } from "./commit.ts";
 import { generatedIn } from "../object/generated.ts";
 import { branchTip } from "../object/ref.ts";
+import { textsOf } from "../object/commit-file.ts";
 import { programLine, runInside } from "./inside.ts";
 import { directoryMounts } from "./mount.ts";
 import { openFolder } from "../file/folder.ts";
@@ -234,6 +235,7 @@ export const createWorktrees = (deps: {
       diff: (to, from = base.commit) =>
         to === null && !gone ? there(diffOfTree(top, from)) : diffOfCommits(objects, from, to ?? base.commit),
       about: (commit) => commitAbout(objects, commit),
+      texts: (commit, paths, signal) => textsOf(objects, commit, paths, signal),
       generated: (paths) => generatedIn(objects, base.commit, paths),
     };
     places.set(workspace, { taskID, record, worktree, git: top, objects });

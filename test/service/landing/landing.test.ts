@@ -49,6 +49,12 @@ const prepared = (taskID: string) =>
 const eventsOf = async <T extends Frame["type"]>(taskID: string, type: T) =>
   (await logOf(service.url, taskID)).filter((frame): frame is Frame & { type: T } => frame.type === type);
 
+/** What reviewers of a Task were given, oldest first. */
+const briefsOf = async (taskID: string): Promise<string[]> =>
+  (await eventsOf(taskID, "session.started")).flatMap(({ data: { purpose, brief } }) =>
+    purpose === "review" && typeof brief === "string" ? [brief] : [],
+  );
+
 /** R6: each required check passed on exactly the tree that landed, and that tree is the branch's. */
 const expectChecked = (status: TaskStatus, directory: string): void => {
   expect(status.git.landedTree).toBe(git(directory, "rev-parse", `${status.git.landedCommit}^{tree}`));
@@ -168,6 +174,55 @@ describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () 
     expect(git(directory, "log", "--format=%s")).toMatch(/^do it .*\nmine\nfirst$/);
     expectChecked(status, directory);
     expectWhole(directory, " M b.txt");
+    // Whoever reviews what was made of it sees both sides; before it there was nothing to see.
+    const [first = "", second = "", ...more] = await briefsOf(taskID);
+    expect(more).toEqual([]);
+    expect(first).not.toContain("Where this change and the project's met");
+    expect(second).toContain("# Where this change and the project's met, and both sides of it");
+    expect(second).toContain(
+      `<data from="both sides of the conflict in round 1">
+a.txt, at line 5:
+line 2
+line 3
+line 4
+<<<<<<< what the project had by then
+mine 5
+||||||| what stood there before both
+line 5
+=======
+task 5
+>>>>>>> what this Task had
+line 6
+line 7
+line 8
+</data>`,
+    );
+  });
+
+  test("a follow-up is reviewed without the conflict of what landed before; of a conflict that no marker shows it is said", async () => {
+    const directory = project();
+    const taskID = await begin(directory, [
+      shell("sleep 1; sed -i 's/line 5/task 5/' a.txt; git rm -q b.txt"),
+      { text: "Done." },
+      shell(
+        "git checkout -q HEAD -- . ; sed -i '/^|||||||/,/^=======/d; /^<<<<<<</d; /^>>>>>>>/d' a.txt; echo c > c.txt",
+      ),
+      { text: "Merged." },
+      shell("echo more > d.txt"),
+      { text: "Followed." },
+    ]);
+    await prepared(taskID);
+    writeFiles(directory, { "a.txt": twenty.replace("line 5\n", "mine 5\n"), "b.txt": "mine\n" });
+    git(directory, "commit", "-q", "-am", "mine");
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    const met = (await briefsOf(taskID)).at(-1) ?? "";
+    expect(met).toContain("a.txt, at line 5:\n");
+    expect(met).toContain("b.txt: no lines stand between markers; the project has this file");
+    await post(service.url, `/task/${taskID}/message`, directory, { source: "test", text: "And d.txt." });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    const last = (await briefsOf(taskID)).at(-1) ?? "";
+    expect(last).toContain("And d.txt.");
+    expect(last).not.toContain("both sides of the conflict");
   });
 
   test("three rounds that solve nothing end it, with the branch kept", async () => {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { tools } from "../../../src/tool/registry.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
 import { at, post, send } from "../../harness/double/hostile-text.ts";
+import { textOf } from "../../harness/double/mock-provider.ts";
 import {
   dispatch,
   eventsOf,
@@ -226,6 +227,40 @@ describe("1 and 2: the catalog's word", () => {
 });
 
 describe("3 to 5: production", () => {
+  test("whoever makes one is told what a squad is, what a handbook says, and shown an agent that is taken as it stands", async () => {
+    let handbook = "";
+    const byExample: Say = (turn, { body }) => {
+      if (turn > 0) return { text: "Made." };
+      handbook = textOf(body.messages[0]?.content);
+      const shown = handbook.slice(handbook.indexOf("as an example:\n"));
+      const example = JSON.parse(shown.slice(shown.indexOf("{"), shown.indexOf("\n}") + 2)) as object;
+      const others = roster(2).map(({ name, duty }) => ({ name, description: duty, instructions: "You do it." }));
+      return { calls: [author({ agents: [example, ...others] })] };
+    };
+    const { directory, mission } = await run(
+      "example",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "web/example" })] },
+          { calls: [produce("p", "example-crew", { brief: "[example]" })] },
+          { calls: [finish("blocked", "Made.")] },
+        ),
+        task: task(byExample),
+      },
+      { allowSquadProduction: true },
+    );
+    expect(mission.tasks).toMatchObject([{ lifecycleStatus: "completed" }]);
+    for (const words of ["What a squad is", "An agent named `reviewer`", "What a handbook says", "The form"])
+      expect(handbook).toContain(words);
+    const made = readText(directory, ".sortie/squads/example-crew/agents/migrator.md");
+    expect(made).toMatch(
+      /^---\nname: migrator\ndescription: ".+"\ntools: \[read, list, search, write, edit, shell, note\]\n---\n\nYou write one migration/,
+    );
+    // What the service tells every agent is not repeated.
+    for (const rule of ["Do not commit", "interrupted", "Never weaken", "not your user's"])
+      expect(handbook.slice(0, handbook.indexOf("\n\nAround you\n"))).not.toContain(rule);
+  });
+
   test("one visible Task makes the squad; it is found again as it was made; a Task of its own is fixed to it", async () => {
     const tools: string[][] = [];
     const { mission, directory, missionID } = await run(
