@@ -72,7 +72,7 @@ const all = Object.keys(faults) as Fault[];
 const wanted = process.env["TEST_FAULT"];
 const chosen = all.filter((name) => wanted === undefined || name === wanted);
 /** Those whose strikes take a second or two. */
-const quick = chosen.filter((name) => /^(?:SIGTERM|PostgreSQL|connections|a node's clock)/.test(name));
+const quick = chosen.filter((name) => /^(?:SIGTERM|the database|connections|a node's clock)/.test(name));
 
 describe.skipIf(postgresURL === undefined || !canServe)("faults of nodes", () => {
   test.skipIf(night)("one strike of one of them", { timeout: 240_000 }, async () => {
