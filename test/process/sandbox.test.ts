@@ -416,6 +416,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     await run("task_a", "true");
     const [ready, fresh] = [await run("task_a", seen), await run("task_a", seen, { fresh: true })];
     expect(ready).toMatchObject({ exitCode: 0, output: expect.stringContaining("HUSKY=0\n") as string });
+    expect(ready.output).not.toMatch(/^(?:LC_ALL|CHILD_MAX|OLDPWD)=/m);
     const slotless = (output: string) => output.replaceAll(/\/\d+(?=\.[012]\n)/g, "/slot");
     expect(slotless(ready.output)).toBe(slotless(fresh.output));
   });

@@ -14,11 +14,13 @@ export const closeOthers =
  * reported its own start is ended by its waiter (`c`).
  *
  * With `n` a command's processes are made before it is known (docs/decisions/0275): they read it from the pipe that is
- * never written otherwise. A waiter that sees nobody but itself says so (`alone`).
+ * never written otherwise. A waiter that sees nobody but itself says so (`alone`). What these shells are spared is in
+ * docs/decisions/0276.
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
 umask 022
+CHILD_MAX=64
 ${prelude}
 set -m
 echo ready >&9
@@ -38,6 +40,7 @@ while IFS=' ' read -r verb a b; do
            echo "s $a $BASHPID $waiter" >&9
            exec 9>&-
            eval "$job"; } &
+         set +m
          wait $!
          code=$?
          kill -0 -1 || code="$code alone"
@@ -64,12 +67,12 @@ export const commandScript = ({ file, args, cwd, env }: Start): string => {
   const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const exports = plain.map(([name, value]) => `${name}=${shellQuote(value)}`).join(" ");
-  const unset = ["LC_ALL", "OLDPWD"].filter((name) => !(name in env)).join(" ");
+  const hidden = ["LC_ALL", "OLDPWD"].filter((name) => !(name in env)).join(" ");
   const through =
     odd.length === 0 ? "" : `env ${odd.map(([name, value]) => shellQuote(`${name}=${value}`)).join(" ")} `;
   return [
     `cd -- ${shellQuote(cwd)} 2>&2 || exit 126`,
-    ...(unset === "" ? [] : [`unset ${unset}`]),
+    ...(hidden === "" ? [] : [`export -n ${hidden}`]),
     ...(exports === "" ? [] : [`export ${exports}`]),
     `exec ${through}${[file, ...args].map(shellQuote).join(" ")}`,
   ].join("\n");
