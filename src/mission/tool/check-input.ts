@@ -24,5 +24,8 @@ const parsed = (given: unknown, context: z.core.$RefinementCtx) => {
   return z.NEVER;
 };
 
-/** Models are told neither form in its schema: `unknown` is none. */
-export const checkInput = z.unknown().pipe(z.union([commandText, z.record(z.string(), z.unknown()).transform(parsed)]));
+/** Models are told no more than that it is a text or an object: some wires take no element without a type. */
+export const checkInput = z
+  .unknown()
+  .pipe(z.union([commandText, z.record(z.string(), z.unknown()).transform(parsed)]))
+  .meta({ anyOf: [{ type: "string" }, { type: "object" }] });
