@@ -57,7 +57,7 @@ while IFS=' ' read -r verb a b; do
     h) kill -STOP -1
        kill -CONT $(jobs -p) ;;
     g) kill -CONT -1 ;;
-    w) if kill -0 "$b"; then :; else echo "w $a $b" >&9; fi ;;
+    w) if kill -0 "\${b:-\${waiters[a]}}"; then :; else echo "w $a $b" >&9; fi ;;
   esac
 done
 `;

@@ -228,7 +228,8 @@ export const openSandbox = (
   const inquire = (job: Job) => {
     if (job.exited) return;
     clearTimeout(job.ask);
-    if (job.waiter !== undefined) say(`w ${job.slot} ${job.waiter}\n`);
+    // Also where it ended before it said which process it is: process 1 knows.
+    say(`w ${job.slot} ${job.waiter ?? ""}\n`);
     job.ask = setTimeout(inquire, askMs, job);
   };
   const settle = (job: Job) => {
@@ -279,7 +280,7 @@ export const openSandbox = (
       else exited(job, Number(first), second === "alone");
     } else if (verb === "w") {
       // The slot may belong to another command by now.
-      if (first !== job.waiter) return;
+      if (first !== (job.waiter ?? "")) return;
       if (isLost(job)) shut();
       else exited(job, null);
     } else if (verb === "q") {
