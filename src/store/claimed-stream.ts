@@ -19,14 +19,19 @@ export const withClaim = async (
   signal: AbortSignal,
   work: (claim: Claim, stop: AbortSignal, scope: AsyncDisposableStack) => Promise<void>,
 ): Promise<void> => {
-  await using claim = await store.claim(stream, worker, urgent);
+  const claim = await store.claim(stream, worker, urgent);
   if (claim === undefined) return;
+  let unfinished = false;
+  await using _held = { [Symbol.asyncDispose]: () => claim.release(unfinished) };
   await using scope = new AsyncDisposableStack();
   try {
     await work(claim, AbortSignal.any([signal, claim.lost]), scope);
   } catch (error) {
     if (error instanceof ClaimLost || claim.lost.aborted) return;
-    if (!signal.aborted) throw error;
+    if (!signal.aborted) {
+      unfinished = true;
+      throw error;
+    }
     // Without this event, the end would be taken for a crash of the worker at this step. What was due is not done.
     const stopped: DomainEvent = { type: "run.stopped", data: { reason: "the service stopped" } };
     const appends = [{ stream, expected: "any" as const, events: [stopped] }];

@@ -236,9 +236,10 @@ export interface Claim extends AsyncDisposable {
   readonly lost: AbortSignal;
   /**
    * Gives the stream back. A due time that was set since the claim stays. Otherwise an active stream becomes due again
-   * after a backoff of 1 to 60 seconds, so that none is forgotten.
+   * after a backoff of 1 to 60 seconds, so that none is forgotten. `unfinished`: the run failed, and what the stream was due for is
+   * not done; it becomes due again also where it is not active, as a Mission that hears of a Task's end.
    */
-  release(): Promise<void>;
+  release(unfinished?: boolean): Promise<void>;
 }
 
 /** Which events a reader wants; an absent field matches all. */

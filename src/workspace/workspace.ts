@@ -393,6 +393,8 @@ export interface Workspaces {
   remove(taskID: string): Promise<void>;
   /** Whether there is a worktree of this Task or fork on the disk. */
   hasWorktree(taskID: string): boolean;
+  /** Whether this data folder has anything of the Task, which it can go on from; also once its worktree was tidied up. */
+  isKnown(taskID: string): boolean;
   /** The Task's worktree and forks that should have gone and could not. */
   kept(taskID: string): { reason: string; since: string }[];
   /**

@@ -141,6 +141,56 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     expect(existsSync(join(of(second).folder, "worktrees", `${taskID}.json`))).toBe(true);
   });
 
+  test("a node takes its own Task again, whose files it had removed for another one that died before it began", {
+    timeout: 90_000,
+  }, async () => {
+    const { name, first, second, of, create } = await begin();
+    const held = Promise.withResolvers<MockTurn>();
+    answer = (request) => {
+      if (isTold(request)) {
+        const last = request.body.messages.at(-1);
+        return last?.role === "user" ? shell("echo new > new.txt") : { text: "Done.\n\nCommit: Add new.txt" };
+      }
+      return request.turn === 0 ? shell("echo new > new.txt") : held.promise;
+    };
+    const { folder, env } = of(first);
+    const a = await startService(folder, env);
+    const taskID = await create(a, { checks: ["grep new new.txt"] });
+    await until(
+      () => Promise.resolve(asked.length),
+      (requests) => requests === 2,
+    );
+    const b = await startService(of(second).folder, of(second).env);
+    await send(b, "POST", `/node/${second}/drain`);
+    await until(
+      () => send(b, "GET", "/nodes"),
+      ({ text }) => text.includes('"draining"'),
+    );
+    await a.close();
+    held.resolve({ text: "Done." });
+    // What the claim of the second one writes; it gets no further.
+    await sql(`insert into leftovers (stream, node) values ('${taskID}', '${first}');
+               update placements set node = '${second}' where stream = '${taskID}'`);
+    await using again = await startService(folder, env);
+    const left = () => readdirSync(join(folder, "worktrees")).filter((file) => file.startsWith(taskID));
+    await until(
+      () => Promise.resolve(left()),
+      (files) => files.length === 0,
+      15_000,
+    );
+    await b.close();
+    await age(second);
+    expect((await ended(again, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    expect(landed(name)).toEqual([taskID]);
+    const events = await eventsOf(again, taskID);
+    expect(events.find(({ type }) => type === "workspace.moved")?.data).toEqual({
+      from: first,
+      to: first,
+      commit: null,
+      lost: 1,
+    });
+  });
+
   test.each([
     ["before it is sent", "landing.started"],
     ["when it has come through", "landing.finished"],
@@ -336,4 +386,4 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     },
   );
 });
-if (postgresURL === undefined) countSkipped(7);
+if (postgresURL === undefined) countSkipped(8);

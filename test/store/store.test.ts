@@ -220,6 +220,26 @@ const cases: Case[] = [
     },
   },
   {
+    name: "what was due is due again when the run fails, also of a stream that rests; control: a run that comes to its end uses it up",
+    async run({ store }) {
+      const stream = await begin(store);
+      await store.commit({ appends: [{ stream, expected: "any", events: [settled()] }] });
+      const { signal } = new AbortController();
+      for (const [fails, again] of [
+        [true, true],
+        [false, false],
+      ] as const) {
+        await store.commit({ appends: [], due: [{ stream, due: { at: new Date(1000), rank: 5 } }] });
+        const ran = withClaim({ store, worker: "w" }, stream, signal, () =>
+          fails ? Promise.reject(new Error("a read failed")) : Promise.resolve(),
+        );
+        await (fails ? expect(ran).rejects.toThrow("a read failed") : ran);
+        expect((await store.nextDue()) !== undefined).toBe(again);
+        if (again) expect((await store.due(new Date(Date.now() + 2000), 5)).map((one) => one.stream)).toEqual([stream]);
+      }
+    },
+  },
+  {
     name: "what was due stays due when the service stops the run; control: a run that comes to its end uses it up",
     async run({ store }) {
       const stream = await begin(store);

@@ -4394,6 +4394,10 @@ export type TaskEvent = {
                 insertions: number;
                 deletions: number;
             }>;
+            /**
+             * The whole change, where it is short
+             */
+            diff?: string;
             checks: Array<{
                 name: string;
                 state: string;

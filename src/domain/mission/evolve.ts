@@ -9,7 +9,7 @@ import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
 import { afterDispatch, afterEnd, isMerge } from "./whole/merge.ts";
-import { handsOn } from "./hand-on.ts";
+import { handedOnWith } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
@@ -18,7 +18,7 @@ import { afterVerdict, isVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 24;
+export const missionRevision = 25;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -220,13 +220,13 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return {
         ...evolveSession(state, event),
         answeredMs,
-        handedOn: calls.length > 0,
+        handedOn: calls.length > 0 ? null : false,
         told: failure === null ? null : state.told,
         failure: failure === null ? null : { failure, at: event.at },
       };
     }
     case "tool.finished":
-      return { ...evolveSession(state, event), handedOn: state.handedOn && handsOn(event.data) };
+      return { ...evolveSession(state, event), handedOn: handedOnWith(state.handedOn, event.data) };
     case "run.stopped":
     case "run.paused":
     case "run.resumed":

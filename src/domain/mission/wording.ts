@@ -100,13 +100,14 @@ const spentText = ({ modelCalls, inputTokens, outputTokens, costUSD }: Usage): s
 
 const evidenceText = (
   taskID: string,
-  { diffStat, files = [], checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
+  { diffStat, files = [], diff, checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
   usage: Usage,
 ): string =>
   [
     diffStat === null
       ? "It changed no files."
       : `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions})${filesText(files, diffStat.files)}.`,
+    ...(diff === undefined ? [] : [material(`${taskID} diff`, diff.trimEnd())]),
     ...checksText(taskID, checks),
     ...(contrast === null ? [] : [`Contrast: ${contrast}.`]),
     `It used ${spentText(usage)}.`,

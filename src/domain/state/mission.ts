@@ -114,8 +114,8 @@ export type MissionState = StreamState & {
   /** How often the whole was judged since a person last said something. */
   judged: number;
   reminded: boolean;
-  /** Every call of its agent's newest reply that has ended gave a Task something to do. */
-  handedOn: boolean;
+  /** What the calls of its agent's newest reply that have ended leave to be read (`domain/mission/hand-on.ts`). */
+  handedOn: boolean | null;
   paused: EventData["mission.paused"] | null;
   /** Whoever watches was told that it stands still, or waits for a time. */
   told: "stalled" | "waiting" | null;

@@ -130,14 +130,14 @@ const no = (why: string): SquadChoice => ({ ok: false, why: `${why}.` });
 const idsOf = (found: readonly CatalogEntry[]): string => found.map(({ squad }) => squad.id).join(", ");
 
 const input = z.strictObject({
-  phase: z.string().min(1).max(129).describe("A phase's id, or the kind of work in words or as domain/phase"),
+  phase: z.string().min(1).max(129).describe("A phase's id, or a kind of work"),
 });
 
 export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
   name: "recommend",
   description:
-    "Says which installed squad owns a kind of work, from the project's catalog as it is now; what only resembles is told apart from what owns. " +
-    "Ask for each phase before you dispatch it; phases of one kind have one answer.",
+    "Says which installed squad owns a kind of work, by the catalog as it is now, and which only resemble one. " +
+    "Ask before you dispatch a phase; phases of one kind have one answer.",
   input,
   effect: "none",
   // A plan that is written in the same reply, before it, is the one that it answers by.

@@ -15,7 +15,7 @@ import { ClaimLost } from "../../store/claimed-stream.ts";
 import { type MissionDispatch, MissionMovedOn } from "../../task/tasks.ts";
 import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolResult } from "../../tool/tool.ts";
-import { checkInput } from "./check-input.ts";
+import { checkForms, checkInput } from "./check-input.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
 import { catalogDirectory, readyBranch } from "../branch.ts";
@@ -32,29 +32,20 @@ export const lookInMinutes = z.number().int().min(1).max(43_200);
 
 const input = z.strictObject({
   phase: z.string().describe("Id of a phase of the plan"),
-  request: z
-    .string()
-    .min(1)
-    .max(100_000)
-    .describe("The whole brief: the squad knows the project, and nothing of your conversation"),
+  request: z.string().min(1).max(100_000).describe("The whole brief: the squad has read nothing of this conversation"),
   title: z.string().min(1).max(200).optional(),
   squad: z.string().min(1).max(64).optional().describe("Default: the squad that owns the phase"),
-  general: z
-    .string()
-    .min(1)
-    .max(500)
-    .optional()
-    .describe("Where a squad could be made: why a general one is enough, as for a mechanical step"),
+  general: z.string().min(1).max(500).optional().describe("Where a squad could be made: why a general one is enough"),
   checks: z
     .array(checkInput)
     .max(20)
     .optional()
-    .describe("What must pass. Default: what passes now of the project's commands; []: none"),
+    .describe(`What must pass. Default: what passes now of the project's commands; []: none. ${checkForms}`),
   attachments: z
     .array(z.string().min(1).max(255))
     .max(16)
     .optional()
-    .describe("Files for this Task, which gets no others: the user's by name, artifacts of earlier Tasks by id"),
+    .describe("Files that it gets: the user's by name, artifacts of Tasks by id"),
   priority: z.enum(["critical", "high", "normal", "low"]).optional(),
   budget: taskBudget.optional().describe("Default: its share of what is left"),
   lookInMinutes: lookInMinutes.optional().describe("You are woken then, if it has not ended"),
@@ -65,9 +56,9 @@ type Input = z.infer<typeof input>;
 export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   name: "dispatch",
   description:
-    "Starts a phase: creates one Task for it. It works in a copy of the project, is checked by the service, and lands automatically. " +
-    "The service tells it the phase's objective and acceptance, and what the phases before it left; add what only you know. " +
-    `Refused while a phase before it is not done, for a phase that runs or is done, and beyond the budget. A phase whose Task failed may be dispatched ${maxPhaseTries} times more, each time with a brief that takes up why it failed. `,
+    "Creates the Task of a phase. It works in a copy of the project, is checked by the service, and lands by itself. " +
+    "The service tells it the phase's objective and acceptance, and what earlier phases left; add what only you know. " +
+    `Refused while a phase before it is not done, and beyond the budget. After a failure it may be dispatched ${maxPhaseTries} times more, with a brief that takes up why it failed.`,
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => dispatch(run, request, callID)),

@@ -13,15 +13,14 @@ import { evidenceText } from "./verify.ts";
 const finishInput = z.strictObject({
   outcome: z.enum(["done", "blocked", "waiting"]),
   summary: z.string().min(1).max(8000).describe("For the user, who has not watched"),
-  wakeInMinutes: z.number().int().min(1).max(525_600).optional().describe("With waiting: when you want to look again"),
+  wakeInMinutes: z.number().int().min(1).max(525_600).optional().describe("With waiting: you are woken then"),
 });
 
 export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> => ({
   name: "finish",
   description:
-    "Says how the whole stands, and ends your turn. done: every phase is done and you have read the evidence; refused while a check of the whole is red. blocked: you can do nothing more without the user; say what is missing. " +
-    "waiting: something outside has to happen first; with `wakeInMinutes` you are woken then. " +
-    "Not needed while Tasks run: answer without a call, you are woken when one ends.",
+    "Says how the whole stands, and ends your turn. done: every phase is done; refused while a check of the whole is red. blocked: you can do nothing more without the user; say what is missing. " +
+    "waiting: something outside has to happen first, no Task of yours.",
   input: finishInput,
   effect: "log",
   run: ({ outcome, summary, wakeInMinutes }, context) =>

@@ -20,12 +20,62 @@ const gitOfHead: typeof gitHistory = {
   },
 };
 
-/** The same tools as a Task's in fewer words: these are read with every request of a Mission. */
+/** Arguments as models read them: what a word says by itself has no other. */
+const told = (properties: Record<string, object>, ...required: string[]) => ({
+  type: "object",
+  properties,
+  ...(required.length === 0 ? {} : { required }),
+});
+const text = (description?: string) => ({ type: "string", ...(description === undefined ? {} : { description }) });
+const number = { type: "integer" };
+
+/**
+ * The same tools as a Task's in fewer words: these are read with every request of a Mission. All that a Task's take is
+ * taken.
+ */
 export const lookTools = [
-  { ...list, description: "Lists a folder of the project, as committed at its head." },
-  { ...read, description: "Reads a text file there, or the rest of a cut result, with line numbers." },
-  { ...search, description: "Searches file contents there with ripgrep." },
-  gitOfHead,
+  {
+    ...list,
+    description: "Lists a folder of the project, as committed at its head; from `offset` on.",
+    parameters: told({ path: text("Default: the root"), depth: number, offset: number }),
+  },
+  {
+    ...read,
+    description: "Reads a text file there, or the rest of a cut result, with line numbers.",
+    parameters: told(
+      { path: text("File, or `output:…` as a cut result named it"), offset: number, limit: number },
+      "path",
+    ),
+  },
+  {
+    ...search,
+    description: "Searches file contents there with ripgrep.",
+    parameters: told(
+      {
+        pattern: text("Regular expression; `(?i)` in front ignores case"),
+        path: text("File, folder or `output:…`; default: all"),
+        glob: text(),
+        literal: { type: "boolean" },
+        mode: { type: "string", enum: ["lines", "files", "count"] },
+        context: number,
+        offset: number,
+      },
+      "pattern",
+    ),
+  },
+  {
+    ...gitOfHead,
+    parameters: told(
+      {
+        action: { type: "string", enum: ["log", "diff", "show"] },
+        revision: text(),
+        paths: { type: "array", items: text() },
+        stat: { type: "boolean", description: "Counts only" },
+        limit: number,
+      },
+      "action",
+    ),
+  },
 ] as Tool[];
 
 /** Whether a call of this tool needs the project's files. */

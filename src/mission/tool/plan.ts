@@ -42,21 +42,20 @@ const planInput = z.strictObject({
   phases: z
     .array(
       z.strictObject({
-        id: id.describe("Small letters, digits, hyphens; it stays the same over every later plan"),
+        id: id.describe("Small letters, digits, hyphens"),
         ...words,
       }),
     )
     .min(1)
     .max(mostPhases),
-  drop: z.array(known).max(mostPhases).optional().describe("Ids of phases that are to go"),
+  drop: z.array(known).max(mostPhases).optional().describe("Ids of phases that go"),
 });
 
 export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
   name: "plan",
   description:
-    "Writes the whole plan: phases with what each is for, how its result is judged, and which phases it starts from. " +
-    "Phases without `after` run at the same time; one with it begins with what those before have landed in the project. " +
-    "One phase is what one Task delivers and one squad knows how to do. Write it before the first dispatch; later change single phases with `phase`. Ids stay.",
+    "Writes the whole plan. Phases without `after` run at the same time; one with it begins with what those have landed. " +
+    "Write it before the first dispatch; later change single phases with `phase`. Ids stay.",
   input: planInput,
   effect: "log",
   run: ({ phases: given, drop = [] }, { callID }) =>
@@ -95,14 +94,14 @@ const phaseInput = z.strictObject({
   objective: z.string().min(1).max(4000).optional(),
   acceptance: z.array(z.string().min(1).max(500)).max(20).optional(),
   after: z.array(known).max(100).optional(),
-  before: known.optional().describe("The phase before which it is to stand"),
+  before: known.optional().describe("Where it stands: before this one"),
   drop: z.boolean().optional(),
 });
 
 export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => ({
   name: "phase",
   description:
-    "Adds, changes, moves or drops one phase of the plan; the others stay. Name only what changes; a new one needs title and objective.",
+    "Adds, changes, moves or drops one phase; the others stay. Name only what changes; a new one needs title and objective.",
   input: phaseInput,
   effect: "log",
   run: ({ id, before, drop = false, ...given }, { callID }) =>

@@ -43,9 +43,8 @@ export const offeredTools = (run: MissionRun, tools: readonly Tool[]): Tool[] =>
 const askTool: typeof ask = {
   ...ask,
   description:
-    "Puts one question to the user, and waits for the answer; the user is often away, and you do nothing else until then. " +
-    "Only for what the goal leaves open, you cannot find out, and would be costly to undo. " +
-    "First dispatch all that needs no answer: Tasks run on.",
+    "Puts one question to the user, and waits for the answer: you do nothing else until then, your Tasks run on. " +
+    "First dispatch all that needs no answer.",
 };
 
 /** A Task's `note` under another name. */
@@ -53,6 +52,5 @@ const remember: typeof note = {
   ...note,
   name: "remember",
   description:
-    "Writes down what you must not forget: decisions, what the user said, what was tried. Old turns are replaced by the state of the Mission, also between two wakes; this stays word for word. " +
-    "Each replaces the one before. The plan and the Tasks need no note: `task_status` shows them at any time.",
+    "Keeps your note word for word over all wakes: what you decided, what was tried. Each replaces the one before. The user's words, plan and Tasks are kept without it.",
 };

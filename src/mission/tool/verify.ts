@@ -7,17 +7,12 @@ import type { Tool } from "../../tool/tool.ts";
 import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
 import type { MissionRun } from "../run.ts";
 import { verify } from "../verify.ts";
-import { checkAsTold } from "./check-input.ts";
+import { checkInput } from "./check-input.ts";
 
 /** The tool that runs checks on the project's head. */
 
 const input = z.strictObject({
-  checks: z
-    .array(z.unknown().pipe(checkAsTold))
-    .min(1)
-    .max(20)
-    .optional()
-    .describe("As in `dispatch`. Default: the user's, of the whole"),
+  checks: z.array(checkInput).min(1).max(20).optional().describe("As in `dispatch`. Default: the user's, of the whole"),
 });
 
 export const verifyTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({

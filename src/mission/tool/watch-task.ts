@@ -9,22 +9,21 @@ import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { after, lookInMinutes } from "./dispatch.ts";
-import { checkAsTold } from "./check-input.ts";
+import { checkInput } from "./check-input.ts";
 import { planText } from "./plan-text.ts";
 
 /** The tools by which the Mission's agent reads and steers its Tasks. */
 
 const statusInput = z.strictObject({
-  phases: z.array(z.string()).max(50).optional().describe("Ids of phases to show in full in a long plan"),
-  tasks: z.array(z.string()).max(50).optional().describe("Ids of Tasks, for what each is doing now"),
-  lookInMinutes: lookInMinutes.optional().describe("You are woken then, if these Tasks have not ended"),
+  phases: z.array(z.string()).max(50).optional().describe("Of a long plan, those to show in full"),
+  tasks: z.array(z.string()).max(50).optional().describe("Ids of Tasks"),
+  lookInMinutes: lookInMinutes.optional().describe("You are woken then, if they have not ended"),
 });
 
 export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> => ({
   name: "task_status",
   description:
-    "Shows the plan with all its words, the state, Tasks and commits of each phase, which Tasks run, and the budget; for Tasks that you name, also what each is doing now. " +
-    "No need to poll: you are woken when a Task ends.",
+    "Shows the plan with all its words, the state, Tasks and commits of each phase, and the budget; of Tasks that you name, what each is doing now.",
   input: statusInput,
   effect: "log",
   effectOf: (given) => (typeof given === "object" && given !== null && "lookInMinutes" in given ? "log" : "none"),
@@ -65,9 +64,13 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
 const messageInput = z.strictObject({
   task: z.string(),
   text: z.string().min(1).max(50_000),
-  budget: taskBudget.optional().describe("Its new total budget, if its own is used up"),
+  budget: z
+    .looseObject({})
+    .pipe(taskBudget)
+    .optional()
+    .describe("If its own is used up: the new total, as in `dispatch`"),
   checks: z
-    .array(z.unknown().pipe(checkAsTold))
+    .array(checkInput)
     .max(20)
     .optional()
     .describe("If yours required the impossible: all of its checks from now on, as in `dispatch`"),
@@ -76,9 +79,8 @@ const messageInput = z.strictObject({
 export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>> => ({
   name: "task_message",
   description:
-    "Sends a Task an instruction. One that runs reads it at its next step; one that ended continues from where it was, with its history and its squad. " +
-    "For a correction of what it does; other work is another phase. " +
-    "One that has used up its budget needs a higher one.",
+    "Sends a Task an instruction. One that runs reads it at its next step; one that ended continues from where it was. " +
+    "For a correction of what it does; other work is another phase.",
   input: messageInput,
   effect: "log",
   run: ({ task: taskID, text, budget, checks }, { callID }) =>
@@ -120,7 +122,7 @@ const answerInput = z.strictObject({
 export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> => ({
   name: "task_answer",
   description:
-    "Answers what a Task asks, by the goal, the plan and the project; or has the user asked. Where a check of yours stands in its way, use `task_message` with other checks.",
+    "Answers what a Task asks, or has the user asked. Where a check of yours stands in its way, send other ones with `task_message`.",
   input: answerInput,
   effect: "log",
   run: ({ task: taskID, answer, pass }, { callID }) =>

@@ -1,18 +1,14 @@
+import { z } from "zod";
 import { answersIn, oneLine } from "../../agent/loop/compaction.ts";
 import { createPrompts } from "../../agent/prompt/message.ts";
 import { estimate, planRenewal } from "../../domain/conversation/compaction.ts";
 import { isRead } from "../../domain/state/stream.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { handsOn } from "../../domain/mission/hand-on.ts";
-import { phaseState, workOf } from "../../domain/mission/plan.ts";
-import { planOf } from "../../domain/mission/status.ts";
-import { readEnd } from "../../domain/task/commit-text.ts";
-import { deliveredBy, isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { noUsage, type PromptMessage } from "../../model/model.ts";
-import type { EventData } from "../../protocol/event/event.ts";
-import type { MissionPhase } from "../../protocol/mission/status.ts";
-import { keepText, requireText } from "../../store/blob/text.ts";
+import { keepText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
+import { briefLines, doneLines, endLines, planLines } from "./state-text.ts";
 
 /**
  * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was over,
@@ -62,13 +58,13 @@ const isOver = ({ said, turn }: Conversation): boolean => {
   return newest.role === "assistant"
     ? newest.calls.length === 0
     : newest.role === "tool" &&
-        newest.results.every((result) => handsOn(result) || (result.tool === "finish" && result.outcome === "ok"));
+        (handsOn(newest.results) || newest.results.every(({ tool, outcome }) => tool === "finish" && outcome === "ok"));
 };
 
 const headings = { said: "## What you said", looked: "## What you looked at", told: "## What you told Tasks" };
 
-const most = { phases: 60, ends: 40, said: 12, looked: 30, told: 20 };
-const longest = { words: 300, objective: 200, brief: 800, call: 200 };
+const most = { said: 6, looked: 20, told: 12 };
+const longest = { words: 300, call: 200 };
 
 const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promise<string> => {
   const state = run.state();
@@ -76,75 +72,22 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
   const section = (heading: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${heading}\n${lines.join("\n")}`];
   return [
-    ...section("## The plan now (`task_status` has all its words)", planLines(state)),
-    ...section("## What became of Tasks", endLines(state)),
+    ...section("## Phases that are done", doneLines(state)),
+    ...section("## Phases that are not (`task_status` has all their words)", planLines(state)),
+    ...section("## Tasks whose phase is not done", endLines(state)),
     ...section("## Briefs of what is not done", await briefLines(run)),
-    ...section(headings.told, steps.told.slice(-most.told)),
-    ...section(headings.said, steps.said.slice(-most.said)),
-    ...section(headings.looked, steps.looked.slice(-most.looked)),
+    ...section(headings.told, newestOf(steps.told, most.told)),
+    ...section(headings.said, newestOf(steps.said, most.said)),
+    ...section(headings.looked, newestOf(steps.looked, most.looked)),
     answersIn(gone),
   ]
     .filter((part) => part !== "")
     .join("\n\n");
 };
 
-const planLines = (state: MissionState): string[] => {
-  const phases = planOf(state);
-  const open = phases.filter((phase) => phase.state !== "done");
-  const done = phases.filter((phase) => phase.state === "done");
-  const rest = open.length > most.phases ? [`- and ${open.length - most.phases} more`] : [];
-  return [
-    ...(done.length === 0 ? [] : [`- done: ${done.map(({ id }) => id).join(", ")}`]),
-    ...open.slice(0, most.phases).map((phase) => `- ${phaseLine(phase)}`),
-    ...rest,
-  ];
-};
-
-const phaseLine = ({ id, title, phase, state, after, squad, objective }: MissionPhase): string =>
-  [
-    `${id} ${JSON.stringify(title)} (${phase}): ${state}`,
-    ...(after.length === 0 ? [] : [`after ${after.join(", ")}`]),
-    ...(squad === null ? [] : [`squad ${squad.id}`]),
-    oneLine(objective, longest.objective),
-  ].join("; ");
-
-const endLines = (state: MissionState): string[] => {
-  const lines = state.tasks.flatMap((task) => {
-    const end = task.ends.at(-1);
-    const now = isRunning(task) ? ["runs"] : end === undefined ? [] : [endLine(end)];
-    const landed = deliveredBy(task)?.landedCommit;
-    return [
-      `- ${task.taskID} of ${task.phase}: ${[...now, ...(landed == null ? [] : [`landed ${landed}`])].join("; ")}`,
-    ];
-  });
-  const dropped = lines.length - most.ends;
-  return dropped <= 0 ? lines : [`- ${dropped} older ones are left out`, ...lines.slice(-most.ends)];
-};
-
-const endLine = ({ outcome, code, error, summary, evidence }: EventData["task.ended"]): string =>
-  [
-    `${outcome}${code === undefined ? "" : ` (${code})`}`,
-    ...(error === undefined ? [] : [oneLine(error, longest.words)]),
-    ...(evidence?.diffStat == null
-      ? []
-      : [`${evidence.diffStat.files} files +${evidence.diffStat.insertions} -${evidence.diffStat.deletions}`]),
-    ...(summary.trim() === "" ? [] : [`it said: ${JSON.stringify(oneLine(readEnd(summary).report, longest.words))}`]),
-  ].join("; ");
-
-/** Whoever has to brief a phase anew wants to know how it was briefed. */
-const briefLines = async (run: MissionRun): Promise<string[]> => {
-  const state = run.state();
-  const open = state.plan.flatMap((phase) =>
-    phaseState(state, phase) === "done" ? [] : workOf(state, phase.id).slice(-1),
-  );
-  return Promise.all(
-    open.slice(0, most.told).map(async ({ taskID, phase }) => {
-      const request = (await run.store.state(taskID))?.request;
-      const text = request === undefined ? "" : await requireText(run.store.blobs, request);
-      return `- ${phase}: ${oneLine(text, longest.brief)}`;
-    }),
-  );
-};
+/** Each once, where it was last. */
+const newestOf = (lines: readonly string[], count: number): string[] =>
+  [...new Set(lines.toReversed())].slice(0, count).toReversed();
 
 /** What it said and did, a line each; first what an earlier renewal had kept of it. */
 const stepsIn = (gone: readonly PromptMessage[]): Record<"said" | "looked" | "told", string[]> => {
@@ -161,11 +104,12 @@ const stepsIn = (gone: readonly PromptMessage[]): Record<"said" | "looked" | "to
     for (const { callID, tool, input } of message.calls) {
       if (known.has(tool)) continue;
       const { outcome, output } = results.get(callID) ?? { outcome: "interrupted", output: "" };
-      const call = `${tool} ${oneLine(JSON.stringify(input), longest.call)}`;
       if (tool === "task_message" || tool === "task_answer" || tool === "task_cancel")
         steps.told.push(`- ${tool} ${oneLine(JSON.stringify(input), longest.words)}: ${outcome}`);
-      else
-        steps.looked.push(`- ${call}: ${outcome === "ok" && !tells.has(tool) ? "ok" : oneLine(output, longest.words)}`);
+      else if (outcome !== "ok" || tells.has(tool))
+        steps.looked.push(`- ${tool} ${callText(input)}: ${oneLine(output, longest.words)}`);
+      else if (tool === "recommend") steps.looked.push(`- recommend ${callText(input)}: ${ownersIn(output)}`);
+      else if (tool !== "task_evidence") steps.looked.push(`- ${tool} ${callText(input)}`);
     }
   }
   return steps;
@@ -183,7 +127,26 @@ const known: ReadonlySet<string> = new Set([
 ]);
 
 /** What these say is short, and is decided by later. */
-const tells: ReadonlySet<string> = new Set(["verify", "recommend", "finish"]);
+const tells: ReadonlySet<string> = new Set(["verify", "finish"]);
+
+/** The one thing that a call names, or all that it does. */
+const callText = (input: unknown): string => {
+  const values = typeof input === "object" && input !== null ? Object.values(input) : [];
+  const [only] = values;
+  return oneLine(values.length === 1 && typeof only === "string" ? only : JSON.stringify(input), longest.call);
+};
+
+/** Who owns a phase, as `recommend` answered. */
+const ownersIn = (output: string): string => {
+  try {
+    const { owners } = recommended.parse(JSON.parse(output));
+    return owners.length === 0 ? "no squad owns it" : `owned by ${owners.map(({ id }) => id).join(", ")}`;
+  } catch {
+    return oneLine(output, longest.words);
+  }
+};
+
+const recommended = z.object({ owners: z.array(z.object({ id: z.string() })) });
 
 const linesUnder = (text: string, heading: string): string[] => {
   const [, after = ""] = text.split(`${heading}\n`);

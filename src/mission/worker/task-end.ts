@@ -13,6 +13,7 @@ import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
 import { askFacts } from "./task-ask.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
+import { shortDiff } from "../tool/task-evidence.ts";
 import { readVerdict } from "../verdict.ts";
 
 /**
@@ -87,13 +88,14 @@ const evidenceOf = async (
     .slice(-mostReviews),
 });
 
-/** The files of its change; none where its diff cannot be had any more. */
-const filesOf = async (run: MissionRun, { taskID, git }: TaskStatus): Promise<Pick<Evidence, "files">> => {
+/** The files of its change, and the change itself where it is short; none where its diff cannot be had any more. */
+const filesOf = async (run: MissionRun, { taskID, git }: TaskStatus): Promise<Pick<Evidence, "files" | "diff">> => {
   if (git.diffStat === null || git.diffStat.files === 0) return {};
-  const diff = await orNothing(() => run.tasks.diff(taskID));
-  const files = await filesIn(diff ?? "", run.signal);
+  const diff = (await orNothing(() => run.tasks.diff(taskID))) ?? "";
+  const files = await filesIn(diff, run.signal);
   if (files.length === 0) return {};
   return {
+    ...(diff.length <= shortDiff ? { diff } : {}),
     files: files.slice(0, mostFiles).map(({ path, how, insertions, deletions }) => ({
       path: path.slice(0, longestPath),
       how,

@@ -253,6 +253,7 @@ export const missionEvents = {
           )
           .exactOptional()
           .describe("The first ones only"),
+        diff: z.string().exactOptional().describe("The whole change, where it is short"),
         checks: z.array(
           z.object({
             name: z.string(),

@@ -11,7 +11,7 @@ type Entry = {
 
 /** The claims that this process holds. */
 export type HeldClaims = {
-  add(stream: StreamID, claimed: Claimed, since: number, release: () => Promise<void>): Claim;
+  add(stream: StreamID, claimed: Claimed, since: number, release: (unfinished: boolean) => Promise<void>): Claim;
   /** Aborts `lost` of the claim that this process holds on the stream; with an epoch, only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
   /** Likewise, if its epoch is below this one. */
@@ -32,9 +32,9 @@ export const createHeldClaims = (): HeldClaims => {
         stream,
         fence: { stream, epoch },
         lost: lost.signal,
-        release() {
+        release(unfinished = false) {
           if (claims.get(stream) === entry) claims.delete(stream);
-          return (released ??= release());
+          return (released ??= release(unfinished));
         },
         [Symbol.asyncDispose]: () => claim.release(),
       };

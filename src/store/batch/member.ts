@@ -146,11 +146,11 @@ export const claimMember =
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));
 
 /**
- * Releasing uses up the due time that the claim found; one that was set since stays. A run that added nothing but its
+ * Releasing uses up the due time that the claim found, unless the run is `unfinished`; one that was set since stays. A run that added nothing but its
  * first event made no progress, and lengthens the backoff.
  */
 export const releaseMember =
-  (stream: StreamID, claimed: Claimed): BatchMember<void> =>
+  (stream: StreamID, claimed: Claimed, unfinished: boolean): BatchMember<void> =>
   (world, changes, now) => {
     const head = world.head(stream);
     if (head === undefined || !holds(head, { stream, epoch: claimed.epoch })) return;
@@ -161,7 +161,7 @@ export const releaseMember =
     }
     const barren = head.version <= claimed.version + 1;
     const fruitless = barren ? head.fruitless + 1 : 0;
-    const due_at = head.lifecycle === "active" ? now.getTime() + backoffMs(fruitless) : null;
+    const due_at = head.lifecycle === "active" || unfinished ? now.getTime() + backoffMs(fruitless) : null;
     changes.heads.set(stream, { ...free, due_at, due_seq: head.due_seq + 1, fruitless });
   };
 

@@ -208,9 +208,12 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const pump = createPump({ transact: write, space, log, signal: stopping.signal });
 
   /** If this fails, the claim ends with its lease. */
-  const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
+  const release = async (stream: StreamID, claimed: Claimed, unfinished: boolean): Promise<void> => {
     try {
-      await pump.submit({ streams: [stream] }, releaseMember(stream, claimed), { urgent: true, underClaim: true });
+      await pump.submit({ streams: [stream] }, releaseMember(stream, claimed, unfinished), {
+        urgent: true,
+        underClaim: true,
+      });
     } catch (error) {
       log.warn({ stream, error: messageOf(error) }, "a claim could not be released and lasts until its lease ends");
     }
@@ -273,7 +276,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
         claimMember(stream, worker, leaseMs, () => ahead),
         { urgent },
       );
-      return claimed && held.add(stream, claimed, since, () => release(stream, claimed));
+      return claimed && held.add(stream, claimed, since, (unfinished) => release(stream, claimed, unfinished));
     },
     follow: createFollow(commits, reads),
     orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),

@@ -160,13 +160,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
    * A full disk must not leave a stream claimed by nobody: retries until it succeeds. After a stop, the next start
    * frees it.
    */
-  const release = async (stream: StreamID, claimed: Claimed): Promise<void> => {
+  const release = async (stream: StreamID, claimed: Claimed, unfinished: boolean): Promise<void> => {
     try {
-      await submit(releaseMember(stream, claimed), { urgent: true });
+      await submit(releaseMember(stream, claimed, unfinished), { urgent: true });
     } catch (error) {
       if (!transactions.writes()) return;
       log.warn({ stream, error: messageOf(error) }, "a claim could not be released yet");
-      setTimeout(() => void release(stream, claimed), 1000).unref();
+      setTimeout(() => void release(stream, claimed, unfinished), 1000).unref();
     }
   };
 
@@ -218,7 +218,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     async claim(stream, worker, urgent = false) {
       const claimed = await submit(claimMember(stream, worker, null), { urgent });
       if (claimed === undefined) return undefined;
-      const claim = held.add(stream, claimed, performance.now(), () => release(stream, claimed));
+      const claim = held.add(stream, claimed, performance.now(), (unfinished) => release(stream, claimed, unfinished));
       // Revoked in the same transaction as the claim.
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;

@@ -6,13 +6,17 @@ import { baseLeft, fetchCheckpoint } from "../workspace/repository.ts";
 
 /** How a node goes on with a repository's Task whose files were on another one. */
 
-/** The node that had the Task's files, if that is another one; undefined also for a Task that only ends. */
+/**
+ * The node that had the Task's files, if that is another one; undefined also for a Task that only ends. This one itself, where its
+ * files are gone: another node had taken the Task over, so that they were removed here, and died before it recorded that.
+ */
 export const nodeBefore = (run: Run): string | undefined => {
-  const { repository, workspace, landed, moved, cancel } = run.state();
+  const { taskID, repository, workspace, landed, moved, cancel } = run.state();
   const self = run.store.nodes?.name;
   const before = workspace?.node;
   if (self === undefined || repository === null || landed !== null || cancel?.mode === "stop") return undefined;
-  return before === undefined || before === self || moved?.to === self ? undefined : before;
+  if (before === undefined || moved?.to === self) return undefined;
+  return before === self && run.workspaces.isKnown(taskID) ? undefined : before;
 };
 
 /**

@@ -163,6 +163,8 @@ export const createRetention = (deps: {
 
     hasWorktree: (taskID: string): boolean => existsSync(worktreeOf(taskID)),
 
+    isKnown: (taskID: string): boolean => records.of(taskID) !== undefined,
+
     /** `tip`: the commit that holds the Task's work. */
     async retire(taskID: string, tip: string): Promise<Retired> {
       const retired = await retire(taskID, tip).catch(

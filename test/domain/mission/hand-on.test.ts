@@ -87,6 +87,23 @@ test.each<[name: string, (log: ReturnType<typeof missionLog>) => void, step: str
   expect(kind(log)).toBe(step);
 });
 
+test.each<[string, tools: string[], step: string]>([
+  ["a note and a changed phase beside it say nothing new", ["remember", "phase", "dispatch"], "sleep"],
+  ["nor do they behind it", ["dispatch", "remember", "task_cancel"], "sleep"],
+  ["the whole plan names what is wrong with it", ["plan", "dispatch"], "turn"],
+  ["a look does say something", ["remember", "dispatch", "task_status"], "turn"],
+  ["control: they alone give nobody work", ["remember", "phase"], "turn"],
+])("%s", (_name, tools, step) => {
+  const log = midway(["a"], ["one", "dispatch"]);
+  log.add(dispatched("one"), over("one", "dispatch"));
+  log.add(replied(log.state(), { read: 100, finish: "calls", calls: tools.map((_tool, at) => `call${at}`) }));
+  log.add(...tools.map((tool, at) => begun(`call${at}`, tool)));
+  expect(kind(log)).toBe("recover");
+  log.add(...tools.map((tool, at) => over(`call${at}`, tool)));
+  expect(kind(log)).toBe(step);
+  expect(standingOf(log.state()).state).toBe(step === "sleep" ? "waiting" : "working");
+});
+
 test("a phase that could begin is asked for once more; one that comes after others is not", () => {
   const left = midway(["a", "b"], ["one", "dispatch"]);
   left.add(dispatched("one"), over("one", "dispatch"));

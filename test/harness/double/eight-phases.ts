@@ -127,8 +127,9 @@ const lead = (hold: { first: () => void }): Say => {
     if (news.includes("Every phase of the plan is done"))
       return { calls: [call("verify", { checks: phases.map(({ id }) => `node src/${id}.js`) })] };
     pending.push(...dispatchAll(ready));
-    // Every other result is looked at more closely.
-    if (ended % 2 === 0) return { calls: [call("task_evidence", { task, part: "diff", file: `src/${phase}.js` })] };
+    // Every other result is looked at more closely, where the change did not come with it.
+    if (ended % 2 === 0 && !news.includes("diff --git"))
+      return { calls: [call("task_evidence", { task, part: "diff", file: `src/${phase}.js` })] };
     return pending.length > 0 ? go() : { text: "Waiting for the other one." };
   };
 };

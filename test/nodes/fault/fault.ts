@@ -40,7 +40,7 @@ export const faults = {
     await node.start();
     return `ended by itself within ${took} ms, and started after ${away} ms`;
   },
-  "PostgreSQL stopped and started": async ({ cluster, random }) => {
+  "the database stopped and started": async ({ cluster, random }) => {
     const away = between(random, 0, 4000);
     const mode = random.pick(["fast", "immediate"] as const);
     await cluster.database.stop(mode);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
@@ -189,6 +189,30 @@ export const keepLog = async ({ url }: Cluster): Promise<string> => {
   return file;
 };
 
+/** A Task's files are on one node: another one that had them has removed them. */
+const leftFaults = async ({ nodes }: Cluster, made: readonly Made[]): Promise<string[]> => {
+  const twice = () =>
+    made.flatMap(({ taskID }) => {
+      const at = nodes.filter(({ dataDir }) => existsSync(join(dataDir, "worktrees", `${taskID}.json`)));
+      return at.length > 1 ? [`the files of ${taskID} are on ${at.map(({ name }) => name).join(" and ")}`] : [];
+    });
+  return until(
+    () => Promise.resolve(twice()),
+    (left) => left.length === 0,
+    30_000,
+    300,
+  ).catch(twice);
+};
+
+/** After all nodes were stopped in good order. */
+export const endFaults = async ({ nodes }: Cluster): Promise<string[]> => {
+  await Promise.all(nodes.map((node) => node.end("SIGTERM")));
+  return nodes.flatMap(({ name, dataDir }) => {
+    const left = processesOf(dataDir);
+    return left.length === 0 ? [] : [`${name} has ended, and left the processes ${left.join(", ")}`];
+  });
+};
+
 /** Everything, in words; empty: all of it holds. `archives`: of how many Tasks the archive is looked into. */
 export const judge = async (cluster: Cluster, work: Work, random: Random, archives: number): Promise<string[]> => {
   const faults: string[] = cluster.nodes.flatMap(({ deaths }) => deaths);
@@ -228,6 +252,7 @@ export const judge = async (cluster: Cluster, work: Work, random: Random, archiv
       ).catch((error: unknown) => faults.push(`processes of ${name} are left: ${String(error)}`)),
     ),
   );
+  faults.push(...(await leftFaults(cluster, made)));
   let log = await logOf(cluster.url);
   // Readers have what there is, once it has come to rest.
   await until(

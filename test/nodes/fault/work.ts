@@ -108,8 +108,9 @@ export const beginWork = async (cluster: Cluster, random: Random, repositories: 
     const repository = random.pick(hosts);
     const branch = random.below(4) === 0;
     const request = `${requestOf(name)}${serial % 5 === 1 ? `\n\n${longText(name)}` : ""}`;
+    // Content, too: of a write without room on the disk an empty file is left.
     const check = `${filesOf(name)
-      .map((file) => `test -f ${file}`)
+      .map((file) => `grep -qx ${name} ${file}`)
       .join(" && ")} && sleep 0.2`;
     const { status, body } = await askAny(cluster, random, "/task", {
       key: name,

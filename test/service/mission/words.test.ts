@@ -32,7 +32,7 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   const handed: Record<string, string> = {};
   let outcome = "";
   stage.play("told", {
-    mission: (turn, _request, newest) => {
+    mission: (_turn, _request, newest) => {
       heard.push(newest);
       return (
         [
@@ -53,7 +53,7 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
           { text: "Runs." },
           { calls: [dispatch("c", "Write c1.txt. [told]", { checks: ["test -f never"] })] },
           { calls: [dispatch("c", "Write c2.txt. [told]", { checks: [] })] },
-        ][turn] ?? { calls: [finish()] }
+        ][heard.length - 1] ?? { calls: [finish()] }
       );
     },
     task: (turn, request, newest) => {
@@ -68,6 +68,8 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
             { tool: "write", input: { path: "c2.txt", content: "made\n" } },
           ],
         };
+      if (name === "b1" && turn === 0)
+        return { calls: [{ tool: "write", input: { path: "b1.txt", content: "made at length\n".repeat(500) } }] };
       return writer(turn, request, newest);
     },
   });
@@ -78,7 +80,13 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   expect(finished?.outcome).toBe("done");
   const [, , first = "", evidence = ""] = heard;
   outcome = evidence;
-  expect(first).toContain('Files changed: 1 (+1 -0): new "a1.txt" +1.\nChecks, all passed: test -f a1.txt.');
+  expect(first).toMatch(
+    /Files changed: 1 \(\+1 -0\): new "a1\.txt" \+1\.\n<data from="task_\w+ diff">\ndiff --git [^<]*\+made\n<\/data>\nChecks, all passed: test -f a1\.txt\./,
+  );
+  // A longer change is told by its files alone.
+  const long = heard.find((text) => text.includes('new "b1.txt"')) ?? "";
+  expect(long).toContain('new "b1.txt" +500.\nChecks, all passed');
+  expect(long).not.toContain("diff --git");
   expect(first).toMatch(/It used \d+ model calls, \d+ tokens\./);
   expect(first).toMatch(/Review of "[^"]+": accepted/);
   expect(first).toContain("The report on a1.txt.\n</data>");

@@ -72,7 +72,10 @@ test("a ref that is a file goes without a process, with its lock and its empty f
 test.each<[string, string]>([
   ["packed", "git pack-refs --all"],
   ["packed, and a file again", `git pack-refs --all; git update-ref refs/heads/sortie/one HEAD~1`],
-  ["with a log", "git update-ref --create-reflog -m x refs/heads/sortie/one HEAD~1"],
+  [
+    "with a log",
+    "mkdir -p .git/logs/refs/heads/sortie; : >.git/logs/refs/heads/sortie/one; git update-ref -m x refs/heads/sortie/one HEAD~1",
+  ],
 ])("what is more than a file is git's to remove: %s", async (_, script) => {
   await set("one");
   sh(script);
