@@ -20,6 +20,8 @@ export type WorktreeRecord = {
 /** Records by Task, stored next to the worktrees: no command that runs inside one may change where its result lands. */
 export const createWorktreeRecords = (home: string) => {
   const known = new Map<string, WorktreeRecord>();
+  /** What the files hold: they are written where that changes. */
+  const written = new Map<string, string>();
   const fileOf = (taskID: string) => join(home, `${taskID}.json`);
 
   return {
@@ -34,18 +36,27 @@ export const createWorktreeRecords = (home: string) => {
         return undefined;
       }
     },
-    keep(taskID: string, record: WorktreeRecord): void {
-      mkdirSync(home, { recursive: true, mode: 0o700 });
-      const temp = `${fileOf(taskID)}.tmp`;
-      writeFileSync(temp, JSON.stringify(record), { mode: 0o600 });
-      renameSync(temp, fileOf(taskID));
+    /** `later`: only the next call writes it, and a death before that finds the record as it was. */
+    keep(taskID: string, record: WorktreeRecord, { later = false } = {}): void {
+      const text = JSON.stringify(record);
+      if (!later && written.get(taskID) !== text) {
+        mkdirSync(home, { recursive: true, mode: 0o700 });
+        const temp = `${fileOf(taskID)}.tmp`;
+        writeFileSync(temp, text, { mode: 0o600 });
+        renameSync(temp, fileOf(taskID));
+        written.set(taskID, text);
+      }
       known.set(taskID, record);
     },
     /** It stays on the disk, and is read again when it is wanted. */
-    unload: (taskID: string): boolean => known.delete(taskID),
+    unload(taskID: string): void {
+      known.delete(taskID);
+      written.delete(taskID);
+    },
     forget(taskID: string): void {
       rmSync(fileOf(taskID), { force: true });
       known.delete(taskID);
+      written.delete(taskID);
     },
   };
 };

@@ -208,7 +208,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
         await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), rebased.commit);
         await git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 });
       };
-      await moveBase(taskID, rebased.baseCommit, move, commit.commit);
+      await moveBase(taskID, rebased.baseCommit, move, { from: commit.commit });
       return rebased;
     },
     async rebaseWithMarkers(workspace, commit, message, dirty) {

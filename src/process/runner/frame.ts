@@ -62,6 +62,8 @@ export type Open = {
   folder: string;
   /** Whether the processes of its next command are made while none runs; false by default. */
   ahead?: boolean;
+  /** Where pipes for further sandboxes are kept; without it none are made. */
+  pipes?: string;
   /** The filter of system calls that the command line expects. */
   filter?: string;
 };

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { spawnForTask } from "../sandbox/spawn.ts";
+import { removePipesAhead } from "./pipe.ts";
 import { couldNotStart, type OpenSandbox, openSandbox } from "./sandbox.ts";
 import {
   type SandboxNews,
@@ -173,6 +174,7 @@ const read = createReader(({ type, id, payload }) => {
   }
 });
 process.stdin.on("data", read);
+process.once("exit", removePipesAhead);
 process.stdin.once("close", () => {
   isAlone = true;
   for (const box of boxes.values()) box.end();

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { closeSync, constants, openSync, writeSync } from "node:fs";
+import { closeSync, constants, existsSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
 
@@ -16,17 +16,86 @@ export const mostGiven = 8192;
 
 const streams = ["stdout", "stderr", "held"] as const;
 
-const pathOf = (folder: string, slot: number, stream: number) => join(folder, `${slot}.${stream}`);
+const pathOf = (folder: string, name: number | string, stream: number) => join(folder, `${name}.${stream}`);
+
+/** How many further slots' pipes are made with those of one: a process for each would cost more than all of them. */
+const madeAhead = 7;
+
+/** Pipes that no sandbox has had, by the folder given for them: in one of this process's own there. */
+type Ahead = { folder: string; sets: number[]; isMaking: boolean };
+const aheads = new Map<string, Ahead>();
+let serial = 0;
+
+const aheadIn = (folder: string): Ahead => {
+  const known = aheads.get(folder);
+  if (known !== undefined) return known;
+  const ahead: Ahead = { folder: join(folder, String(process.pid)), sets: [], isMaking: false };
+  aheads.set(folder, ahead);
+  // Of an earlier process with this id.
+  rmSync(ahead.folder, { recursive: true, force: true });
+  return ahead;
+};
+
+const pathsIn = (folder: string, name: number | string): string[] =>
+  streams.map((_name, at) => pathOf(folder, name, at));
 
 /**
  * Makes the pipes of one more slot. Called on demand, because making and removing pipes costs more than opening a
- * sandbox.
+ * sandbox. `store`: where further ones are kept until they are wanted, on the same file system; without it there are none.
  */
-export const makePipes = (folder: string, slot: number, made: (problem?: string) => void): void => {
-  const paths = streams.map((_name, at) => pathOf(folder, slot, at));
-  const child = spawn("mkfifo", ["-m", "600", "--", ...paths], { stdio: "ignore" });
-  child.once("error", (error) => made(error.message));
-  child.once("exit", (code) => made(code === 0 ? undefined : `mkfifo ended with ${code} in ${folder}`));
+export const makePipes = (folder: string, slot: number, made: (problem?: string) => void, store?: string): void => {
+  const paths = pathsIn(folder, slot);
+  const ahead = store === undefined ? undefined : aheadIn(store);
+  const ready = ahead?.sets.pop();
+  if (ahead !== undefined && ready !== undefined) {
+    if (move(pathsIn(ahead.folder, ready), paths)) {
+      process.nextTick(made);
+      return;
+    }
+    // Whoever took one away took all.
+    ahead.sets = [];
+  }
+  const makes = ahead?.isMaking === false && isFolder(ahead.folder) ? ahead : undefined;
+  const more = makes === undefined ? [] : Array.from({ length: madeAhead }, () => (serial += 1));
+  const all = [...paths, ...more.flatMap((name) => pathsIn(makes?.folder ?? "", name))];
+  if (makes !== undefined) makes.isMaking = true;
+  const child = spawn("mkfifo", ["-m", "600", "--", ...all], { stdio: "ignore" });
+  child.once("error", (error) => {
+    if (makes !== undefined) makes.isMaking = false;
+    made(error.message);
+  });
+  child.once("exit", (code) => {
+    if (makes !== undefined) makes.isMaking = false;
+    if (code === 0) makes?.sets.push(...more);
+    made(code === 0 || paths.every((path) => existsSync(path)) ? undefined : `mkfifo ended with ${code} in ${folder}`);
+  });
+};
+
+/** Made where it is not there; false: it cannot be. */
+const isFolder = (path: string): boolean => {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** false: they are not there. */
+const move = (from: readonly string[], to: readonly string[]): boolean => {
+  try {
+    for (const [at, path] of from.entries()) renameSync(path, to[at] ?? "");
+    return true;
+  } catch {
+    for (const path of to) rmSync(path, { force: true });
+    return false;
+  }
+};
+
+/** Removes those that no sandbox has had. */
+export const removePipesAhead = (): void => {
+  for (const { folder } of aheads.values()) rmSync(folder, { recursive: true, force: true });
+  aheads.clear();
 };
 
 /** Our ends of one slot's pipes. */

@@ -89,7 +89,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const key = keyOf(taskID, apart);
     if (wrap === undefined) throw new Error("Expected a sandbox, got tier 3.");
     if (serial === 0) {
-      rmSync(join(folder, "open"), { recursive: true, force: true });
+      for (const name of ["open", "pipes"]) rmSync(join(folder, name), { recursive: true, force: true });
       mkdirSync(join(folder, "open"), { recursive: true, mode: 0o700 });
     }
     const name = `${taskID}-${(serial += 1)}`;
@@ -110,7 +110,15 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const box: Open = { ...about, name, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
     const { filter } = sandbox;
-    const request = { box: name, file, args, env: options.env(taskID, image), folder: own, ahead: apart === undefined };
+    const request = {
+      box: name,
+      file,
+      args,
+      env: options.env(taskID, image),
+      folder: own,
+      pipes: join(folder, "pipes"),
+      ahead: apart === undefined,
+    };
     spawner.open(filter === undefined ? request : { ...request, filter }, (news) => {
       if (news.pid !== undefined) {
         box.pid = news.pid;

@@ -70,7 +70,7 @@ const reportMs = 500;
 
 /** `gone`: it has ended; `why` is what it said where it never became ready. */
 export const openSandbox = (
-  { file, args, env, folder, filter, ahead = false }: Open,
+  { file, args, env, folder, filter, ahead = false, pipes }: Open,
   gone: (why: string | undefined) => void,
 ): OpenSandbox => {
   const child: ChildProcess = spawnForTask(
@@ -183,22 +183,27 @@ export const openSandbox = (
     const slot = slots;
     slots += 1;
     making += 1;
-    makePipes(folder, slot, (problem) => {
-      making -= 1;
-      if (over) {
-        lose();
-        return;
-      }
-      if (problem === undefined) {
-        free.push(slot);
-        if (ready) next();
-        prepare();
-        return;
-      }
-      slots -= 1;
-      const job = waiting.shift();
-      if (job !== undefined) refuse(job, problem);
-    });
+    makePipes(
+      folder,
+      slot,
+      (problem) => {
+        making -= 1;
+        if (over) {
+          lose();
+          return;
+        }
+        if (problem === undefined) {
+          free.push(slot);
+          if (ready) next();
+          prepare();
+          return;
+        }
+        slots -= 1;
+        const job = waiting.shift();
+        if (job !== undefined) refuse(job, problem);
+      },
+      pipes,
+    );
   };
   const refuse = (job: Job, error: unknown) => {
     jobs.delete(job.id);

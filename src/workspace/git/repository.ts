@@ -115,6 +115,11 @@ export const refOf = (commonDir: string, ref: string, depth = 0): string | null 
     return undefined;
   }
   if (loose !== undefined && oid.test(loose)) return loose;
+  return packedRef(commonDir, ref);
+};
+
+/** A ref's commit in packed-refs, where a file of its own hides it; null: it is not there. */
+export const packedRef = (commonDir: string, ref: string): string | null => {
   const packed = readBounded(join(commonDir, "packed-refs"), most.refs);
   if (packed === undefined) return null;
   // Searched as bytes: there may be a million lines.

@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { messageOf } from "../../error.ts";
+import { most, statsAt, textAt } from "../file/bounded-read.ts";
 import type { Git } from "../git/git.ts";
-import { refOf } from "../git/repository.ts";
+import { packedRef, refOf } from "../git/repository.ts";
 
 /**
  * Refs of the service's own in the project's repository: the branches `sortie/…`, and `refs/sortie/base/…`, which keep
@@ -31,6 +32,7 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
     await git.run(["update-ref", ref, commit]);
     return;
   }
+  if (looseAt(path) === `${commit}\n`) return;
   mkdirSync(folder, { recursive: true });
   const lock = `${path}.lock`;
   for (const until = performance.now() + lockWaitMs; ; await wait(10))
@@ -44,6 +46,15 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
   renameSync(lock, path);
 };
 
+/** What is in a ref's file; undefined: no regular file is there. */
+const looseAt = (path: string): string | undefined => {
+  try {
+    return textAt(path, most.pointer, { nofollow: true });
+  } catch {
+    return undefined;
+  }
+};
+
 /** Removes refs that are there, and a lock that a dead writer left. One that cannot be removed is reported to `problem`. */
 export const removeRefs = async (
   { commonDir, git }: Refs,
@@ -53,9 +64,62 @@ export const removeRefs = async (
   for (const ref of refs)
     try {
       await removeRefLocks(commonDir, [ref]);
-      await git.run(["update-ref", "-d", ref]);
+      if (!removeLoose(commonDir, ref)) await git.run(["update-ref", "-d", ref]);
     } catch (error) {
       problem(ref, messageOf(error));
+    }
+};
+
+/**
+ * Removes a ref that is a file and nothing else, as git does it, without a process. false: the rest is git's to do.
+ *
+ * A `git pack-refs` may copy what it reads into packed-refs, under that file's lock: had it read this ref, the lock or
+ * the copy is seen after the removal. So that lock, which a kill would leave in the user's way, is never taken.
+ */
+const removeLoose = (commonDir: string, ref: string): boolean => {
+  const path = join(commonDir, ref);
+  const lock = `${path}.lock`;
+  if (!isFiles(commonDir) || !isPlain(path) || isKeptElsewhere(commonDir, ref)) return false;
+  try {
+    writeFileSync(lock, "", { flag: "wx" });
+  } catch {
+    return false;
+  }
+  try {
+    if (!isPlain(path)) return false;
+    rmSync(path);
+    return !isKeptElsewhere(commonDir, ref);
+  } finally {
+    rmSync(lock, { force: true });
+    removeEmpty(commonDir, dirname(ref));
+  }
+};
+
+/** Whether a regular file holds a commit's id: what points to another ref is git's to follow. */
+const isPlain = (path: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})\n?$/.test(looseAt(path) ?? "");
+
+/**
+ * Whether the ref is, or may be about to be, in packed-refs as well, or has a log. The lock is looked for first: it goes
+ * when the copy is there.
+ */
+const isKeptElsewhere = (commonDir: string, ref: string): boolean => {
+  const packed = join(commonDir, "packed-refs");
+  if (existsSync(`${packed}.lock`) || existsSync(join(commonDir, "logs", ref))) return true;
+  const stats = statsAt(packed);
+  if (stats === undefined) return false;
+  return !stats.isFile() || stats.size > mostSearched || packedRef(commonDir, ref) !== null;
+};
+
+/** Bytes of a file that is searched here; git finds a ref in a larger one without reading it all. */
+const mostSearched = 1024 * 1024;
+
+/** As git does: refs/heads and its like stay. */
+const removeEmpty = (commonDir: string, folder: string): void => {
+  for (let name = folder; name.split("/").length > 2; name = dirname(name))
+    try {
+      rmdirSync(join(commonDir, name));
+    } catch {
+      return;
     }
 };
 

@@ -78,12 +78,12 @@ export const createWorktreeFolder = (options: {
     });
 
   /** Records what the files are based on, and keeps it in the project, whatever its user does with branches. */
-  const recordBase = async (taskID: string, base: string): Promise<void> => {
+  const recordBase = async (taskID: string, base: string, how?: { later: boolean }): Promise<void> => {
     const record = records.of(taskID);
     if (record === undefined) return;
     if (base !== "")
       await setRef({ commonDir: record.commonDir, git: objectsOf(taskID, record) }, baseRefOf(taskID), base);
-    records.keep(taskID, { ...record, base });
+    records.keep(taskID, { ...record, base }, how);
   };
 
   /** Keeps the commit that a move to another base leaves, until the Task is removed: the log may still name it. */
@@ -100,14 +100,19 @@ export const createWorktreeFolder = (options: {
 
   /**
    * Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected; the
-   * commit `from` is kept for that case.
+   * commit `from` is kept for that case. `later`: the caller keeps the record afterwards.
    */
-  const moveBase = async <T>(taskID: string, base: string, move: () => Promise<T>, from?: string): Promise<T> => {
+  const moveBase = async <T>(
+    taskID: string,
+    base: string,
+    move: () => Promise<T>,
+    { from, later = false }: { from?: string; later?: boolean } = {},
+  ): Promise<T> => {
     if (from !== undefined) await keep(taskID, from);
     made.delete(taskID);
     await recordBase(taskID, "");
     const moved = await move();
-    await recordBase(taskID, base);
+    await recordBase(taskID, base, { later });
     return moved;
   };
 
@@ -184,16 +189,24 @@ export const createWorktreeFolder = (options: {
     }
   };
 
-  /** Makes the tree with the files of the commit, also where an earlier attempt or run left one. */
-  const checkOutBase = (taskID: string, record: WorktreeRecord, commit: string, base: string): Promise<void> =>
-    moveBase(taskID, base, async () => {
+  /** Makes the tree with the files of the commit, also where an earlier attempt or run left one. `later`: see `moveBase`. */
+  const checkOutBase = (
+    taskID: string,
+    record: WorktreeRecord,
+    commit: string,
+    base: string,
+    how?: { later: boolean },
+  ): Promise<void> => {
+    const move = async () => {
       await processes.closeSandboxes(taskID);
       // Held before anything is made of it: a snapshot is on no branch.
       const refs = { commonDir: record.commonDir, git: objectsOf(taskID, record) };
       await setRef(refs, baseRefOf(taskID), base);
       await setRef(refs, branchRefOf(branchOf(taskID)), commit);
       if (!(await refill(taskID, record, commit))) await fill(taskID, record, commit);
-    });
+    };
+    return moveBase(taskID, base, move, how);
+  };
 
   return {
     made,

@@ -58,9 +58,10 @@ export const createForks = (deps: {
       if (records.of(key)?.base === commit) return await open(key, prepared, commit);
       const { base: _base, given: _given, ...from } = record;
       const own: WorktreeRecord = { ...from, gitDir: folder.gitDirOf(key) };
-      records.keep(key, own);
-      await folder.checkOutBase(key, own, commit, commit);
+      records.keep(key, { ...own, base: "" });
+      await folder.checkOutBase(key, own, commit, commit, { later: true });
       await give(key, records.of(key) ?? own);
+      records.keep(key, records.of(key) ?? own);
       if (record.prefix !== "") openFolder(worktree, record.prefix.split("/"), true)[Symbol.dispose]();
       return await workspaceOf(key, prepared, records.of(key) ?? own);
     },

@@ -264,7 +264,7 @@ export const createWorktrees = (deps: {
       gitDir: gitDirOf(taskID),
       mirrored: true,
     };
-    records.keep(taskID, record);
+    records.keep(taskID, { ...record, base: "" });
     await checkOutBase(taskID, record, tip, commit);
     const worktree = worktreeOf(taskID);
     const prepared: Prepared = {
@@ -300,13 +300,14 @@ export const createWorktrees = (deps: {
       gitDir: gitDirOf(taskID),
     };
     const before = records.of(taskID)?.given;
-    records.keep(taskID, { ...record, ...(before === undefined ? {} : { given: before }) });
+    records.keep(taskID, { ...record, base: "", ...(before === undefined ? {} : { given: before }) });
     const taken =
       committedOnly || base !== undefined
         ? plainSnapshot(base?.commit ?? git.head)
         : await snapshotOf(taskID, record, git.head);
-    await checkOutBase(taskID, record, taken.commit, taken.commit);
+    await checkOutBase(taskID, record, taken.commit, taken.commit, { later: true });
     await give(taskID, record);
+    records.keep(taskID, records.of(taskID) ?? record);
     const worktree = worktreeOf(taskID);
     const root = git.prefix === "" ? worktree : join(worktree, git.prefix);
     // A folder with untracked files only is in no commit, so it is not in the worktree yet.
