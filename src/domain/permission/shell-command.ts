@@ -27,8 +27,16 @@ const runners = new Set(
 /** The text cannot be parsed. */
 class Unclear extends Error {}
 
+/** The newest: a call's text is asked about for its permission and for its evidence. */
+let parsed: { text: string; commands: readonly ShellCommand[] } | undefined;
+
 /** Never throws: a text that cannot be parsed is one opaque command. */
-export const parseShell = (text: string): ShellCommand[] => {
+export const parseShell = (text: string): readonly ShellCommand[] => {
+  if (parsed?.text !== text) parsed = { text, commands: commandsIn(text) };
+  return parsed.commands;
+};
+
+const commandsIn = (text: string): ShellCommand[] => {
   const found: ShellCommand[] = [];
   try {
     const end = scan(text, 0, undefined, 0, found);
