@@ -17,12 +17,16 @@ export const sortieIn =
       vi.spyOn(process, "exit").mockImplementation((() => undefined) as never),
     ];
     const { url, directory } = place();
+    const listening = process.stdout.listeners("error");
     try {
       await runMain(["node", "sortie", ...args, "--url", url, "-C", directory]);
       const { exitCode } = process;
       return { code: typeof exitCode === "number" ? exitCode : 0, out };
     } finally {
       for (const spy of spies) spy.mockRestore();
+      // A command ends its process: what it listens to would be there for the next one, until Node warns of so many.
+      for (const listener of process.stdout.listeners("error"))
+        if (!listening.includes(listener)) process.stdout.off("error", listener as () => void);
       process.exitCode = undefined;
     }
   };
