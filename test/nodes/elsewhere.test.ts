@@ -1,6 +1,5 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canServe } from "../harness/double/git-host.ts";
 import { shell } from "../harness/double/hostile-text.ts";
@@ -50,15 +49,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("a repository's Task of 
     await here[Symbol.asyncDispose]();
   });
 
-  const sql = async (text: string): Promise<void> => {
-    const client = new Client({ connectionString: here.env("x").SERVICE_DATABASE_URL });
-    await client.connect();
-    try {
-      await client.query(text);
-    } finally {
-      await client.end();
-    }
-  };
+  const sql = (text: string) => here.sql(text);
   const start = (node: string) => {
     const { folder, env } = lab.prepare(node);
     return startService(folder, { ...here.env(node), ...env });

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Client } from "pg";
 import { expect } from "vitest";
 import { built } from "../harness/built.ts";
 import { freshSchema, postgresURL } from "../harness/postgres.ts";
@@ -33,6 +34,16 @@ export const place = async () => {
     path: folder.path,
     env,
     project,
+    /** Changes what the nodes have in common, behind their back. */
+    async sql(text: string): Promise<void> {
+      const client = new Client({ connectionString: url.href });
+      await client.connect();
+      try {
+        await client.query(text);
+      } finally {
+        await client.end();
+      }
+    },
     start: (node: string | undefined, data = node ?? "sole", more: Record<string, string> = {}) =>
       startService(join(folder.path, data), env(node, more)),
     [Symbol.asyncDispose]: () => scope.disposeAsync(),

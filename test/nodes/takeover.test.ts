@@ -1,6 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProcess } from "../crash/process.ts";
 import { canServe } from "../harness/double/git-host.ts";
@@ -38,15 +37,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     await here[Symbol.asyncDispose]();
   });
 
-  const sql = async (text: string): Promise<void> => {
-    const client = new Client({ connectionString: here.env("x").SERVICE_DATABASE_URL });
-    await client.connect();
-    try {
-      await client.query(text);
-    } finally {
-      await client.end();
-    }
-  };
+  const sql = (text: string) => here.sql(text);
   /** As if a node had been away for longer than its leases. */
   const age = (node: string) =>
     sql(`update nodes set seen = seen - 60000 where name = '${node}';

@@ -299,6 +299,18 @@ describe.runIf(first?.tier === 1)("the files of a Task, in tier 1", () => {
   });
 });
 
+/** The processes of the kept sandbox of task_a, the oldest first. */
+const markedOf = (folder: string): number[] =>
+  execFileSync(
+    "bash",
+    ["-c", `grep -lzs '^SERVICE_RUN_ID=${join(folder, "data")}/task_a/box' /proc/[0-9]*/environ | cut -d/ -f3; :`],
+    { encoding: "utf8" },
+  )
+    .split("\n")
+    .filter(Boolean)
+    .map(Number)
+    .toSorted((a, b) => a - b);
+
 describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in tier $tier", (sandbox) => {
   /** Process ids of what holds the sandboxes. */
   const open = (options: { kept?: number; idleMs?: number }) => {
@@ -360,18 +372,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     const at = scene(sandbox);
     const run = runner(at);
     await run("task_a", "touch /tmp/before");
-    const marked = () =>
-      execFileSync(
-        "bash",
-        [
-          "-c",
-          `grep -lzs '^SERVICE_RUN_ID=${join(at.folder, "data")}/task_a/box' /proc/[0-9]*/environ | cut -d/ -f3; :`,
-        ],
-        { encoding: "utf8" },
-      )
-        .split("\n")
-        .filter(Boolean)
-        .map(Number);
+    const marked = () => markedOf(at.folder);
     // Also in the very moment in which the next command is sent.
     for (const round of [1, 2, 3]) {
       expect(marked().length).toBeGreaterThan(0);
@@ -432,19 +433,7 @@ describe.each(here.filter(({ tier }) => tier < 3))("a sandbox that is kept, in t
     async (which) => {
       const at = scene(sandbox);
       const run = runner(at);
-      const marked = () =>
-        execFileSync(
-          "bash",
-          [
-            "-c",
-            `grep -lzs '^SERVICE_RUN_ID=${join(at.folder, "data")}/task_a/box' /proc/[0-9]*/environ | cut -d/ -f3; :`,
-          ],
-          { encoding: "utf8" },
-        )
-          .split("\n")
-          .filter(Boolean)
-          .map(Number)
-          .toSorted((a, b) => a - b);
+      const marked = () => markedOf(at.folder);
       for (const gap of [0, 200]) {
         await run("task_a", "true");
         await expect.poll(() => marked().length, { timeout: 5000 }).toBeGreaterThan(2);

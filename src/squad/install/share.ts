@@ -1,6 +1,6 @@
 import type { Log } from "../../log.ts";
 import type { SharedPackage, SharedSquads } from "../../store/node.ts";
-import { type Catalog, isName } from "../catalog/catalog.ts";
+import { type Catalog, isName, type Scan } from "../catalog/catalog.ts";
 import type { Contents } from "../package/folder.ts";
 import { digestOf } from "../package/package.ts";
 import type { Writer } from "./writer.ts";
@@ -37,8 +37,11 @@ export const standingOf = (contents: Contents | undefined): string | null | unde
   contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
 
 export interface Sharing {
-  /** Makes the packages here those that the nodes share. Rejects with `store_unavailable`. */
-  follow(): Promise<void>;
+  /**
+   * Makes the packages here those that the nodes share. Resolves to what it found, if nothing had to be changed. Rejects with
+   * `store_unavailable`.
+   */
+  follow(): Promise<Scan | undefined>;
   /** The packages that came apart. */
   apart(): ReadonlySet<string>;
   /** The same for one package; its lock is held. Resolves to the digest that is shared then; null: none. */
@@ -104,9 +107,12 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
     level,
 
     async follow() {
-      const [known, { squads, issues, complete }] = [await shared.list(), await catalog.scan()];
+      const known = await shared.list();
+      const seenHere = await catalog.scan();
+      const { squads, issues, complete } = seenHere;
       // Where not all can be read, what is missing is not known.
-      if (!complete) return;
+      if (!complete) return seenHere;
+      let isLevel = true;
       const here = new Map(
         squads.flatMap(({ squad, scope, digest, files }) =>
           scope === "user" && files !== undefined ? [[squad.id, digest] as const] : [],
@@ -119,11 +125,12 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
           continue;
         }
         const { digest, seen = null } = known.get(id) ?? {};
-        const own = here.get(id) ?? null;
-        if (own === digest && seen === digest && !apart.has(id)) continue;
-        if (own === null && digest == null && seen === null) continue;
+        const step = stepOf({ here: here.get(id) ?? null, seen, shared: digest });
+        if (step === "same" && (digest === undefined || seen === digest) && !apart.has(id)) continue;
+        isLevel = false;
         await alone(id, (writer) => level(id, writer));
       }
+      return isLevel ? seenHere : undefined;
     },
 
     apart: () => apart,
@@ -144,8 +151,8 @@ export const followed = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | un
     : {
         ...catalog,
         async scan(directory) {
-          await sharing.follow();
-          return catalog.scan(directory);
+          const found = await sharing.follow();
+          return directory === undefined && found !== undefined ? found : catalog.scan(directory);
         },
         async find(id, directory) {
           const found = await catalog.find(id, directory);

@@ -13,8 +13,6 @@ import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protoc
 import { loadJSON, loadText } from "../../store/blob/text.ts";
 import type { Disk } from "../../store/disk/disk.ts";
 import type { ListQuery, Store } from "../../store/store.ts";
-import { createGit } from "../../workspace/git/git.ts";
-import { diffOfCommits } from "../../workspace/object/tree-change.ts";
 import { commonDirOf, type Repositories } from "../../repository/repository.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
@@ -27,7 +25,7 @@ import { soFarOf, withSoFar } from "./so-far.ts";
 
 export type ReadsDeps = {
   store: Store;
-  workspaces: Pick<Workspaces, "open" | "kept">;
+  workspaces: Pick<Workspaces, "open" | "kept" | "branches">;
   inspect: Workspaces["inspect"];
   repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
   /** undefined: what is shown is of no moment, as in an archive. */
@@ -87,8 +85,9 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
     const { from, to } = between ?? { from: base, to: head };
     const wanted = between === undefined ? committed : { ...committed, commits: [from, to], dirty: false };
     if ((await reach({ store, repositories }, wanted, AbortSignal.timeout(reachMs))) === "commits") {
-      const mirror = commonDirOf(repositories, task);
-      return diffOfCommits(createGit(mirror, { toplevel: mirror, gitDir: mirror }), from, to);
+      const shown = await workspaces.branches(commonDirOf(repositories, task)).diff(from, to);
+      if (shown !== null) return shown;
+      throw new ServiceError("commit_not_found", `Expected ${from} and ${to} in the mirror of ${task.directory}.`);
     }
     const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) return workspace.diff(between.to, between.from);
