@@ -89,7 +89,6 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "reply.retried": elsewhere(model, "test/crash/seldom.test.ts"),
   "task.deferred": elsewhere(model, "test/crash/task-seldom.test.ts"),
   "model.switched": elsewhere(model, "test/crash/task-seldom.test.ts"),
-  "conversation.compacted": elsewhere(model, "test/service/task/compaction.test.ts"),
   "message.passed": elsewhere(
     "the message comes while nobody that was delegated to is at work",
     "test/crash/task-seldom.test.ts",
