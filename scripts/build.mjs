@@ -85,6 +85,25 @@ const fetchBuiltins = {
     ),
 };
 
+/**
+ * V8 keeps the text of a script for good, and takes two bytes for each of its characters once a single one is beyond
+ * Latin-1. Escaped, the same characters are written in ASCII.
+ */
+const asciiOnly = {
+  name: "ascii-only",
+  generateBundle(_, bundle) {
+    for (const { fileName, code, type } of Object.values(bundle)) {
+      if (type !== "chunk") continue;
+      if (/String\.raw`[^`]*[^\0-\x7f`]/.test(code))
+        throw new Error(`${fileName}: a raw text with other characters than ASCII, where an escape would be read as written.`);
+      bundle[fileName].code = code.replaceAll(
+        /[^\0-\x7f]/g,
+        (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+      );
+    }
+  },
+};
+
 /** Replaces the compiled modules of a folder by bundles; what is imported on first use stays a chunk of its own. */
 const bundle = async (folder) => {
   const { rolldown } = await import("rolldown");
@@ -94,7 +113,7 @@ const bundle = async (folder) => {
     platform: "node",
     external,
     logLevel: "warn",
-    plugins: [fetchBuiltins],
+    plugins: [fetchBuiltins, asciiOnly],
   });
   // Chunks lie as deep as the modules did, so that paths relative to them hold.
   const { output } = await made.write({
