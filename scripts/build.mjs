@@ -95,7 +95,9 @@ const asciiOnly = {
     for (const { fileName, code, type } of Object.values(bundle)) {
       if (type !== "chunk") continue;
       if (/String\.raw`[^`]*[^\0-\x7f`]/.test(code))
-        throw new Error(`${fileName}: a raw text with other characters than ASCII, where an escape would be read as written.`);
+        throw new Error(
+          `${fileName}: a raw text with other characters than ASCII, where an escape would be read as written.`,
+        );
       bundle[fileName].code = code.replaceAll(
         /[^\0-\x7f]/g,
         (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
