@@ -46,5 +46,10 @@ export const archive: Figure = async (bench) => {
     timed(() => drain(`${service.url}/task/${task}/project-archive?directory=${encodeURIComponent(repository)}`));
   await own();
   const rounds = await inTurns(bench.quick ? 1 : 5, byGit, own);
-  return [rowOf(`archive of ${megabytes} MB`, "MB/s", rounds, { note: "floor: git archive --format=zip -6" })];
+  return [
+    rowOf(`archive of ${megabytes} MB`, "MB/s", rounds, {
+      goal: { kind: "timesFloorAtLeast", value: 1 },
+      note: "floor: git archive --format=zip -6",
+    }),
+  ];
 };

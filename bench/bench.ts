@@ -24,6 +24,7 @@ import { squads } from "./squads.ts";
 import { flat, step } from "./steps.ts";
 import { isMet, type Row, tableOf } from "./table.ts";
 import { store } from "./store.ts";
+import { readers, token } from "./streams.ts";
 import { throughput } from "./throughput.ts";
 import { webhook } from "./webhook.ts";
 
@@ -43,6 +44,8 @@ const figures: Record<string, Figure> = {
   throughput,
   post,
   events,
+  token,
+  readers,
   reads,
   memory,
   cold,

@@ -1,9 +1,9 @@
 import { Agent, type IncomingMessage, request } from "node:http";
-import type { Frame } from "../src/protocol/event/frame.ts";
+import type { Frame, LiveFrame } from "../src/protocol/event/frame.ts";
 
 /** The caller's side, over Node's plainest client so that it costs little itself. */
 
-const agent = new Agent({ keepAlive: true, maxSockets: 100 });
+const agent = new Agent({ keepAlive: true, maxSockets: 2_000 });
 
 const open = (url: string, method: string, body?: string): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
@@ -25,7 +25,7 @@ const textOf = async (response: IncomingMessage): Promise<string> => {
 };
 
 /** The whole answer as JSON; anything but 2xx is an error. */
-export const send = async <T>(url: string, method: "GET" | "POST", body?: object): Promise<T> => {
+export const send = async <T>(url: string, method: "GET" | "POST" | "PATCH", body?: object): Promise<T> => {
   const response = await open(url, method, body === undefined ? undefined : JSON.stringify(body));
   const text = await textOf(response);
   if (Math.floor((response.statusCode ?? 0) / 100) !== 2)
@@ -43,7 +43,7 @@ export const drain = async (url: string): Promise<number> => {
 };
 
 /** Every frame of a stream of Server-Sent Events, and milliseconds of the wall clock at which it was read. */
-export const listen = async (url: string, onFrame: (frame: Frame, at: number) => void): Promise<Disposable> => {
+export const listen = async (url: string, onFrame: (frame: Frame | LiveFrame, at: number) => void): Promise<Disposable> => {
   const response = await open(url, "GET");
   if (response.statusCode !== 200) throw new Error(`GET ${url}: ${response.statusCode} ${await textOf(response)}`);
   let rest = "";
@@ -81,7 +81,7 @@ export type Caller = Disposable & {
 /** A caller that hears the events of all Tasks from now on. */
 export const createCaller = async (
   url: string,
-  onFrame: (frame: Frame, at: number) => void = () => {},
+  onFrame: (frame: Frame | LiveFrame, at: number) => void = () => {},
 ): Promise<Caller> => {
   const ends = new Map<string, PromiseWithResolvers<void>>();
   const endOf = (taskID: string): PromiseWithResolvers<void> => {

@@ -65,7 +65,7 @@ export const long: Figure = async (bench) => {
       note: `turn ${first}, ${kB(first)} a request`,
     }),
     row("a step before the last summary", "ms", paceBefore(times, last), top, {
-      goal: { kind: "timesFloor", value: 1.2 },
+      goal: { kind: "timesFloor", value: 1.1 },
       note: `turn ${last}, ${kB(last)} a request; floor: before the first`,
     }),
     row("memory up to the last summary", "MB", most(before, last), most(0, first), {

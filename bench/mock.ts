@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import {
   type MockProvider,
   type MockRequest,
@@ -43,10 +44,19 @@ const answer = ({ first, turn, body, headers }: MockRequest): MockTurn => {
   // A plan of one phase, its Task, and after its end the last word.
   if (tool === "mission") return missionTurns(id)[turn] ?? { text: "Done." };
   if (tool === "end") return { calls: [{ tool: "finish", input: { outcome: "blocked", summary: "Nothing to do." } }] };
+  if (tool === "tokens") return { pieces: tokens(Number(steps)) };
   if (tool === "hold") return { hold: true, text: "Done." };
   const wanted = turn < Number(steps) ? calls[tool]?.(turn) : undefined;
   return wanted === undefined ? { text: "Done." } : { calls: wanted };
 };
+
+/** So many, 4 ms apart; each is the time at which it was sent. */
+async function* tokens(count: number): AsyncGenerator<string> {
+  for (let at = 0; at < count; at += 1) {
+    await pause(4);
+    yield `${clock()} `;
+  }
+}
 
 const missionTurns = (id: string): MockTurn[] => [
   {

@@ -48,7 +48,7 @@ export const step: Figure = async (bench) => {
     );
   };
   return [
-    rowOf("a step: shell true", "ms", await measure("shell"), { goal: { kind: "timesFloor", value: 2 } }),
+    rowOf("a step: shell true", "ms", await measure("shell"), { goal: { kind: "timesFloor", value: 1 } }),
     rowOf("a step: read", "ms", await measure("read"), { goal: { kind: "overFloor", value: 3 } }),
   ];
 };
@@ -83,7 +83,7 @@ export const flat: Figure = async (bench) => {
   );
   return [
     rowOf(`steps ${steps - 50}-${steps} against 10-50`, "x", rounds, {
-      goal: { kind: "timesFloor", value: 1.25 },
+      goal: { kind: "timesFloor", value: 1.1 },
       series: sections.map(([from, to]) => ({
         at: to,
         service: median(all.service.map((times) => pace(times, from, to))),

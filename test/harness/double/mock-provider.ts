@@ -17,6 +17,8 @@ export type MockTurn = {
   usage?: { input: number; output: number; cached?: number };
   /** Answers only after `release()`. */
   hold?: boolean;
+  /** The text as it comes, instead of `text`. */
+  pieces?: AsyncIterable<string>;
   /** The arguments of the calls come a line at a time, spread over so many milliseconds. */
   overMs?: number;
   /** Milliseconds before the answer. */
@@ -108,6 +110,16 @@ export const startMockProvider = async (
     if (turn.fail !== undefined) return refuse(response, turn.fail);
     const chunks = chunksOf(turn, request, count);
     response.writeHead(200, { "content-type": "text/event-stream" });
+    if (turn.pieces !== undefined) {
+      const [begin = "", ...end] = chunks;
+      response.write(begin);
+      for await (const content of turn.pieces) {
+        if (response.destroyed) return;
+        response.write(chunkOf(request, count, { content }));
+      }
+      response.end(`${end.join("")}data: [DONE]\n\n`);
+      return;
+    }
     if (turn.overMs !== undefined) {
       for (const [index, chunk] of chunks.entries()) {
         if (response.destroyed) return;
@@ -235,16 +247,24 @@ const refuse = (response: ServerResponse, fail: NonNullable<MockTurn["fail"]>): 
   response.end(JSON.stringify({ error: { message: fail.message ?? `mock ${fail.status}`, type: "mock", code: null } }));
 };
 
+const chunkOf = (
+  request: MockRequest,
+  id: number,
+  delta: object,
+  finish: string | null = null,
+  more: object = {},
+): string =>
+  `data: ${JSON.stringify({
+    id: `chatcmpl-${id}`,
+    object: "chat.completion.chunk",
+    created: 1_700_000_000,
+    model: request.body.model,
+    choices: [{ index: 0, delta, finish_reason: finish }],
+    ...more,
+  })}\n\n`;
+
 const chunksOf = (turn: MockTurn, request: MockRequest, id: number): string[] => {
-  const frame = (delta: object, finish: string | null = null, more: object = {}) =>
-    `data: ${JSON.stringify({
-      id: `chatcmpl-${id}`,
-      object: "chat.completion.chunk",
-      created: 1_700_000_000,
-      model: request.body.model,
-      choices: [{ index: 0, delta, finish_reason: finish }],
-      ...more,
-    })}\n\n`;
+  const frame = (delta: object, finish?: string | null, more?: object) => chunkOf(request, id, delta, finish, more);
   const calls = turn.calls ?? [];
   const usage = turn.usage ?? { input: 100, output: 10 };
   const text = turn.text ?? "";
