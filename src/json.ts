@@ -1,3 +1,5 @@
+import { createScanner, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
+
 /**
  * Bounds how deep a value from elsewhere is nested: what walks it later (JSON, schemas, redaction, copies) calls itself
  * once for each level, and some thousands end the stack.
@@ -38,3 +40,36 @@ export const isTextNestedWithin = (text: string, levels: number): boolean => {
 /** What may be walked and kept of a value from elsewhere. */
 export const withBoundedNesting = (value: unknown): unknown =>
   isNestedWithin(value) ? value : `[more than ${deepest} levels of nesting are not kept]`;
+
+/** The tokens that open and close a level (`SyntaxKind` of jsonc-parser is no value here), and the end of the text. */
+const opening = new Set([1, 3]);
+const closing = new Set([2, 4]);
+const endOfText = 17;
+
+/** As `isTextNestedWithin`, for a text with comments, which may hold quotes. */
+const isJsoncNestedWithin = (text: string, levels: number): boolean => {
+  const scanner = createScanner(text, true);
+  let depth = 0;
+  for (let token: number = scanner.scan(); token !== endOfText; token = scanner.scan()) {
+    if (opening.has(token)) depth += 1;
+    else if (closing.has(token)) depth -= 1;
+    if (depth > levels) return false;
+  }
+  return true;
+};
+
+/**
+ * Reads JSON with comments and trailing commas that a project wrote. `problem`: what is wrong with it first; `value` is then
+ * what could be read, undefined where it is nested deeper than `deepest`: whoever parses that ends the stack.
+ */
+export const parseJsonc = (text: string): { value: unknown; problem: string | undefined } => {
+  if (!isJsoncNestedWithin(text, deepest))
+    return { value: undefined, problem: `it is nested more than ${deepest} levels deep` };
+  const errors: ParseError[] = [];
+  const value: unknown = parse(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  return {
+    value,
+    problem: first === undefined ? undefined : `${printParseErrorCode(first.error)} at offset ${first.offset}`,
+  };
+};

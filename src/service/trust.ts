@@ -5,7 +5,9 @@ import type { Config } from "../config/config.ts";
 import type { devcontainerFile, environmentFile, EnvironmentSettings } from "../protocol/task/environment.ts";
 import { readAsked } from "../task/worker/environment.ts";
 import { readProjectFile } from "../task/worker/project-request.ts";
+import { ServiceError } from "../error.ts";
 import { type Asked, projectFile, readAsked as readServers } from "../tool/mcp/project-file.ts";
+import { FileRefused } from "../workspace/file/files.ts";
 import { inspectProject } from "../workspace/project.ts";
 
 /**
@@ -65,7 +67,10 @@ export const requestsOf = async (
   const [servers, environment] = await Promise.all([
     readProjectFile(directory, projectFile),
     readAsked(directory, sandbox),
-  ]);
+  ]).catch((error: unknown) => {
+    if (error instanceof FileRefused) throw new ServiceError("repository_unsupported", `${error.message}.`);
+    throw error;
+  });
   return [
     ...(servers === undefined
       ? []

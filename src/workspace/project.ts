@@ -5,6 +5,7 @@ import { ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
 import { borrowedBy } from "./git/answer.ts";
 import { configStamp } from "./git/git-dir.ts";
+import { expectOwnObjects } from "./git/own-objects.ts";
 import { statsAt } from "./file/bounded-read.ts";
 import { FileRefused } from "./file/folder.ts";
 import { decodePath, osPath } from "./file/path.ts";
@@ -17,6 +18,8 @@ export type InspectOptions = {
   dataDir: string;
   projectRoots: readonly string[];
   git: CreateGitOptions;
+  /** Looks at each object that lies by itself, too, for whoever works on them. */
+  loose?: boolean;
 };
 
 /** Folders that hold projects and are none. */
@@ -177,8 +180,12 @@ const expectBounds = (
   const why = toplevel === directory ? undefined : forbidden(toplevel, statsAt(toplevel)?.uid ?? -1, options);
   if (why !== undefined)
     throw notAllowed(`${of} "${toplevel}", ${why}. \`git init\` makes the directory one of its own.`);
+  const borrowed = borrowedBy(commonDir);
+  const data = fixed(options.dataDir);
+  const ours = borrowed.find((path) => isWithin(path, data));
+  if (ours !== undefined) throw notAllowed(`${of} objects of it in "${ours}", which is the service's own data.`);
   if (options.projectRoots.length === 0) return;
-  for (const path of [gitDir, commonDir, ...borrowedBy(commonDir)]) {
+  for (const path of [gitDir, commonDir, ...borrowed]) {
     const real = realOf(path) ?? path;
     if (!isListed(real, options.projectRoots))
       throw notAllowed(`${of} files of it in "${real}", which is not below SERVICE_PROJECT_ROOTS.`);
@@ -204,6 +211,7 @@ const inspectReal = async (given: string, directory: string, options: InspectOpt
   if (found === "none") return { directory, project: directory, git: undefined };
   expectBounds(directory, found, options);
   expectFiles(found);
+  await expectOwnObjects(found.commonDir, { loose: options.loose === true });
   if (found.unusual) return ask(directory, found, options);
   // Before git is asked, which would wait for a FIFO in the place of the branch.
   const project = fromFiles(directory, found);

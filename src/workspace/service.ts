@@ -27,6 +27,7 @@ import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./lan
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
 import { createKept } from "./worktree/kept.ts";
+import { putBorrowedAside, recordBorrowed } from "./tamper/borrowed.ts";
 import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../async/mutex.ts";
@@ -78,13 +79,14 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
   const inspectOptions = { dataDir, projectRoots, git: gitOptions };
   const { repositoryAt = () => undefined } = options;
-  const inspect = async (directory: string): Promise<Project> => {
+  const inspect = async (directory: string, loose = false): Promise<Project> => {
     const kept = repositoryAt(directory);
     // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the mirror.
     if (kept !== undefined)
       return { directory: kept.directory, project: kept.identity, mirror: kept.mirror, git: undefined };
-    return inspectProject(directory, inspectOptions);
+    return inspectProject(directory, { ...inspectOptions, loose });
   };
+  const inspectObjects = (directory: string) => inspect(directory, true);
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
@@ -120,7 +122,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const worktrees = createWorktrees({
     home,
     gitOptions,
-    inspect,
+    inspect: inspectObjects,
     isProtected: options.isProtected,
     records,
     folder,
@@ -142,7 +144,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     processes,
     folder,
   });
-  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect, inPlace: open, alone });
+  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect: inspectObjects, inPlace: open, alone });
 
   const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
     const { taskID, objects } = placeOf(workspace);
@@ -166,7 +168,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
 
   return {
-    inspect,
+    inspect: (directory) => inspect(directory),
     openHead: (request) => heads.openHead(request),
     closeHead: (key) => heads.closeHead(key),
     async prepare(request) {
@@ -177,6 +179,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       using _alone = await alone(taskID);
       return await open(taskID, prepared, tip);
     },
+    recordBorrowed: (taskID, { root }) => recordBorrowed(home, taskID, root),
+    putBorrowedAside: (taskID, { root }) => putBorrowedAside(home, taskID, root),
     checkout(workspace, commit, of) {
       const { taskID, record } = placeOf(workspace);
       return checkouts.open(taskID, record, commit, of);

@@ -65,4 +65,7 @@ test.each<[string, object, RegExp]>([
   expect(of(value)).toEqual({ problem: expect.stringMatching(why) as string }),
 );
 
-test("what is no JSON is refused", () => expect(readDevcontainer("{")).toEqual({ problem: "it is no JSON" }));
+test("what is no JSON is refused", () => {
+  expect(readDevcontainer("{")).toEqual({ problem: "it is no JSON: CloseBraceExpected at offset 1" });
+  expect(readDevcontainer("[]")).toMatchObject({ problem: expect.stringMatching(/expected object/) as string });
+});

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { copyBounded, expectBounded, readBounded, readLarge, textAt } from "../../src/workspace/file/bounded-read.ts";
+import { someEntries } from "../../src/workspace/file/some-entries.ts";
 import { temporary } from "../harness/project.ts";
 
 const scene = () => {
@@ -74,4 +75,13 @@ test("anything else is refused at once, by its path and what it is", async () =>
   expect(() => readBounded(at("link"), 100, { nofollow: true })).toThrow(/got a symbolic link$/);
   expect(readBounded(at("file"), 100, { nofollow: true })?.toString()).toBe("x");
   expect(readBounded(at("sparse"), 100, { first: 3 })).toEqual(Buffer.alloc(3));
+});
+
+test("of a folder that anybody may have filled, so many entries are read and no more", () => {
+  using temp = temporary();
+  for (const name of ["a", "b", "c"]) writeFileSync(join(temp.path, name), "");
+  expect(someEntries(temp.path, 2)).toMatchObject({ entries: { length: 2 }, crowded: true });
+  expect(someEntries(temp.path, 3)).toMatchObject({ entries: { length: 3 }, crowded: false });
+  expect(someEntries(join(temp.path, "none"), 3)).toEqual({ entries: [], crowded: false });
+  expect(someEntries(join(temp.path, "a"), 3)).toEqual({ entries: [], crowded: false });
 });

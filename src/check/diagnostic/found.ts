@@ -1,5 +1,5 @@
-import { type ParseError, parse } from "jsonc-parser";
 import { posix } from "node:path";
+import { parseJsonc } from "../../json.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import type { Files } from "../../workspace/file/files.ts";
 import type { Checker, Place } from "./checker.ts";
@@ -98,8 +98,7 @@ const foldersAbove = (folder: string): string[] => (folder === "" ? [""] : [fold
 
 /** The file itself, or where it only names others, those. */
 const projectsOf = (text: string | undefined): string[] => {
-  const errors: ParseError[] = [];
-  const settings = parse(text ?? "", errors, { allowTrailingComma: true }) as
+  const settings = parseJsonc(text ?? "").value as
     | { files?: unknown[]; include?: unknown[]; references?: { path?: unknown }[] }
     | undefined;
   const { files, include, references } = settings ?? {};

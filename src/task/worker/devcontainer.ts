@@ -1,5 +1,5 @@
-import { type ParseError, parse } from "jsonc-parser";
 import { z } from "zod";
+import { parseJsonc } from "../../json.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { type EnvironmentSettings, environmentSettings, isOwnVariable } from "../../protocol/task/environment.ts";
 
@@ -32,9 +32,9 @@ const lineOf = (command: z.infer<typeof single>): string =>
   typeof command === "string" ? command : command.map(word).join(" ");
 
 export const readDevcontainer = (text: string): EnvironmentSettings | { problem: string } => {
-  const errors: ParseError[] = [];
-  const value: unknown = parse(text, errors, { allowTrailingComma: true });
-  if (errors.length > 0 || typeof value !== "object" || value === null) return { problem: "it is no JSON" };
+  const { value, problem } = parseJsonc(text);
+  if (problem !== undefined) return { problem: `it is no JSON: ${problem}` };
+  if (typeof value !== "object" || value === null) return { problem: "it is no object" };
   const beyond = refused.filter((name) => Object.hasOwn(value, name));
   if (beyond.length > 0)
     return { problem: `${beyond.join(", ")}: not supported; image, postCreateCommand, containerEnv and remoteEnv are` };

@@ -1,7 +1,7 @@
-import { type ParseError, parse } from "jsonc-parser";
 import type { DomainEvent } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
+import { parseJsonc } from "../../json.ts";
 import type { Network } from "../../process/network/allow-list.ts";
 import {
   devcontainerFile,
@@ -24,9 +24,8 @@ import { readProjectFile } from "./project-request.ts";
 
 /** What a file asks for, or why it asks for nothing. */
 export const readEnvironment = (text: string): EnvironmentSettings | { problem: string } => {
-  const errors: ParseError[] = [];
-  const value: unknown = parse(text, errors, { allowTrailingComma: true });
-  if (errors.length > 0) return { problem: "it is no JSON" };
+  const { value, problem } = parseJsonc(text);
+  if (problem !== undefined) return { problem: `it is no JSON: ${problem}` };
   const read = environmentSettings.safeParse(value);
   if (!read.success) {
     const [issue] = read.error.issues;

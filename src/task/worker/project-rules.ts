@@ -1,8 +1,8 @@
-import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
 import { fileKinds, maxRules, parseRule } from "../../domain/permission/rule.ts";
 import { messageOf } from "../../error.ts";
+import { parseJsonc } from "../../json.ts";
 import { tools } from "../../tool/registry.ts";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 
@@ -47,11 +47,8 @@ export const readRules = async (directory: string): Promise<DomainEvent[] | { pr
     if (error instanceof FileRefused ? error.kind === "missing" : isGone(error)) return [];
     return { problem: `${file} cannot be read: ${messageOf(error)}.` };
   }
-  const errors: ParseError[] = [];
-  const value: unknown = parse(text, errors, { allowTrailingComma: true });
-  const [first] = errors;
-  if (first !== undefined)
-    return { problem: `${file}: ${printParseErrorCode(first.error)} at offset ${first.offset}.` };
+  const { value, problem: broken } = parseJsonc(text);
+  if (broken !== undefined) return { problem: `${file}: ${broken}.` };
   const parsed = content.safeParse(value);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];

@@ -34,7 +34,7 @@ import { failNow, settle } from "../step/settle.ts";
 import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
-import { withoutSetID } from "../workspace/set-id.ts";
+import { withoutBorrowed, withoutSetID } from "../workspace/set-id.ts";
 import { wait as waitForAnswer } from "../step/wait.ts";
 
 /**
@@ -180,6 +180,7 @@ const move = async (run: Run): Promise<void> => {
       case "settle":
         await withoutAttachments(run);
         await withoutSetID(run);
+        withoutBorrowed(run);
         await settle(run, await endOf(run, step.end));
         break;
     }
@@ -213,6 +214,7 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   );
   await run.baseline.stop();
   await withoutSetID(run);
+  withoutBorrowed(run);
   const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
   const internal = {
     code: named ? error.code : "internal",

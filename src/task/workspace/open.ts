@@ -58,6 +58,8 @@ const namedBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
 };
 
 const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {
+  const { prepared } = workspace;
+  if (prepared.kind === "directory") run.workspaces.recordBorrowed(run.stream, prepared);
   await recordDependencies(run, workspace);
   return withSetup(run, withDiskBound(run, withTamperGuard(run, workspace)));
 };

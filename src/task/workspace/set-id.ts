@@ -4,7 +4,23 @@ import { clearSetID } from "../../workspace/tamper/set-id.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
-/** No file that a Task leaves in the user's directory runs as the service's user, whoever starts it. */
+/**
+ * What a Task leaves in the user's directory: no file of it runs as the service's user, whoever starts it, and no repository
+ * of it shows the next Task the objects of another one.
+ */
+
+/** Before a Task ends. Never throws. */
+export const withoutBorrowed = (run: Run): void => {
+  const { workspace, edits, open } = run.state();
+  if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
+  try {
+    const paths = run.workspaces.putBorrowedAside(run.stream, workspace);
+    if (paths.length > 0)
+      run.log.warn({ task: run.stream, paths: paths.slice(0, 20) }, "repositories that borrow objects were cut off");
+  } catch (error) {
+    run.log.warn({ task: run.stream, error: messageOf(error) }, "repositories that borrow objects were not cut off");
+  }
+};
 
 /** Where the Task works in place: after its commands. Never rejects, unless the signal aborts. */
 export const clearAfter = async (

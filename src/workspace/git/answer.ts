@@ -1,6 +1,6 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { expectBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import type { GitDirs } from "./git-dir.ts";
 
@@ -109,14 +109,37 @@ export const expectAnswer = (folder: string, dirs: GitDirs, config: string): voi
           `got the users ${[...owners].join(", ")} for "${folder}" and "${gitDir}"`,
       );
   }
-  // Links in the place of these would make the branches of another repository this one's.
-  for (const name of ["refs", "refs/heads"]) {
-    const path = join(commonDir, name);
-    if (isLink(path) && realOf(path)?.startsWith(`${commonDir}/`) !== true)
-      throw new FileRefused(
-        "outside",
-        `Expected a folder of the repository at "${path}", got a link that leads out of it`,
-      );
+  expectOwn(commonDir, ownNames);
+  expectOwn(gitDir, ["HEAD", "index", ...logNames]);
+  const branch = /^ref:\s*(refs\/heads\/.+)$/m.exec(textAt(join(gitDir, "HEAD"), most.pointer) ?? "")?.[1]?.trim();
+  if (branch !== undefined) expectOwn(commonDir, [...foldersOf(branch), ...foldersOf(`logs/${branch}`)]);
+};
+
+/** Branches, what the service keeps of its own, and what git keeps of both. */
+const ownNames = [
+  // What git does not understand of these it quotes.
+  ...["packed-refs", "shallow", "info", "info/grafts"],
+  ...["refs", "refs/heads", "refs/heads/sortie", "refs/sortie", "refs/sortie/base"],
+  ...["modules", "worktrees"],
+];
+const logNames = ["logs", "logs/HEAD", "logs/refs", "logs/refs/heads", "logs/refs/heads/sortie", "logs/refs/sortie"];
+
+/** A path and all folders that lead to it, but those that are looked at in any case. */
+const foldersOf = (path: string): string[] => {
+  const names = path.split("/");
+  return names.map((_, at) => names.slice(0, at + 1).join("/")).slice(2);
+};
+
+/**
+ * Throws FileRefused for a link that leads out of the repository: by it the branches of another one would be this one's,
+ * and git would write into another's files.
+ */
+const expectOwn = (folder: string, names: readonly string[]): void => {
+  for (const name of names) {
+    const path = join(folder, name);
+    if (!isLink(path) || realOf(path)?.startsWith(`${folder}/`) === true) continue;
+    if (statsAt(path)?.isDirectory() === false) expectBounded(path, Number.POSITIVE_INFINITY);
+    throw new FileRefused("outside", `Expected a part of the repository at "${path}", got a link that leads out of it`);
   }
 };
 

@@ -100,7 +100,9 @@ const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 export const headOf = (gitDir: string): { ref: string | null; oid: string | null } | undefined => {
   const text = textAt(join(gitDir, "HEAD"), most.pointer)?.trim();
   if (text === undefined) return undefined;
-  if (text.startsWith("ref: ")) return { ref: text.slice("ref: ".length), oid: null };
+  const ref = text.startsWith("ref: ") ? text.slice("ref: ".length) : undefined;
+  // One that leads out of the refs is none; git says so.
+  if (ref !== undefined) return /(?:^|\/)\.\.(?:\/|$)|\0/.test(ref) ? undefined : { ref, oid: null };
   return oid.test(text) ? { ref: null, oid: text } : undefined;
 };
 

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
+import { someEntries } from "../file/some-entries.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
@@ -25,6 +26,8 @@ export type TaskGitDirRequest = {
 /** Loose refs beyond this number, and packed ones in a file of more bytes, are not shown to agents. */
 const maxRefs = 500;
 const maxPackedBytes = 1024 * 1024;
+/** Names that are looked at for loose refs: folders may hold very many, and none. */
+const maxNames = 5000;
 
 /** Makes the directory anew; whatever was there is removed. No process that could write there may be running. */
 export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDirRequest): Promise<void> => {
@@ -34,9 +37,22 @@ export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDir
   writeFileSync(join(gitDir, "objects/info/alternates"), `${quotedPath(objectsOf(commonDir))}\n`);
   writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
   for (const name of ["shallow", "info/exclude", "info/attributes"])
-    await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
+    if (isOwn(commonDir, name))
+      await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
   await ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
   writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
+};
+
+/**
+ * Whether what is at a path of the repository is the repository's. Agents read what is copied from there, and a link may lead
+ * to any file of this machine.
+ */
+const isOwn = (commonDir: string, name: string): boolean => {
+  try {
+    return realpathSync.native(join(commonDir, name)).startsWith(`${realpathSync.native(commonDir)}/`);
+  } catch {
+    return false;
+  }
 };
 
 /** The real path of the folder of a repository's objects. */
@@ -97,7 +113,7 @@ const configOf = (commonDir: string, head: string, author: Author): string => {
 const refsOf = (commonDir: string): string => {
   const refs = new Map<string, string>();
   const packed = join(commonDir, "packed-refs");
-  const few = (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
+  const few = isOwn(commonDir, "packed-refs") && (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
   for (const line of (few ? (textAt(packed, most.refs) ?? "") : "").split("\n")) {
     const [id = "", name] = line.split(" ");
     if (name !== undefined && isId.test(id)) refs.set(name, id);
@@ -114,14 +130,12 @@ const isId = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const looseRefs = (commonDir: string, top: string, refs: Map<string, string>): void => {
   const queue = [top];
   let seen = 0;
+  let left = maxNames;
   for (let at = 0; at < queue.length; at += 1) {
     const folder = queue[at] ?? top;
-    let entries;
-    try {
-      entries = readdirSync(join(commonDir, folder), { withFileTypes: true });
-    } catch {
-      continue;
-    }
+    if (left <= 0 || !isOwn(commonDir, folder)) continue;
+    const { entries } = someEntries(join(commonDir, folder), left);
+    left -= entries.length;
     for (const entry of entries) {
       const name = `${folder}/${entry.name}`;
       if (name === "refs/heads/sortie") continue;

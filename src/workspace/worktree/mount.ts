@@ -1,9 +1,10 @@
-import { type Dirent, lstatSync, readdirSync } from "node:fs";
+import { type Dirent, lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { statsAt } from "../file/bounded-read.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
+import { someEntries } from "../file/some-entries.ts";
 import { alternatesIn } from "../git/answer.ts";
 import { nestedGits } from "../git/nested.ts";
 import { plainConfig } from "../git/plain-config.ts";
@@ -156,19 +157,18 @@ const alternatesOf = (commonDir: string): Mount[] => {
   return paths.map((path) => ({ kind: "ro", from: path, to: path }));
 };
 
-const entriesIn = (folder: string): Dirent[] => {
-  try {
-    return readdirSync(folder, { withFileTypes: true });
-  } catch {
-    return [];
-  }
-};
-
-const namesIn = (folder: string): string[] =>
-  entriesIn(folder).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
-
 /** Where more has to be covered, of submodules or beside a repository, nothing of it is shown at all. */
 const maxCovered = 200;
+
+/** Names of one folder that are looked at, and folders of submodules. Where there are more, nothing of them is shown. */
+const maxNames = 2000;
+const maxFolders = 1000;
+
+/** The folders in a folder; undefined: more than are looked at. */
+const namesIn = (folder: string): string[] | undefined => {
+  const { entries, crowded } = someEntries(folder, maxNames);
+  return crowded ? undefined : entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+};
 
 /**
  * What git needs to read a repository, and what comes and goes beside it. Other things there may hold tokens and keys:
@@ -184,22 +184,33 @@ const passing = /^[A-Z_]+$|\.(?:lock|pid|index|log)$|^(?:tmp|sortie-|sharedindex
 
 const isSample = ({ name }: Dirent) => name.endsWith(".sample");
 
+const hasSamplesAlone = (folder: string): boolean => {
+  const { entries, crowded } = someEntries(folder, maxNames);
+  return !crowded && entries.every(isSample);
+};
+
 /** Covers the settings of a repository and its worktrees, which may hold tokens, by what git needs of them. */
-const configsOf = (gitDir: string): Mount[] =>
-  [
-    ...["config", "config.worktree"].map((name) => join(gitDir, name)),
-    ...namesIn(join(gitDir, "worktrees")).map((name) => join(gitDir, "worktrees", name, "config.worktree")),
-  ]
-    .filter((path) => statsAt(path)?.isFile() === true)
-    .map((path) => ({ kind: "text", text: plainConfig(path), to: path }));
+const configsOf = (gitDir: string): Mount[] => {
+  const worktrees = join(gitDir, "worktrees");
+  const names = namesIn(worktrees);
+  return [
+    ...["config", "config.worktree", ...(names ?? []).map((name) => `worktrees/${name}/config.worktree`)]
+      .map((name) => join(gitDir, name))
+      .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true)
+      .map((path): Mount => ({ kind: "text", text: plainConfig(path), to: path })),
+    ...(names === undefined ? [{ kind: "empty", to: worktrees } as const] : []),
+  ];
+};
 
 /** Covers all of a Git directory that may hold tokens. */
 const withoutSecrets = (gitDir: string): Mount[] => {
-  const others = entriesIn(gitDir).flatMap((entry): Mount[] => {
+  const { entries, crowded } = someEntries(gitDir, maxNames);
+  if (crowded) return [{ kind: "empty", to: gitDir }];
+  const others = entries.flatMap((entry): Mount[] => {
     const to = join(gitDir, entry.name);
     if (needed.has(entry.name) || passing.test(entry.name)) return [];
     if (entry.isFile()) return [{ kind: "text", text: "", to }];
-    return !entry.isDirectory() || entriesIn(to).every(isSample) ? [] : [{ kind: "empty", to }];
+    return !entry.isDirectory() || hasSamplesAlone(to) ? [] : [{ kind: "empty", to }];
   });
   const keys = join(gitDir, "annex/creds");
   if (statsAt(keys)?.isDirectory() === true) others.push({ kind: "empty", to: keys });
@@ -209,10 +220,15 @@ const withoutSecrets = (gitDir: string): Mount[] => {
 /** The same of the submodules, whose files are there when a Task works in place. */
 const modulesWithoutSecrets = (commonDir: string): Mount[] => {
   const covered: Mount[] = [];
+  let folders = 0;
+  let crowded = false;
   /** A submodule's name may have slashes, and it may have submodules of its own. */
   const visit = (folder: string, depth: number): void => {
-    for (const name of namesIn(join(commonDir, folder))) {
-      if (covered.length > maxCovered || depth > 8) return;
+    const names = namesIn(join(commonDir, folder));
+    folders += 1;
+    crowded ||= names === undefined || folders > maxFolders || covered.length > maxCovered;
+    for (const name of names ?? []) {
+      if (crowded || depth > 8) return;
       const below = join(folder, name);
       const isModule = statsAt(join(commonDir, below, "HEAD")) !== undefined;
       if (isModule) covered.push(...withoutSecrets(join(commonDir, below)));
@@ -220,5 +236,5 @@ const modulesWithoutSecrets = (commonDir: string): Mount[] => {
     }
   };
   visit("modules", 0);
-  return covered.length > maxCovered ? [{ kind: "empty", to: join(commonDir, "modules") }] : covered;
+  return crowded || covered.length > maxCovered ? [{ kind: "empty", to: join(commonDir, "modules") }] : covered;
 };

@@ -12,6 +12,7 @@ import { isOwn } from "../object/take-over.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import { besides } from "./inside.ts";
 import { scratchOf } from "./in-place.ts";
+import { forgetBorrowed } from "../tamper/borrowed.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
 import { listIndexFiles } from "../tree/tracked-file.ts";
@@ -81,6 +82,7 @@ export const createRetention = (deps: {
     for (const gitDir of new Set([gitDirOf(taskID), record?.gitDir ?? gitDirOf(taskID)]))
       await take(removeTree(gitDir));
     await take(removeTree(scratchOf(home, taskID)));
+    forgetBorrowed(home, taskID);
     await take(removeTree(landingFolder(taskID)));
     await take(deps.removeOverlays(taskID));
     await take(deps.removeCheckout(taskID));

@@ -16,6 +16,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ErrorBody } from "../../../src/protocol/error.ts";
 import { git, makeProject, temporary, writeFiles } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { inspectProject } from "../../../src/workspace/project.ts";
 
 /** What stands in the place of a repository's files, and whose repository a `.git` names: asked by who only lists Tasks. */
 
@@ -122,6 +123,22 @@ describe("something else in the place of a file", () => {
     expect(await ask(text)).toMatchObject(refused("repository_unsupported", 'Expected "gitdir: <path>"'));
   });
 
+  test("the files by which a project requests something", async () => {
+    for (const name of [".mcp.json", ".sortie/environment.jsonc"])
+      for (const [what, put, got] of odd) {
+        const directory = project();
+        writeFiles(directory, { [name]: '{ "mcpServers": {} }' });
+        // Control: the file as it should be.
+        expect((await ask(directory, service, "/project/grants")).status, name).toBe(200);
+        rmSync(join(directory, name));
+        put(join(directory, name));
+        const answer = await ask(directory, service, "/project/grants");
+        expect(answer, `${what} as ${name}`).toMatchObject({ status: 422, body: { code: "repository_unsupported" } });
+        expect(answer.body.message).toContain(name);
+        expect(answer.body.message).toMatch(got.includes("8589934592") || got.includes("FIFO") ? /Expected/ : /got/);
+      }
+  });
+
   test("a linked worktree's own files", async () => {
     const directory = project();
     const linked = folder();
@@ -201,6 +218,102 @@ describe("a .git is believed only if it is answered", () => {
         expect(await ask(each), what).toMatchObject(refused("repository_not_allowed", "^Expected .*, got .*"));
     }
     expect(await ask(other)).toEqual(accepted);
+  });
+
+  test("a link in it that leads out is refused: another repository's refs and objects are not its own", async () => {
+    const other = project();
+    const outside = join(other, ".git/refs/heads");
+    const file = join(other, ".git/refs/heads/main");
+    const at = (directory: string, name: string) => join(directory, ".git", name);
+    const put = (directory: string, name: string, target: string) => {
+      rmSync(at(directory, name), { recursive: true, force: true });
+      mkdirSync(join(at(directory, name), ".."), { recursive: true });
+      symlinkSync(target, at(directory, name));
+    };
+    const pack = "objects/pack/pack-1.pack";
+    const names = {
+      "refs/heads/sortie": outside,
+      "refs/sortie": outside,
+      "refs/sortie/base": outside,
+      "refs/heads/main": file,
+      logs: outside,
+      "logs/HEAD": file,
+      "logs/refs/heads": outside,
+      "logs/refs/heads/main": file,
+      "logs/refs/heads/sortie": outside,
+      "packed-refs": file,
+      shallow: file,
+      "info/grafts": file,
+      index: file,
+      modules: outside,
+      worktrees: outside,
+      "objects/pack": outside,
+      "objects/info": outside,
+      "objects/f0": outside,
+      [pack]: file,
+    };
+    for (const [name, target] of Object.entries(names)) {
+      const directory = project();
+      put(directory, name, target);
+      const answer = await ask(directory);
+      expect(answer, name).toMatchObject(refused("repository_not_allowed", "got a link"));
+      expect(answer.body.message).toContain(at(directory, name));
+      // Control: what leads to a part of the same repository.
+      if (/^(?:objects|index|shallow|info)/.test(name)) continue;
+      const own = target === file ? "kept-file" : "kept";
+      rmSync(at(directory, name));
+      if (target === file) {
+        const commit = git(other, "rev-parse", "main");
+        writeFileSync(at(directory, own), name === "packed-refs" ? "" : `${commit}\n`);
+      } else mkdirSync(at(directory, own));
+      put(directory, name, at(directory, own));
+      expect(await ask(directory), `${name} within`).toEqual(accepted);
+    }
+    const branches = project();
+    git(branches, "checkout", "-q", "-b", "their/branch");
+    renameSync(at(branches, "refs/heads/their"), at(other, "refs/heads/their"));
+    symlinkSync(at(other, "refs/heads/their"), at(branches, "refs/heads/their"));
+    expect(await ask(branches)).toMatchObject(refused("repository_not_allowed", "refs/heads/their"));
+    const waits = project();
+    mkdirSync(at(waits, "objects/pack"), { recursive: true });
+    expect(await ask(waits)).toEqual(accepted);
+    fifo(at(waits, "objects/pack/pack-1.idx"));
+    expect(await ask(waits)).toMatchObject(refused("repository_unsupported", "pack-1.idx"));
+  });
+
+  test("a link for one object is seen where the objects are worked on", async () => {
+    const other = project();
+    const directory = project();
+    const id = git(other, "hash-object", "-w", "--stdin", "--path", "a.txt").slice(0, 40);
+    const name = join("objects", id.slice(0, 2), id.slice(2));
+    mkdirSync(join(directory, ".git", name, ".."), { recursive: true });
+    symlinkSync(join(other, ".git", name), join(directory, ".git", name));
+    const options = { dataDir: join(place.path, "data"), projectRoots: [], git: {} };
+    await expect(inspectProject(directory, { ...options, loose: true })).rejects.toMatchObject({
+      code: "repository_not_allowed",
+      message: expect.stringContaining(name) as string,
+    });
+    rmSync(join(directory, ".git", name));
+    await expect(inspectProject(directory, { ...options, loose: true })).resolves.toMatchObject({ directory });
+  });
+
+  test("a branch whose name leads out of the refs is none, and objects are not borrowed from the service", async () => {
+    const directory = project();
+    const commit = git(directory, "rev-parse", "main");
+    writeFileSync(join(place.path, "elsewhere"), `${commit}\n`);
+    const options = { dataDir: join(place.path, "data"), projectRoots: [], git: {} };
+    expect((await inspectProject(directory, options)).git?.head).toBe(commit);
+    writeFileSync(join(directory, ".git/HEAD"), "ref: refs/heads/../../../../elsewhere\n");
+    expect((await inspectProject(directory, options)).git?.head ?? null).toBeNull();
+
+    const borrowing = project();
+    const lent = folder();
+    mkdirSync(join(lent, "objects"), { recursive: true });
+    writeFiles(borrowing, { ".git/objects/info/alternates": `${lent}/objects\n` });
+    expect(await ask(borrowing)).toEqual(accepted);
+    mkdirSync(join(place.path, "data/repositories/r/objects"), { recursive: true });
+    writeFiles(borrowing, { ".git/objects/info/alternates": `${place.path}/data/repositories/r/objects\n` });
+    expect(await ask(borrowing)).toMatchObject(refused("repository_not_allowed", "the service's own data"));
   });
 
   test("a separate Git directory: refused with the command that makes it answer; then accepted", async () => {

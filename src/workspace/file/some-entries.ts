@@ -1,0 +1,26 @@
+import { type Dir, type Dirent, opendirSync } from "node:fs";
+
+/**
+ * What a folder holds, at most so many entries of it, at once: a folder that anybody may have filled can hold millions.
+ * `crowded`: there are more. A folder that is not there, or cannot be read, holds nothing.
+ */
+export const someEntries = (folder: string, most: number): { entries: Dirent[]; crowded: boolean } => {
+  const entries: Dirent[] = [];
+  let open: Dir;
+  try {
+    open = opendirSync(folder, { bufferSize: Math.min(most + 1, 256) });
+  } catch {
+    return { entries, crowded: false };
+  }
+  try {
+    for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
+      if (entries.length === most) return { entries, crowded: true };
+      entries.push(entry);
+    }
+  } catch {
+    // It was closed to us meanwhile.
+  } finally {
+    open.closeSync();
+  }
+  return { entries, crowded: false };
+};

@@ -1,0 +1,98 @@
+import { type Dirent, lstatSync, opendirSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { createPace } from "../../pace.ts";
+import { FileRefused } from "../file/folder.ts";
+
+/**
+ * Whether the objects of a repository are its own: git follows a link in the place of a pack, of an object or of their
+ * folders, reads another repository's objects as this one's, and writes new ones into another's folder. What is no file
+ * there it would wait for. A link for all objects is judged with those that the repository borrows from.
+ */
+
+/** Folders of one repository, by name, as they were when they were looked at. */
+type Seen = Map<string, string>;
+
+const seen = new Map<string, Seen>();
+const mostRepositories = 500;
+
+/** Milliseconds. Clocks of file systems are coarse: what changed so lately may change again with the same time. */
+const clockMs = 50;
+
+/**
+ * Changes with every entry that comes or goes, and cannot be set back; "": it is not settled yet. undefined: there is no such
+ * folder.
+ */
+const stampOf = (folder: string): string | undefined => {
+  try {
+    const stats = lstatSync(folder, { throwIfNoEntry: false });
+    if (stats?.isDirectory() !== true) return undefined;
+    return Date.now() - stats.ctimeMs < clockMs ? "" : `${stats.dev}.${stats.ino}.${stats.ctimeMs}`;
+  } catch {
+    return undefined;
+  }
+};
+
+const refuse = (kind: FileRefused["kind"], path: string, got: string): never => {
+  throw new FileRefused(kind, `Expected the repository's own objects at "${path}", got ${got}`);
+};
+
+/** Throws FileRefused for what is no file or folder. `each`: called with every other entry. */
+const visit = async (folder: string, pace: ReturnType<typeof createPace>, each: (entry: Dirent) => void) => {
+  let entries;
+  try {
+    entries = opendirSync(folder, { bufferSize: 256 });
+  } catch {
+    return;
+  }
+  try {
+    for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {
+      if (entry.isSymbolicLink()) refuse("outside", join(folder, entry.name), "a link");
+      if (entry.isFIFO() || entry.isSocket() || entry.isCharacterDevice() || entry.isBlockDevice())
+        refuse("not-a-file", join(folder, entry.name), "what is no file");
+      each(entry);
+      await pace();
+    }
+  } finally {
+    entries.closeSync();
+  }
+};
+
+/**
+ * Throws FileRefused, which names the path. Folders that have not changed since the last time are not looked at again.
+ * Entries are read little by little: there may be very many. `loose`: also each object that lies by itself, for whoever reads
+ * or writes objects; who only wants to know what a directory is does without, since every request does.
+ */
+export const expectOwnObjects = async (commonDir: string, { loose }: { loose: boolean }): Promise<void> => {
+  let objects: string;
+  try {
+    objects = realpathSync.native(join(commonDir, "objects"));
+  } catch {
+    return;
+  }
+  const pace = createPace();
+  const before = seen.get(objects) ?? new Map<string, string>();
+  const now: Seen = new Map(before);
+  const look = async (name: string, each: (entry: Dirent) => void = () => {}): Promise<void> => {
+    const folder = join(objects, name);
+    const stamp = stampOf(folder);
+    now.delete(name);
+    if (stamp === undefined) return;
+    if (stamp === "" || before.get(name) !== stamp) await visit(folder, pace, each);
+    now.set(name, stamp);
+  };
+  const names = new Set(before.keys());
+  await look("", (entry) => {
+    if (entry.isDirectory() && kept.test(entry.name)) names.add(entry.name);
+  });
+  names.delete("");
+  for (const name of names)
+    if (loose || !fan.test(name)) await look(name);
+    else if (!now.has(name)) now.set(name, "");
+  if (seen.size >= mostRepositories) seen.clear();
+  seen.set(objects, now);
+};
+
+/** Of objects that lie by themselves, by the first two digits of their ids. */
+const fan = /^[0-9a-f]{2}$/;
+/** Where git looks for objects and for what it knows of them. */
+const kept = /^(?:[0-9a-f]{2}|pack|info)$/;

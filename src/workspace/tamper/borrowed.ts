@@ -1,0 +1,72 @@
+import { lstatSync, mkdirSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { most, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
+import { nestedGits } from "../git/nested.ts";
+import { repositoryOf } from "../git/repository.ts";
+
+/**
+ * Repositories that a Task leaves in the user's directory must not borrow the objects of others: the next Task there would be
+ * shown them. Nothing tells an agent's `objects/info/alternates` from a person's but that it was not there when the Task
+ * began, so what was there is on record.
+ */
+
+/** What makes a repository below the directory borrow: a path, and what stands there. */
+const borrowings = z.record(z.string(), z.string());
+type Borrowings = z.infer<typeof borrowings>;
+
+const contentOf = (path: string): string | undefined => {
+  try {
+    const stats = lstatSync(path, { throwIfNoEntry: false });
+    if (stats?.isSymbolicLink() === true) return `link ${readlinkSync(path)}`;
+    return stats?.isFile() === true ? (textAt(path, most.pointer, { nofollow: true }) ?? "") : undefined;
+  } catch (error) {
+    return error instanceof FileRefused ? error.message : undefined;
+  }
+};
+
+const borrowedBelow = (directory: string): Borrowings => {
+  const found: Borrowings = {};
+  for (const top of new Set([directory, ...nestedGits(directory).map(dirname)])) {
+    const repository = repositoryOf(top);
+    if (repository === undefined || repository.toplevel !== top) continue;
+    for (const name of ["objects", "objects/info/alternates"]) {
+      const path = join(repository.commonDir, name);
+      const content = contentOf(path);
+      if (content !== undefined) found[path] = content;
+    }
+  }
+  return found;
+};
+
+const fileOf = (home: string, taskID: string): string => join(home, "..", "borrowed", `${taskID}.json`);
+
+/** Before the Task's first command; what was recorded before stays. `home`: the folder of worktrees. */
+export const recordBorrowed = (home: string, taskID: string, directory: string): void => {
+  const file = fileOf(home, taskID);
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  try {
+    writeFileSync(file, JSON.stringify(borrowedBelow(directory)), { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+};
+
+export const forgetBorrowed = (home: string, taskID: string): void => rmSync(fileOf(home, taskID), { force: true });
+
+/**
+ * Puts what was not there before aside, under a name that git does not know, and forgets the record. Returns the paths;
+ * none where nothing was recorded. Call it when no process of the Task's runs.
+ */
+export const putBorrowedAside = (home: string, taskID: string, directory: string): string[] => {
+  const text = textAt(fileOf(home, taskID), most.config);
+  if (text === undefined) return [];
+  const before = borrowings.parse(JSON.parse(text));
+  forgetBorrowed(home, taskID);
+  return Object.entries(borrowedBelow(directory)).flatMap(([path, content]) => {
+    if (before[path] === content) return [];
+    renameSync(path, `${path}.found-by-${taskID}`);
+    return [path];
+  });
+};
