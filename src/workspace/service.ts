@@ -144,7 +144,16 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     processes,
     folder,
   });
-  const heads = createHeads({ home, folder, checkouts, provider, processes, inspect: inspectObjects, inPlace: open, alone });
+  const heads = createHeads({
+    home,
+    folder,
+    checkouts,
+    provider,
+    processes,
+    inspect: inspectObjects,
+    inPlace: open,
+    alone,
+  });
 
   const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
     const { taskID, objects } = placeOf(workspace);

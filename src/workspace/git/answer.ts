@@ -117,10 +117,18 @@ export const expectAnswer = (folder: string, dirs: GitDirs, config: string): voi
 
 /** Branches, what the service keeps of its own, and what git keeps of both. */
 const ownNames = [
+  "refs",
+  "refs/heads",
+  "refs/heads/sortie",
+  "refs/sortie",
+  "refs/sortie/base",
+  "modules",
+  "worktrees",
   // What git does not understand of these it quotes.
-  ...["packed-refs", "shallow", "info", "info/grafts"],
-  ...["refs", "refs/heads", "refs/heads/sortie", "refs/sortie", "refs/sortie/base"],
-  ...["modules", "worktrees"],
+  "packed-refs",
+  "shallow",
+  "info",
+  "info/grafts",
 ];
 const logNames = ["logs", "logs/HEAD", "logs/refs", "logs/refs/heads", "logs/refs/heads/sortie", "logs/refs/sortie"];
 

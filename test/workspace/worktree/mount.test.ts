@@ -45,6 +45,7 @@ test("of more folders of submodules than are looked at nothing is shown", () => 
   writeFiles(directory, { ".git/modules/a/b/HEAD": "x", ".git/modules/a/b/config": "[remote]\n" });
   expect(kindAt(directory, ".git/modules")).toEqual([]);
   expect(kindAt(directory, ".git/modules/a/b/config")).toEqual(["text"]);
-  for (let at = 0; at < 1001; at += 1) mkdirSync(join(directory, `.git/modules/f${at % 10}/${at}`), { recursive: true });
+  for (let at = 0; at < 1001; at += 1)
+    mkdirSync(join(directory, `.git/modules/f${at % 10}/${at}`), { recursive: true });
   expect(kindAt(directory, ".git/modules")).toEqual(["empty"]);
 });
