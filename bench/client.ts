@@ -43,7 +43,10 @@ export const drain = async (url: string): Promise<number> => {
 };
 
 /** Every frame of a stream of Server-Sent Events, and milliseconds of the wall clock at which it was read. */
-export const listen = async (url: string, onFrame: (frame: Frame | LiveFrame, at: number) => void): Promise<Disposable> => {
+export const listen = async (
+  url: string,
+  onFrame: (frame: Frame | LiveFrame, at: number) => void,
+): Promise<Disposable> => {
   const response = await open(url, "GET");
   if (response.statusCode !== 200) throw new Error(`GET ${url}: ${response.statusCode} ${await textOf(response)}`);
   let rest = "";
