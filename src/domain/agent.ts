@@ -23,4 +23,4 @@ export type AgentSpec = {
 /** Tools that run commands. They are given together: what one leaves running only the other can read and end. */
 export const commandTools: readonly string[] = ["shell", "process"];
 
-export const isReviewer = ({ name }: AgentSpec): boolean => name === "reviewer";
+export const isReviewer = ({ name }: Pick<AgentSpec, "name">): boolean => name === "reviewer";

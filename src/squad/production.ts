@@ -1,11 +1,12 @@
+import { isReviewer } from "../domain/agent.ts";
 import type { Squad } from "./squad.ts";
 import { recommend } from "./catalog/recommend.ts";
 import type { Scan } from "./catalog/catalog.ts";
 import { tools } from "../tool/registry.ts";
 
 /**
- * The restrictions of a squad that a Mission produced: small, made of texts only, and for its project only. Checked
- * when it is written, and again when it is found in the catalog.
+ * The restrictions of a squad that a Mission produced: small, made of texts only, with somebody who judges the
+ * work, and for its project only. Checked when it is written, and again when it is found in the catalog.
  */
 
 export const productionBounds = { agentsMin: 3, agentsMax: 9, skillsMax: 3 } as const;
@@ -21,6 +22,8 @@ export const productionProblems = (squad: Squad, wanted: { id: string; phase: st
   if (squad.id !== wanted.id) problems.push(`Expected the id ${wanted.id}, got ${squad.id}`);
   if (agents.length < agentsMin || agents.length > agentsMax)
     problems.push(`Expected ${agentsMin} to ${agentsMax} agents besides the Orchestrator, got ${agents.length}`);
+  if (!agents.some(isReviewer))
+    problems.push("Expected an agent named reviewer, which judges the work before it lands");
   if (skills.length > skillsMax) problems.push(`Expected at most ${skillsMax} skills, got ${skills.length}`);
   for (const agent of [orchestrator, ...agents]) {
     if (agent.runtime !== undefined)

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import type { SquadRef } from "../../domain/agent.ts";
+import { isReviewer, type SquadRef } from "../../domain/agent.ts";
 import { isBarred, phaseState, producedFor } from "../../domain/mission/plan.ts";
 import { isName } from "../../squad/catalog/catalog.ts";
 import { productionBounds } from "../../squad/production.ts";
@@ -45,8 +45,12 @@ const input = z.strictObject({
     )
     .min(agentsMin)
     .max(agentsMax)
+    .refine(
+      (agents) => agents.length < agentsMax || agents.some(isReviewer),
+      `Expected one of ${agentsMax} to be named reviewer: it judges the work before it lands, and with fewer the service adds its own`,
+    )
     .describe(
-      "The agents besides the Orchestrator, only those the phase needs; one named `reviewer` judges the work before it lands. Names of small letters, digits, hyphens",
+      "The agents besides the Orchestrator, only those the phase needs; one named `reviewer` judges the work before it lands, without one the service's own does. Names of small letters, digits, hyphens",
     ),
   brief: z.string().max(8000).optional().describe("What the squad must know of the domain and how it is to work"),
 });

@@ -106,7 +106,8 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     });
 
   const leading = [giveUp, ...(outputSchema === undefined ? [] : [giveOutput(outputSchema)])] as Tool[];
-  const authorTools = production === null ? undefined : equip(leader, [authorTool(run, production)]);
+  const authorTools =
+    production === null ? undefined : equip(leader, [authorTool(run, production, agents.find(isReviewer))]);
   const equipped = async (choose?: Parameters<typeof equip>[2]): Promise<Toolset> =>
     equip(leader, leading, choose, await toolsFor(run, servers));
   const ownTools = loadOnce(() => equipped(judges ? forVerdict : undefined));

@@ -1,10 +1,11 @@
 import { z } from "zod";
-import type { AgentSpec } from "../../domain/agent.ts";
+import { type AgentSpec, isReviewer } from "../../domain/agent.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import type { Manager } from "../../squad/install/manager.ts";
 import { digestOf, encode, type PackageFile, placeOf } from "../../squad/package/package.ts";
 import { parsePackage } from "../../squad/package/parse.ts";
 import { producedTools, productionBounds, productionProblems } from "../../squad/production.ts";
+import type { Agent } from "../../squad/squad.ts";
 import type { Blobs } from "../../store/store.ts";
 import type { Run } from "../run.ts";
 import { failed, ok } from "../../tool/result.ts";
@@ -15,9 +16,14 @@ import type { Tool, ToolResult } from "../../tool/tool.ts";
  * package and stages it as a blob; nothing is installed before the Task lands.
  */
 
-export const authorTool = (run: Run, production: NonNullable<TaskState["production"]>): Tool =>
+/** `reviewer`: judges the work of a squad whose author names none. */
+export const authorTool = (
+  run: Run,
+  production: NonNullable<TaskState["production"]>,
+  reviewer: Agent | undefined,
+): Tool =>
   createAuthorTool(
-    { production },
+    { production, reviewer },
     {
       blobs: run.store.blobs,
       redact: run.store.redact,
@@ -96,7 +102,7 @@ const makerHandbook = `You make one squad: the handbooks that a team of agents w
 What a squad is
 - The Orchestrator leads, with every tool: it gets a request, divides it, has the parts done, and answers for the whole. You write its handbook; the roster does not name it.
 - The agents of the roster do what it delegates to them. Each sees its own handbook and the brief that it is given, nothing of the others, and delegates to nobody.
-- An agent named \`reviewer\` is another thing: the service has it judge the finished work before it lands, with tools to read and \`verdict\`, whatever you give it. Its handbook says what is good work of this trade, and what is a reason to reject.
+- An agent named \`reviewer\` is another thing: the service has it judge the finished work before it lands, with tools to read and \`verdict\`, whatever you give it. Its handbook says what is good work of this trade, and what is a reason to reject. Where you write none, the service puts its own into the squad.
 - A skill is a handbook that agents read only when it fits. Most squads need none.
 
 How you go about it
@@ -129,8 +135,10 @@ export const authorAgent = (orchestrator: AgentSpec): AgentSpec => ({
   delegates: [],
 });
 
+type Making = { production: NonNullable<TaskState["production"]>; reviewer: Agent | undefined };
+
 const createAuthorTool = (
-  { production }: { production: NonNullable<TaskState["production"]> },
+  { production, reviewer }: Making,
   { blobs, redact, validate }: { blobs: Blobs; redact: (text: string) => string; validate: Manager["validate"] },
 ): Tool<Input> => ({
   name: "author_squad",
@@ -140,8 +148,9 @@ const createAuthorTool = (
   input,
   effect: "log",
   async run(given, { sessionID, callID }): Promise<ToolResult> {
-    const files = filesOf(given, production);
-    const problems = await packageProblems(files, production, { redact, validate });
+    const files = filesOf(given, { production, reviewer });
+    const counted = countProblems(given.agents);
+    const problems = counted.length > 0 ? counted : await packageProblems(files, production, { redact, validate });
     if (problems.length > 0) return failed(`The package is refused, nothing was staged:\n- ${problems.join("\n- ")}`);
     await blobs.put(encode(files), true);
     const squad = { id: production.squad, version: given.version, digest: digestOf(files), scope: "project" as const };
@@ -171,8 +180,23 @@ export const packageProblems = async (
   return productionProblems(parsed.squad, { id: production.squad, phase: production.phase });
 };
 
-const filesOf = (given: Input, { squad: id, phase }: NonNullable<TaskState["production"]>): PackageFile[] => {
+/** Without the service's reviewer, which is none of those that the work needs. */
+const countProblems = (agents: Input["agents"]): string[] => {
+  const count = agents.length;
+  if (count < agentsMin || count > agentsMax)
+    return [`Expected ${agentsMin} to ${agentsMax} agents besides the Orchestrator, got ${count}`];
+  if (count === agentsMax && !agents.some(isReviewer))
+    return [`Expected one of ${agentsMax} agents to be named reviewer, as the service adds one where there is none`];
+  return [];
+};
+
+/**
+ * With an agent that judges the finished work, whoever wrote the squad: its author's, or else the service's own. It is part
+ * of the package, so that whoever approves or installs that sees it, and every later Task of the squad is reviewed, too.
+ */
+const filesOf = (given: Input, { production: { squad: id, phase }, reviewer }: Making): PackageFile[] => {
   const { agents, skills = [] } = given;
+  const added = agents.some(isReviewer) || reviewer === undefined ? [] : [reviewer];
   const file = (path: string, text: string): PackageFile => ({ path, bytes: Buffer.from(`${text.trimEnd()}\n`) });
   const manifest = {
     id,
@@ -182,7 +206,7 @@ const filesOf = (given: Input, { squad: id, phase }: NonNullable<TaskState["prod
     notFor: given.notFor,
     pillars: given.pillars,
     owns: { phases: [phase] },
-    agents: agents.map((agent) => agent.name),
+    agents: [...agents, ...added].map((agent) => agent.name),
     skills: skills.map((skill) => skill.name),
   };
   return [
@@ -202,6 +226,9 @@ const filesOf = (given: Input, { squad: id, phase }: NonNullable<TaskState["prod
       ),
     ),
     ...agents.map(({ name: agent, description, instructions, tools = workerTools }) =>
+      file(`agents/${agent}.md`, agentFile(agent, description, tools, [], instructions)),
+    ),
+    ...added.map(({ name: agent, description, tools, instructions }) =>
       file(`agents/${agent}.md`, agentFile(agent, description, tools, [], instructions)),
     ),
     ...skills.map(({ name: skill, description, text }) =>

@@ -91,6 +91,9 @@ const run = async (
 };
 const facts = async (directory: string, missionID: string) =>
   (await eventsOf(stage.service.url, directory, missionID)).filter(({ taskID }) => taskID === undefined);
+/** Who judged what a Task is to land, and how. */
+const reviewsOf = async (taskID = ""): Promise<string[]> =>
+  (await taskOf(stage.service.url, taskID)).goals.map(({ review }) => `${review.reviewer}: ${review.verdict}`);
 const said = (mission: { finished: { summary: string } | null }) => mission.finished?.summary ?? "";
 /** Says how the calls before it ended. */
 const tell: Say = (_turn, _request, newest) => ({ calls: [finish("blocked", newest.slice(0, 4000))] });
@@ -148,6 +151,8 @@ describe("1 and 2: the catalog's word", () => {
       {},
       squadFiles("landing-crew", ["web/landing"]),
     );
+    // Control: whoever installs a squad without a reviewer has its work reviewed by nobody.
+    expect(await reviewsOf(mission.tasks[0]?.taskID)).toEqual(["null: null"]);
     expect(mission.tasks).toMatchObject([
       { squad: { id: "landing-crew", scope: "project" }, lifecycleStatus: "completed" },
     ]);
@@ -302,7 +307,16 @@ describe("3 to 5: production", () => {
     expect(existsSync(join(directory, ".sortie/squads/shop-crew/squad.json"))).toBe(true);
     expect(JSON.parse(readText(directory, ".sortie/squads/shop-crew/squad.json"))).toMatchObject({
       owns: { phases: ["web/shop"] },
+      agents: ["agent-0", "agent-1", "agent-2", "reviewer"],
     });
+    // Nobody was named to judge its work: the service's reviewer is in the package, and did.
+    expect(readText(directory, ".sortie/squads/shop-crew/agents/reviewer.md")).toContain(
+      "You review work that somebody else did.",
+    );
+    expect(readText(directory, ".sortie/squads/shop-crew/agents/orchestrator.md")).toContain(
+      "delegates: [agent-0, agent-1, agent-2]\n",
+    );
+    expect(await reviewsOf(work?.taskID)).toEqual(["reviewer: accepted"]);
     const own = await facts(directory, missionID);
     const reconciled = own.find(({ type }) => type === "squad.reconciled")?.data["squad"] as { digest: string };
     expect(work?.squad.digest).toBe(reconciled.digest);
@@ -359,12 +373,42 @@ describe("3 to 5: production", () => {
     expect(JSON.parse(readText(directory, ".sortie/squads/shop-crew/squad.json"))).toMatchObject({ id: "shop-crew" });
   });
 
+  test("a reviewer of its author's stays as it was written, and judges", async () => {
+    const judge = { name: "reviewer", description: "Judges.", instructions: "You judge the shop's work." };
+    const { mission, directory } = await run(
+      "judged",
+      {
+        mission: turns(
+          { calls: [plan({ id: "p", phase: "web/judged" })] },
+          { calls: [produce("p", "judged-crew", { brief: "[judged]" })] },
+          { calls: [dispatch("p", "Do it. [judged]")] },
+          { text: "Runs." },
+          { calls: [finish("done")] },
+        ),
+        task: task(
+          turns({ calls: [author({ agents: [...author().input.agents.slice(1), judge] })] }, { text: "Made." }),
+        ),
+      },
+      { allowSquadProduction: true },
+    );
+    const written = readText(directory, ".sortie/squads/judged-crew/agents/reviewer.md");
+    expect(written).toMatch(/\n\nYou judge the shop's work\.\n$/);
+    expect(await reviewsOf(mission.tasks.find(({ squad }) => squad.id === "judged-crew")?.taskID)).toEqual([
+      "reviewer: accepted",
+    ]);
+  });
+
   test.each([
     ["2 agents", { agents: author().input.agents.slice(0, 2) }, /Expected 3 to 9 agents .* got 2/],
     [
       "10 agents",
       { agents: Array.from({ length: 10 }, (_, at) => ({ name: `a-${at}`, description: "d", instructions: "i" })) },
       /Expected 3 to 9 agents .* got 10/,
+    ],
+    [
+      "9 agents of whom none reviews",
+      { agents: Array.from({ length: 9 }, (_, at) => ({ name: `a-${at}`, description: "d", instructions: "i" })) },
+      /Expected one of 9 agents to be named reviewer/,
     ],
     [
       "4 skills",
@@ -473,7 +517,7 @@ describe("3 to 5: production", () => {
     expect(mission.tasks.filter(({ squad }) => squad.id === "advanced")).toHaveLength(1);
   });
 
-  test("a roster of 2 or 10 is refused before anything is begun", async () => {
+  test("a roster of 2 or 10, or of 9 without a reviewer, is refused before anything is begun", async () => {
     const { mission } = await run(
       "few",
       {
@@ -483,6 +527,7 @@ describe("3 to 5: production", () => {
               plan("p"),
               produce("p", "crew", { roster: roster(2) }),
               produce("p", "crew", { roster: roster(10) }),
+              produce("p", "crew", { roster: roster(9) }),
             ],
           },
           tell,
@@ -491,7 +536,8 @@ describe("3 to 5: production", () => {
       { allowSquadProduction: true },
     );
     expect(mission.taskCounts.total).toBe(0);
-    expect(said(mission).match(/arguments of produce_squad are wrong/g)).toHaveLength(2);
+    expect(said(mission).match(/arguments of produce_squad are wrong/g)).toHaveLength(3);
+    expect(said(mission)).toContain("Expected one of 9 to be named reviewer");
   });
 
   test("an explicit set is never widened: only it is dispatched to, and none is made", async () => {
