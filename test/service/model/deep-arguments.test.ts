@@ -7,7 +7,9 @@ import { startService } from "../../harness/service.ts";
 /** As JSON: what a model says may be nested deeper than whoever walks it can call itself. */
 const nested = (levels: number) => `{"text":${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}`;
 
-test("a model's arguments that are nested 5,000 deep are refused to it by name, and its Task goes on; control: others are read", async () => {
+test("a model's arguments that are nested 5,000 deep are refused to it by name, and its Task goes on; control: others are read", {
+  timeout: 60_000,
+}, async () => {
   await using lab = await makeLab();
   await using service = await startService(join(lab.root, "data"), { SERVICE_CONFIG: lab.config });
   const directory = makeProject(lab.folder(), { "a.txt": "a\n" });
