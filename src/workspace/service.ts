@@ -188,8 +188,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       using _alone = await alone(taskID);
       return await open(taskID, prepared, tip);
     },
-    recordBorrowed: (taskID, { root }) => recordBorrowed(home, taskID, root),
-    putBorrowedAside: (taskID, { root }) => putBorrowedAside(home, taskID, root),
+    recordBorrowed: (taskID, prepared) => recordBorrowed(home, taskID, prepared),
+    putBorrowedAside: (taskID, prepared) => putBorrowedAside(home, taskID, prepared),
     checkout(workspace, commit, of) {
       const { taskID, record } = placeOf(workspace);
       return checkouts.open(taskID, record, commit, of);

@@ -35,7 +35,7 @@ const run = async (directory: string, command: string, more: object = {}) => {
 const init = "git init -q -b main . && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x";
 const reads = () => `git cat-file -p ${head}:v.txt; cat v.txt "$(git rev-parse --git-dir)"/info/*`;
 
-test("objects that it borrows from elsewhere", async () => {
+test("objects that it borrows from elsewhere", { timeout: 60_000 }, async () => {
   const directory = lab.folder();
   mkdirSync(directory);
   const borrow = `mkdir -p .git/objects/info; echo ${victim}/.git/objects > .git/objects/info/alternates`;

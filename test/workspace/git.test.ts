@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmSync,
   writeFileSync,
@@ -75,6 +76,19 @@ describe("git", () => {
     await expect(createGit(below).run(["rev-parse", "HEAD"])).rejects.toThrow("not a git repository");
     const inside = createGit(below, { toplevel: root });
     expect((await inside.run(["rev-parse", "--show-prefix"])).stdout.toString()).toBe("below/\n");
+  });
+
+  test("trusts the one folder that it is called for, and never any", async () => {
+    const bin = join(base, "bin");
+    const said = join(base, "said");
+    mkdirSync(bin);
+    const own = spawnSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).stdout.trim();
+    writeFileSync(join(bin, "git"), `#!/bin/sh\nprintf '%s\\n' "$@" >>'${said}'\nexec ${own} "$@"\n`, { mode: 0o755 });
+    const path = `${bin}:${process.env["PATH"]}`;
+    await createGit(root, { path }).run(["status"]);
+    await createGit(root, { path, discover: true }).run(["rev-parse", "HEAD"]);
+    const trusted = readFileSync(said, "utf8").match(/^safe\.directory=.*$/gm) ?? [];
+    expect(new Set(trusted)).toEqual(new Set([`safe.directory=${root}`]));
   });
 
   test("knows its version", async () => {

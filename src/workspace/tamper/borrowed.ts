@@ -5,6 +5,7 @@ import { most, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { nestedGits } from "../git/nested.ts";
 import { repositoryOf } from "../git/repository.ts";
+import type { Prepared } from "../workspace.ts";
 
 /**
  * Repositories that a Task leaves in the user's directory must not borrow the objects of others: the next Task there would be
@@ -26,13 +27,25 @@ const contentOf = (path: string): string | undefined => {
   }
 };
 
-const borrowedBelow = (directory: string): Borrowings => {
+/** There may be many repositories: a `.git` that is a folder is one, without a look at what else is in it. */
+const commonDirAt = (dotGit: string): string | undefined => {
+  const stats = lstatSync(dotGit, { throwIfNoEntry: false });
+  if (stats?.isDirectory() === true) return dotGit;
+  const top = dirname(dotGit);
+  const found = stats?.isFile() === true ? repositoryOf(top) : undefined;
+  return found?.toplevel === top ? found.commonDir : undefined;
+};
+
+type Place = Pick<Prepared, "root" | "baseCommit">;
+
+/** Without the repository that was there when the Task began: it is its user's, and kept from commands by other means. */
+const borrowedBelow = ({ root, baseCommit }: Place): Borrowings => {
   const found: Borrowings = {};
-  for (const top of new Set([directory, ...nestedGits(directory).map(dirname)])) {
-    const repository = repositoryOf(top);
-    if (repository === undefined || repository.toplevel !== top) continue;
+  for (const dotGit of new Set([...(baseCommit === null ? [join(root, ".git")] : []), ...nestedGits(root)])) {
+    const commonDir = commonDirAt(dotGit);
+    if (commonDir === undefined) continue;
     for (const name of ["objects", "objects/info/alternates"]) {
-      const path = join(repository.commonDir, name);
+      const path = join(commonDir, name);
       const content = contentOf(path);
       if (content !== undefined) found[path] = content;
     }
@@ -43,11 +56,11 @@ const borrowedBelow = (directory: string): Borrowings => {
 const fileOf = (home: string, taskID: string): string => join(home, "..", "borrowed", `${taskID}.json`);
 
 /** Before the Task's first command; what was recorded before stays. `home`: the folder of worktrees. */
-export const recordBorrowed = (home: string, taskID: string, directory: string): void => {
+export const recordBorrowed = (home: string, taskID: string, place: Place): void => {
   const file = fileOf(home, taskID);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   try {
-    writeFileSync(file, JSON.stringify(borrowedBelow(directory)), { flag: "wx", mode: 0o600 });
+    writeFileSync(file, JSON.stringify(borrowedBelow(place)), { flag: "wx", mode: 0o600 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
@@ -59,12 +72,12 @@ export const forgetBorrowed = (home: string, taskID: string): void => rmSync(fil
  * Puts what was not there before aside, under a name that git does not know, and forgets the record. Returns the paths;
  * none where nothing was recorded. Call it when no process of the Task's runs.
  */
-export const putBorrowedAside = (home: string, taskID: string, directory: string): string[] => {
+export const putBorrowedAside = (home: string, taskID: string, place: Place): string[] => {
   const text = textAt(fileOf(home, taskID), most.config);
   if (text === undefined) return [];
   const before = borrowings.parse(JSON.parse(text));
   forgetBorrowed(home, taskID);
-  return Object.entries(borrowedBelow(directory)).flatMap(([path, content]) => {
+  return Object.entries(borrowedBelow(place)).flatMap(([path, content]) => {
     if (before[path] === content) return [];
     renameSync(path, `${path}.found-by-${taskID}`);
     return [path];
