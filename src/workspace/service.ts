@@ -166,6 +166,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
 
   return {
+    installs: names,
     inspect,
     openHead: (request) => heads.openHead(request),
     closeHead: (key) => heads.closeHead(key),
