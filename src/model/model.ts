@@ -110,6 +110,8 @@ export type Facts = {
     managers: string[];
     /** The entries of its root folder. */
     layout: string;
+    /** Folders of installed packages at its root, which Git ignores and commands find. */
+    installed?: string[];
     /** `AGENTS.md` files of folders below. */
     nested: string[];
     /** The nearest `AGENTS.md`, from the root up to the repository's top; bounded. */

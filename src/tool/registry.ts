@@ -89,10 +89,12 @@ const mostOfOneName = 64;
 /** What a model reads about the tools; each JSON Schema is generated once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
-    const { name, description, parameters: own } = tool;
+    const { name, parameters: own } = tool;
+    const added = Object.entries(tool.beside ?? {}).filter(([other]) => chosen.some((each) => each.name === other));
+    const description = [tool.description, ...added.map(([, words]) => words)].join(" ");
     if (own !== undefined) return { name, description, parameters: own };
     const known = specs.get(tool.name) ?? [];
-    const made = known.find(({ input, spec }) => input === tool.input && spec.description === tool.description);
+    const made = known.find(({ input, spec }) => input === tool.input && spec.description === description);
     if (made !== undefined) return made.spec;
     const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, {
       io: "input",
@@ -110,7 +112,7 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
         if ((jsonSchema.maximum ?? 0) > 10_000) delete jsonSchema.maximum;
       },
     });
-    const spec = { name: tool.name, description: tool.description, parameters };
+    const spec = { name, description, parameters };
     specs.set(tool.name, [{ input: tool.input, spec }, ...known].slice(0, mostOfOneName));
     return spec;
   });

@@ -21,6 +21,8 @@ export interface Tool<I = unknown> {
   readonly name: string;
   /** What models read about the tool. */
   readonly description: string;
+  /** What is added to it for an agent that has the tool of this name, too. */
+  readonly beside?: Readonly<Record<string, string>>;
   /** Schema of the arguments. Callers validate them before `run`. */
   readonly input: z.ZodType<I>;
   /**
@@ -65,6 +67,8 @@ export type ToolContext = {
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
+  /** Whether its agent is offered the tool of this name: what it reads names no other. */
+  has(tool: string): boolean;
   /** The whole text, as UTF-8, behind the truncated result of an earlier call; undefined: nothing is kept for it. */
   kept(callID: string): Promise<Buffer | undefined>;
   /** Stores bytes as a blob, by their hash, after removing the secrets that the service knows. */

@@ -177,6 +177,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   };
 
   return {
+    installs: names,
     inspect: (directory) => inspect(directory),
     openHead: (request) => heads.openHead(request),
     closeHead: (key) => heads.closeHead(key),

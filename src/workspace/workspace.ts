@@ -235,6 +235,8 @@ export type Retired = { removed: true } | { removed: false; reason: string };
 
 /** One per service: creates, opens and removes workspaces, and lands their results. */
 export interface Workspaces {
+  /** Names of folders that commands get beside a Task's tree where a project has them and Git ignores them. */
+  readonly installs: readonly string[];
   /** What kind of project a directory is. Throws `ServiceError(directory_*)` when it cannot be one. */
   inspect(directory: string): Promise<Project>;
 

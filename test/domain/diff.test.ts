@@ -113,6 +113,17 @@ describe("a diff is shown", () => {
     expect(list).toMatch(new RegExp(`The diff below is cut: ${400 - whole * 10} lines of 1 file are left out\\.$`));
   });
 
+  test("two that are too long have as much of the room, whichever is longer", () => {
+    const hunks = (text: string, count: number) => Array.from({ length: count }, (_, at) => hunk(10, text, at * 100));
+    const { text } = shownOf(
+      fileOf("src/a.ts", ...hunks("first", 40)) + fileOf("src/b.ts", ...hunks("other", 80)),
+      4000,
+    );
+    const shown = ["first", "other"].map((word) => text.match(new RegExp(`^\\+${word} 9$`, "gm"))?.length);
+    expect(shown[0]).toBeGreaterThan(10);
+    expect(shown[1]).toBe(shown[0]);
+  });
+
   test("a single hunk that is too long is cut at a line", () => {
     const { text } = shownOf(fileOf("src/new.ts", hunk(500, "a line of the file")), 2000);
     expect(text).toMatch(/\n… src\/new\.ts is cut: the beginning of its first hunk shown, \d+ lines left out …\n$/);

@@ -22,6 +22,7 @@ import { createBackground } from "../../src/tool/command/background.ts";
 /** The part of a tool's context that most tools do without. */
 export const callContext = {
   callID: "call_1",
+  has: () => true,
   kept: () => Promise.resolve(undefined),
   keep: (bytes: Uint8Array) => Promise.resolve({ sha256: "0".repeat(64), bytes: bytes.length }),
   background: createBackground(1),

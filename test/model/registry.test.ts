@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
 import { ServiceError, StartError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
@@ -8,7 +8,8 @@ import { noUsage, type Model, type ModelFailure } from "../../src/model/model.ts
 import { createRegistry, type RegistryOptions } from "../../src/model/registry.ts";
 import { retryAttempts, decideRetry } from "../../src/agent/loop/failure.ts";
 import { costOf } from "../../src/model/provider/cost.ts";
-import { temporary } from "../harness/project.ts";
+import { defaultLimits } from "../../src/protocol/limit.ts";
+import { temporary, until } from "../harness/project.ts";
 import { startMockProvider } from "../harness/double/mock-provider.ts";
 import { replyOf, requestOf, user } from "./suite.ts";
 
@@ -275,6 +276,40 @@ describe("load", () => {
     expect(await traits("openai/gpt-4.1")).toEqual([1_000_000, true, true, true]);
     expect(await traits("openrouter/anthropic/claude-sonnet-5")).toEqual([1_000_000, true, true, true]);
     expect(await traits("openrouter/nobody/knows")).toEqual([64_000, false, true, true]);
+  });
+
+  test("others wait for a probe's first byte as long as limits.probeSeconds says, and no longer", async () => {
+    let fails = true;
+    const mock = await startMockProvider(({ first }) => {
+      if (fails) return { fail: { status: 503 } };
+      return first === "probe" ? { text: "Late.", hold: true } : { text: "Hi." };
+    });
+    const providers = { acme: { ...acme, baseURL: mock.baseURL } };
+    const limits = { ...defaultLimits, breakerFailures: 1, probeSeconds: 0.5 };
+    vi.useFakeTimers({ toFake: ["Date"] });
+    try {
+      const model = await registry({ providers, env: { ACME_KEY: "k" }, limits }).load("acme/large");
+      const ask = (text: string) => model.reply(requestOf([user(text)]));
+      expect((await ask("one")).ok).toBe(false);
+      expect(await ask("two")).toMatchObject({ held: true });
+      fails = false;
+      vi.setSystemTime(Date.now() + 6_000);
+      const probe = ask("probe");
+      await until(
+        async () => mock.held(),
+        (held) => held === 1,
+      );
+      const begun = performance.now();
+      expect(await ask("other")).toMatchObject({ ok: true, text: "Hi." });
+      expect(performance.now() - begun).toBeGreaterThan(300);
+      expect(mock.held()).toBe(1);
+      mock.release();
+      expect(await probe).toMatchObject({ ok: true });
+    } finally {
+      vi.useRealTimers();
+      mock.release();
+      await mock.close();
+    }
   });
 
   test("a provider without a key sends none", async () => {

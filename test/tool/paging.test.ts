@@ -109,4 +109,41 @@ test("read: what cannot be shown is told by its kind", async () => {
     "a.zip is a ZIP archive (or a document or package in that form) of 6 bytes; list it with `shell`.",
     "u.txt is a text in UTF-16 of 12 bytes; see it with `shell`: iconv -f utf16 -t utf8.",
   ]);
+  // Whoever runs no commands is told of none.
+  const has = (tool: string) => tool !== "shell";
+  const alone = ["a.png", "a.pdf", "a.zip", "u.txt"].map(
+    async (path) => (await call("read", { path }, { has })).output,
+  );
+  expect(await Promise.all(alone)).toEqual([
+    outputs[0],
+    "a.pdf is a PDF document of 10 bytes.",
+    "a.zip is a ZIP archive (or a document or package in that form) of 6 bytes.",
+    "u.txt is a text in UTF-16 of 12 bytes.",
+  ]);
+});
+
+test("what helps with a path is told by the tools that the agent has", async () => {
+  const { call, context, put } = await lab.open({ "a/b.txt": "x\n" });
+  put("big.txt", "x".repeat(17 * 1024 * 1024));
+  const dependencies = [{ path: "node_modules", how: "layer" as const }];
+  const { prepared } = context.workspace;
+  const workspace = { ...context.workspace, dependencies, prepared: { ...prepared, worktree: context.workspace.root } };
+  const told = async (...names: string[]) => {
+    const more = { has: (tool: string) => names.includes(tool), workspace };
+    const calls = [
+      call("read", { path: "a" }, more),
+      call("read", { path: "big.txt" }, more),
+      call("read", { path: "node_modules/x/index.js" }, more),
+      call("list", { path: "node_modules" }, more),
+      call("search", { path: "node_modules/x", pattern: "y" }, more),
+    ];
+    return (await Promise.all(calls)).map(({ output }) =>
+      [...output.matchAll(/`(list|search|shell)`/g)].map(([, name]) => name),
+    );
+  };
+  const shell = [["shell"], ["shell"], ["shell"]];
+  expect(await told("read", "list", "search", "shell")).toEqual([["list"], ["search", "shell"], ...shell]);
+  expect(await told("read", "search")).toEqual([[], ["search"], [], [], []]);
+  expect(await told("read", "shell")).toEqual([[], ["shell"], ...shell]);
+  expect(await told("read")).toEqual([[], [], [], [], []]);
 });

@@ -130,13 +130,50 @@ describe("specs", () => {
     for (let round = 0; round < 200; round += 1) {
       const chosen = all.filter(() => random.below(3) === 0).toSorted(() => random.below(3) - 1);
       const listed = toolSpecs(chosen);
+      const has = ([other]: [string, string]) => chosen.some(({ name }) => name === other);
       expect(listed.map(({ name, description }) => [name, description])).toEqual(
-        chosen.map(({ name, description }) => [name, description]),
+        chosen.map(({ name, description, beside = {} }) => [
+          name,
+          [description, ...Object.entries(beside).flatMap((one) => (has(one) ? one[1] : []))].join(" "),
+        ]),
       );
       expect(toolSpecs(chosen)).toEqual(listed);
       for (const [at, { parameters }] of listed.entries())
         expect(parameters).toEqual(toolSpecs([chosen[at] as Tool])[0]?.parameters);
     }
+  });
+  test("what an agent reads of its tools names no tool that it lacks", async () => {
+    const squads = await Promise.all(
+      ["base", "advanced", "docs", "research"].map((id) =>
+        createCatalog({ dataDir: "/nonexistent", external: [] }).find(id),
+      ),
+    );
+    const agents = squads.flatMap((found) => [found?.squad.orchestrator, ...(found?.squad.agents ?? [])]);
+    const packaged = agents.flatMap((agent) =>
+      agent === undefined ? [] : [selectTools(agent.tools.filter((name) => name !== "verdict"))],
+    );
+    expect(packaged.length).toBeGreaterThan(12);
+    const others = Object.keys(tools).map((name) => selectTools([name]));
+    const unknown = (chosen: readonly Tool[]) => {
+      const names = chosen.map(({ name }) => name);
+      return toolSpecs(chosen).flatMap(({ name, description, parameters }) => {
+        const { action } = (parameters as { properties?: Record<string, { enum?: string[] }> }).properties ?? {};
+        const said = [...JSON.stringify([description, parameters]).matchAll(/`(\w+)`/g)].flatMap(
+          ([, word = ""]) => word,
+        );
+        return said.flatMap((word) =>
+          Object.hasOwn(tools, word) && !names.includes(word) && action?.enum?.includes(word) !== true
+            ? [`${name} of ${names.join(", ")}: ${word}`]
+            : [],
+        );
+      });
+    };
+    expect([...packaged, ...others].flatMap(unknown)).toEqual([]);
+    const of = (...names: string[]) => toolSpecs(selectTools(names))[0]?.description;
+    expect(of("write")).not.toContain("edit");
+    expect(of("write", "edit")).toContain("use `edit`");
+    // Control: one that names another is found.
+    expect(unknown([{ ...(tools["read"] as Tool), description: "Or use `list`." }])).toHaveLength(1);
   });
   test("every tool is an object schema with its required fields, made once", () => {
     const specs = toolSpecs(Object.values(tools));

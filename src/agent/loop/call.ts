@@ -218,6 +218,7 @@ const carryOut = async (
       workspace: restrictFiles(turn, workspace, tool, input),
       limits: turn.limits,
       signal: cut,
+      has: (name) => turn.specs.some((spec) => spec.name === name),
       kept: (callID) => keptOutput(turn, callID),
       keep: (bytes) => turn.store.blobs.put(bytes),
       background: turn.background,

@@ -23,11 +23,11 @@ export const housePart = (
     ...(reads
       ? []
       : [
-          `- ${leads ? "What you change is checked, and may be reviewed from request, diff, evidence and files; what is red or rejected comes back. " : ""}Never weaken, skip or special-case a test or a check.`,
+          `- ${leads ? "What you change is checked, and may be reviewed; what is red or rejected comes back. " : ""}Never weaken, skip or special-case a test or a check.`,
         ]),
     ...(runs
       ? [
-          `- Commands have no terminal and no input, and may lack the right to write Git's own files; what else they have says "This Task". When the work needs what is not there, say so.`,
+          `- Commands have no terminal and no input, and may lack the right to write Git's own files. When the work needs what is not there, say so.`,
         ]
       : []),
     ...(ours && (runs || !reads)

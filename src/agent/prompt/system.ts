@@ -51,13 +51,13 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
     "",
     "This Task",
     state.isolation === "worktree"
-      ? "- You work in a Git worktree of this Task; the user's own checkout is not yours to touch."
+      ? "- You work in a Git worktree of its own; the user's checkout is not yours to touch."
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
   lines.push(...about.map((line) => `- ${line}`));
   if (state.isolation === "worktree" && leads(agent) && !reads)
     lines.push(
-      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",
+      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why: all of it, not your last step alone.",
       "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",
     );
   if (state.approve.includes("plan") && agent.name === "orchestrator" && state.production === null)
@@ -79,7 +79,12 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
       `- Languages: ${project.languages.join(", ")}.${project.managers.length > 0 ? ` Built with ${project.managers.join(", ")}.` : ""}`,
     );
   if (Object.keys(detected).length > 0) lines.push(`- The project's own commands: ${commandsOf(facts, reads)}`);
-  if (project !== undefined && project.layout !== "") lines.push(`- At its root: ${project.layout}`);
+  const { layout = "", installed = [] } = project ?? {};
+  if (installed.length > 0)
+    lines.push(
+      `- Installed, for commands and no part of the change: ${installed.map((name) => `${name}/`).join(", ")}.`,
+    );
+  if (layout !== "") lines.push(`- At its root: ${layout}`);
   if (state.checks.length > 0 && !reads)
     lines.push(
       "- Acceptance checks, run by the service when you are done:",
@@ -116,7 +121,7 @@ const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts, reads
     running.length === 0
       ? []
       : [
-          `${shown(running)}.${own.length === 0 || reads ? "" : " The service runs them on the whole result; what passed before the work must pass after it; what did not proves nothing."}`,
+          `${shown(running)}.${own.length === 0 || reads ? "" : " The service runs them on the whole result: what passed before the work must pass after it; what did not proves nothing."}`,
         ];
   const wasRed = running.flatMap((kind) => (red[kind] === undefined ? [] : [`\`${detected[kind]}\`: ${red[kind]}.`]));
   const causes = [...new Set(Object.values(blocked))];

@@ -105,12 +105,14 @@ const entriesOf = (files: Files, path: string, limit: number): Promise<Entry[]> 
   );
 
 const layoutOf = (root: readonly Entry[]): string => {
-  const shown = root
-    .filter(({ path }) => path !== ".git")
+  const own = root.filter(({ path }) => path !== ".git");
+  const shown = own
+    .filter(({ path }) => !path.startsWith("."))
     .map(({ path, kind }) => (kind === "directory" ? `${path}/` : path))
     .toSorted((a, b) => Number(b.endsWith("/")) - Number(a.endsWith("/")));
   const rest = shown.length - shownEntries;
-  return shown.slice(0, shownEntries).join(" ").slice(0, 1000) + (rest > 0 ? ` … ${rest} more` : "");
+  const hidden = own.length - shown.length;
+  return `${shown.slice(0, shownEntries).join(" ").slice(0, 1000)}${rest > 0 ? ` … ${rest} more` : ""}${hidden > 0 ? ` (and ${hidden} hidden)` : ""}`.trim();
 };
 
 /** A language followed by its extensions. */

@@ -1,6 +1,10 @@
+import type { Files } from "../../workspace/file/files.ts";
 import { commandsIn, packageIn, scriptsOf } from "./script.ts";
 
-/** Which program of a project's own command is not there, read from what the command calls, without running it. */
+/**
+ * What is installed: which program of a project's own command is not there, read from what the command calls, without
+ * running it; and which folders of packages the project has.
+ */
 
 /** Whether a command of the project finds a program of this name. */
 export type HasProgram = (name: string) => Promise<boolean>;
@@ -36,4 +40,25 @@ export const missingIn = async (command: string, manifest: string, has: HasProgr
     return undefined;
   };
   return visit(command, 0);
+};
+
+const longestIgnore = 64 * 1024;
+
+/**
+ * Folders of installed packages at the root of the user's own files: those of these names that the .gitignore there has
+ * in a line of their own. Starts no process.
+ */
+export const installedAt = async (files: Files, names: readonly string[]): Promise<string[]> => {
+  const ignore = await files.read(".gitignore", longestIgnore).then(
+    ({ bytes }) => bytes.toString("utf8"),
+    () => "",
+  );
+  const lines = new Set(ignore.split("\n").map((line) => line.trim().replace(/^\//, "").replace(/\/$/, "")));
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const entry = lines.has(name) ? await files.stat(name).catch(() => undefined) : undefined;
+      return entry?.kind === "directory" ? [name] : [];
+    }),
+  );
+  return found.flat();
 };

@@ -2,7 +2,7 @@ import { arch, platform } from "node:os";
 import { readGuide } from "../../agent/prompt/project-guide.ts";
 import { ownChecks } from "../../check/project/own-check.ts";
 import { detectProject } from "../../check/project/detect.ts";
-import type { HasProgram } from "../../check/project/installed.ts";
+import { type HasProgram, installedAt } from "../../check/project/installed.ts";
 import { messageOf } from "../../error.ts";
 import type { Network } from "../../process/network/allow-list.ts";
 import type { Facts } from "../../model/model.ts";
@@ -30,11 +30,12 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
       detectProject(root, top, hasProgram(run, users.root, users.top)),
       readGuide(root, top),
       findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
+      isolation === "worktree" ? installedAt(users.root, run.workspaces.installs) : [],
     ]),
   }));
   if (read === undefined) return { checks, pillar, detected: {}, own: [], doubted: [] };
   const { about, facts } = read;
-  const [{ detected, missing, project, named }, guide, skills] = facts;
+  const [{ detected, missing, project, named }, guide, skills, installed] = facts;
   const seconds = isolation === "directory" || unchecked ? 0 : run.limits.projectCheckSeconds;
   const own = ownChecks(checks, detected, seconds);
   const before = lastOnBase(run, own);
@@ -53,7 +54,7 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
     named,
     own,
     doubted: before.flatMap(({ spec, found }) => (found.unfinished === true ? [spec.id] : [])),
-    project: { ...project, skills, ...(guide === undefined ? {} : { guide }) },
+    project: { ...project, installed, skills, ...(guide === undefined ? {} : { guide }) },
   };
 };
 

@@ -21,13 +21,13 @@ const input = z
       .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*(?: [A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*)?$/)
       .max(200)
       .optional()
-      .describe("diff: commit, range, or two commits; log: commit or range; show: a commit, default HEAD"),
+      .describe("diff: commit, range or two commits; log: commit or range; show: commit, default HEAD"),
     staged: z.boolean().optional().describe("diff"),
-    stat: z.boolean().optional().describe("diff, show: counts only"),
+    stat: z.boolean().optional().describe("diff, show: counts"),
     limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
     message: z.string().min(1).max(10_000).optional().meta(builtinOnly),
     from: z.string().min(1).optional().describe("mv"),
-    to: z.string().min(1).optional().describe("mv: new path or folder"),
+    to: z.string().min(1).optional().describe("mv"),
     pattern: z.string().min(1).max(8192).optional().meta(builtinOnly),
     glob: z.string().min(1).max(1000).optional().meta(builtinOnly),
     untracked: z.boolean().optional().meta(builtinOnly),
@@ -53,7 +53,7 @@ export const git: Tool<Input> = {
   name: "git",
   description:
     "Git in the project: `status` and `diff` of the whole Task, its base against the files as they are, or `diff` of a revision; `log`; `show` a commit; " +
-    "`restore` (paths as in HEAD: your own edits there are lost); `mv`; `rm`. No branches, remotes or configuration.",
+    "`restore` paths as in HEAD (your edits there are lost); `mv`; `rm`. No branches, remotes, configuration.",
   input,
   effect: "workspace",
   effectOf: (call) =>

@@ -8,16 +8,14 @@ import { answer, counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
-  command: z.string().min(1).max(65_536).describe("Run by bash, standard input empty"),
+  command: z.string().min(1).max(65_536).describe("For bash"),
   cwd: z.string().optional().describe("Folder; default: the root"),
-  timeoutSeconds: z.number().int().min(1).max(1_000_000).optional().describe("Up to the service's maximum"),
+  timeoutSeconds: z.number().int().min(1).max(1_000_000).optional(),
   background: z.boolean().optional().describe("Go on while you work"),
   proves: z
     .string()
     .optional()
-    .describe(
-      "Slice that this run is evidence for; `request`: the whole. The project's own commands are evidence anyway",
-    ),
+    .describe("Slice that this run is evidence for; `request`: the whole. The project's own commands always are"),
 });
 
 export const shell: Tool<z.infer<typeof input>> = {
@@ -25,7 +23,7 @@ export const shell: Tool<z.infer<typeof input>> = {
   description:
     "Runs a command: builds, tests, linters, scripts. Returns exit code, time and output. A pipe fails if any part of it does (`pipefail`), `a; b` if `b` does. " +
     "What it started is killed when the shell exits; for a server or a long job set `background`: you get an id for `process`. All stop when you finish, before the checks. " +
-    "Prefer `read`, `search`, `edit` and `git` for what they do.",
+    "What another of your tools does is better done with that.",
   input,
   effect: "unknown",
   run: (call, context) =>

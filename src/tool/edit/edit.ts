@@ -20,8 +20,8 @@ const maxBytes = 16 * 1024 * 1024;
 export const edit: Tool<z.infer<typeof input>> = {
   name: "edit",
   description:
-    "Replaces texts in one file that you have read, all of them or none. `old` must stand there once: give enough lines around it. White space at line ends and a block's indentation " +
-    "may differ. Returns the changed lines with their numbers; when an `old` is not found, the nearest lines.",
+    "Replaces texts in one file that you have read, all or none. `old` must stand there once: give enough lines around it; white space at line ends and a block's indentation " +
+    "may differ. Returns the changed lines with their numbers, or where an `old` is not found the nearest ones.",
   input,
   effect: "workspace",
   run: ({ path, edits }, { workspace, signal, touched }) =>

@@ -12,7 +12,7 @@ const input = z.strictObject({
 export const patch: Tool<z.infer<typeof input>> = {
   name: "apply_patch",
   description:
-    "Changes several files at once, all or nothing. Takes a unified diff, or `*** Begin Patch`, then `*** Add File: path`, `*** Delete File: path` or " +
+    "Changes several files, all or none. Takes a unified diff, or `*** Begin Patch`, then `*** Add File: path`, `*** Delete File: path` or " +
     "`*** Update File: path` (and `*** Move to: path`) with hunks of ` `, `-` and `+` lines below `@@`, then `*** End Patch`. A hunk goes where its lines stand, at one place or not at all.",
   input,
   effect: "workspace",

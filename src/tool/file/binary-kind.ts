@@ -1,17 +1,17 @@
 import { isUtf8 } from "node:buffer";
 import { counted } from "../result.ts";
 
-/** The kind of a file that cannot be shown as text, in words that say how to get at its content. */
-export const kindOf = (bytes: Buffer): string => {
+/** The kind of a file that cannot be shown as text; `commands`: in words that say which of them gets at its content. */
+export const kindOf = (bytes: Buffer, commands: boolean): string => {
   const size = counted(bytes.length, "byte");
   const known = signatures.find(([start, at = 0]) => bytes.subarray(at, at + start.length).equals(start));
   if (known !== undefined) {
     const [, , name, hint = ""] = known;
     const area = areaOf(name, bytes);
-    return `${name} of ${size}${area}${hint}`;
+    return `${name} of ${size}${area}${hint === image || commands ? hint : ""}`;
   }
   if (!isUtf8(bytes) && !bytes.subarray(0, 8000).includes(0))
-    return `a file of ${size} that is not UTF-8 text, perhaps Latin-1; see it with \`shell\`: iconv -f latin1 -t utf8`;
+    return `a file of ${size} that is not UTF-8 text, perhaps Latin-1${commands ? "; see it with `shell`: iconv -f latin1 -t utf8" : ""}`;
   return `a binary file of ${size}`;
 };
 

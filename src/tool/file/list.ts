@@ -15,15 +15,15 @@ const page = 500;
 export const list: Tool<z.infer<typeof input>> = {
   name: "list",
   description:
-    "Lists a folder: one path a line from the root, folders with a `/` at the end, files with their bytes; hidden and ignored entries too. " +
+    "Lists a folder, hidden and ignored entries too: a path from the root in each line, folders with a `/` behind, files with their bytes; " +
     `${page} at a time.`,
   input,
   effect: "none",
-  run: ({ path = "", depth = 1, offset = 1 }, { workspace, signal }) =>
-    answer(signal, async () => {
-      const { files } = workspace;
+  run: ({ path = "", depth = 1, offset = 1 }, context) =>
+    answer(context.signal, async () => {
+      const { files } = context.workspace;
       const there = await files.stat(path);
-      const installed = path === "" || there?.kind === "file" ? undefined : installedNote(workspace, path);
+      const installed = path === "" || there?.kind === "file" ? undefined : installedNote(context, path);
       if (installed !== undefined) return failed(installed);
       if (there?.kind === "file" || there?.kind === "other") return ok(lineOf(there));
       const { entries, total, truncated } = await files.list(path, { depth, offset: offset - 1, limit: page });

@@ -8,6 +8,8 @@ import { countLines, numbered, textOf } from "./text.ts";
 export type Page = {
   path: string;
   bytes: Uint8Array;
+  /** Its reader runs commands, and so is told which of them shows what cannot be shown here. */
+  commands?: boolean;
   /** Text of a command or page, not of a file: shown whatever bytes are in it. */
   output?: boolean;
   /** First line, from 1. */
@@ -23,7 +25,7 @@ export const pageOf = (page: Page): { ok: boolean; text: string } => {
   const { path, offset = 1, limit = 2000, column = 1 } = page;
   const bytes = asBuffer(page.bytes);
   const text = page.output === true ? bytes.toString("utf8") : textOf(bytes);
-  if (text === undefined) return { ok: true, text: `${shown(path)} is ${kindOf(bytes)}.` };
+  if (text === undefined) return { ok: true, text: `${shown(path)} is ${kindOf(bytes, page.commands === true)}.` };
   const count = countLines(bytes);
   if (offset > count)
     return {

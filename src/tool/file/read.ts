@@ -1,18 +1,17 @@
 import { z } from "zod";
-import type { Files } from "../../workspace/file/files.ts";
 import { FileRefused } from "../../workspace/file/files.ts";
 import { inThread } from "../../thread.ts";
 import { type Page, pageOf, paging } from "./page.ts";
 import { installedNote } from "./installed.ts";
 import { likenessTo } from "./text.ts";
 import { answer, failed, ok, outputPath, shown } from "../result.ts";
-import type { Tool, ToolResult } from "../tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
-  path: z.string().min(1).describe("File, or `output:…` as a cut result named it"),
+  path: z.string().min(1).describe("File, or `output:…` of a cut result"),
   offset: z.number().int().min(1).max(1e9).optional().describe("First line, from 1"),
-  limit: z.number().int().min(1).max(5000).optional().describe("Lines; default 2000"),
-  column: z.number().int().min(1).max(1e9).optional().describe("First character, for very long lines"),
+  limit: z.number().int().min(1).max(5000).optional().describe("Default 2000"),
+  column: z.number().int().min(1).max(1e9).optional().describe("First character, of very long lines"),
 });
 
 /** Bytes. Larger files are for `search` and `shell`. */
@@ -23,8 +22,8 @@ const mostAtOnce = 1024 * 1024;
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
-    "Reads a text file, or the rest of a cut result. Each line comes with its number and a tab in front, which are not part of it; " +
-    "when there is more, with the `offset` to go on.",
+    "Reads a text file, or the rest of a cut result. In front of each line stand its number and a tab, which are not part of it; " +
+    "where there is more, the `offset` to go on.",
   input,
   effect: "none",
   run: (page, context) =>
@@ -32,7 +31,7 @@ export const read: Tool<z.infer<typeof input>> = {
       const { path } = page;
       if (path.startsWith(outputPath)) {
         const kept = await context.kept(path.slice(outputPath.length));
-        return kept === undefined ? failed(noOutput(path)) : shownPage(kept, { ...page, output: true }, context.signal);
+        return kept === undefined ? failed(noOutput(path)) : shownPage(kept, { ...page, output: true }, context);
       }
       const { files } = context.workspace;
       let bytes: Buffer;
@@ -40,31 +39,46 @@ export const read: Tool<z.infer<typeof input>> = {
         ({ bytes } = await files.read(path, maxBytes));
       } catch (error) {
         if (!(error instanceof FileRefused)) throw error;
-        if (error.kind === "too-big") return failed(`${error.message}. Use \`search\`, or \`shell\` for a part of it.`);
+        if (error.kind === "too-big") return failed(`${error.message}.${partly(context)}`);
         if (error.kind !== "missing" && error.kind !== "not-a-file") throw error;
-        const installed = installedNote(context.workspace, path);
+        const installed = installedNote(context, path);
         if (installed !== undefined) return failed(installed);
-        return failed(`${error.message}. ${await hint(files, path, error.kind)}`.trim());
+        return failed(`${error.message}. ${await hint(context, path, error.kind)}`.trim());
       }
       if (bytes.length === 0) return ok(`${shown(path)} is empty.`);
-      return shownPage(bytes, page, context.signal);
+      return shownPage(bytes, page, context);
     }),
+};
+
+/** What else shows a part of a file. */
+const partly = ({ has }: Pick<ToolContext, "has">): string => {
+  const others = [has("search") ? "`search`" : "", has("shell") ? "`shell` for a part of it" : ""];
+  const named = others.filter((one) => one !== "").join(", or ");
+  return named === "" ? "" : ` Use ${named}.`;
 };
 
 /** The answer when no output is kept at the path. */
 export const noOutput = (path: string): string =>
   `Expected ${outputPath} and the id that a cut result of this Task named, got ${shown(path.slice(0, 100))}.`;
 
-const shownPage = async (bytes: Buffer, page: Omit<Page, "bytes">, signal: AbortSignal): Promise<ToolResult> => {
-  const request = { ...page, bytes };
+const shownPage = async (
+  bytes: Buffer,
+  page: Omit<Page, "bytes" | "commands">,
+  { signal, has }: Pick<ToolContext, "signal" | "has">,
+): Promise<ToolResult> => {
+  const request = { ...page, bytes, commands: has("shell") };
   const found =
     bytes.length <= mostAtOnce ? pageOf(request) : await inThread(paging, request, { signal, give: [bytes] });
   return found.ok ? ok(found.text) : failed(found.text);
 };
 
 /** Suggests what a model may have meant by a name that does not exist. */
-const hint = async (files: Files, path: string, kind: "missing" | "not-a-file"): Promise<string> => {
-  if (kind === "not-a-file") return "Use `list` for a folder.";
+const hint = async (
+  { workspace: { files }, has }: Pick<ToolContext, "workspace" | "has">,
+  path: string,
+  kind: "missing" | "not-a-file",
+): Promise<string> => {
+  if (kind === "not-a-file") return has("list") ? "Use `list` for a folder." : "";
   // No name of a file is longer than a path may be.
   if (path.length > mostCompared) return "";
   const wanted = path.split("/").at(-1) ?? path;

@@ -9,7 +9,7 @@ import { answer, failed, ok, outputPath } from "../result.ts";
 import { type Tool, type ToolResult, builtinOnly } from "../tool.ts";
 
 const input = z.strictObject({
-  pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)` in front ignores case"),
+  pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)`: any case"),
   path: z.string().optional().describe("File, folder or `output:…`; default: all"),
   glob: z.string().min(1).optional().describe("e.g. `*.ts`, `src/**/*.test.ts`, `!dist/**`"),
   type: z
@@ -19,8 +19,8 @@ const input = z.strictObject({
     .meta(builtinOnly),
   literal: z.boolean().optional().describe("The pattern is plain text"),
   mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
-  context: z.number().int().min(0).max(20).optional().describe("Lines around each match"),
-  offset: z.number().int().min(1).max(1e6).optional().describe("First match (or file), from 1"),
+  context: z.number().int().min(0).max(20).optional().describe("Lines around each"),
+  offset: z.number().int().min(1).max(1e6).optional().describe("First match, from 1"),
   limit: z.number().int().min(1).max(1000).optional().describe("Default 200"),
 });
 type Input = z.infer<typeof input>;
@@ -28,8 +28,8 @@ type Input = z.infer<typeof input>;
 export const search: Tool<Input> = {
   name: "search",
   description:
-    "Searches file contents with ripgrep; hidden files too, not ignored or binary ones. " +
-    "Returns matching lines by file with their numbers, or files or counts; when there is more, the `offset` to go on.",
+    "Searches file contents with ripgrep, in hidden files too, not in ignored or binary ones. " +
+    "Returns lines by file with their numbers, or files, or counts; where there is more, the `offset` to go on.",
   input,
   effect: "none",
   run: (query, context) =>
@@ -47,7 +47,7 @@ export const search: Tool<Input> = {
         const { output, stopped } = found;
         return rendered({ output, mode, query, stopped, name: query.path }, context.signal);
       }
-      const installed = query.path === undefined ? undefined : installedNote(context.workspace, query.path);
+      const installed = query.path === undefined ? undefined : installedNote(context, query.path);
       if (installed !== undefined) return failed(installed);
       const path = query.path === undefined ? "" : await within(files, query.path);
       const place = ["--", path === "" ? "./" : `./${path}`];

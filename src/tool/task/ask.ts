@@ -6,20 +6,15 @@ import type { Tool } from "../tool.ts";
 const missionSource = "mission";
 
 const input = z.strictObject({
-  question: z.string().min(1).max(2000).describe("With what is needed to answer it"),
-  options: z
-    .array(z.string().min(1).max(200))
-    .min(2)
-    .max(6)
-    .optional()
-    .describe("Short answers to choose from; others are possible"),
+  question: z.string().min(1).max(2000).describe("With all that its answer needs"),
+  options: z.array(z.string().min(1).max(200)).min(2).max(6).optional().describe("Short answers; others are possible"),
   default: z.string().min(1).max(500).optional().describe("What you do if nobody answers"),
 });
 
 export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
-    "Puts one question to whoever gave you the Task, and waits for the answer; they are often away. " +
+    "Puts one question to whoever gave you the Task, and waits; they are often away. " +
     "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
     "First do all that needs no answer; background commands stop meanwhile. Never ask for permission.",
   input,

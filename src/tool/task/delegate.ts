@@ -10,8 +10,8 @@ const input = z.strictObject({
 export const delegate: Tool<z.infer<typeof input>> = {
   name: "delegate",
   description:
-    "Gives work to another agent of your squad and waits for its last message. It knows nothing of your conversation: " +
-    "the brief says what to do, where, what is ruled out, what the answer must hold. Several in one reply run side by side; give them different files.",
+    "Gives work to an agent of your squad and waits for its last message. It knows nothing of your conversation: " +
+    "the brief says what to do, where, what is ruled out, what the answer must hold. Several in one reply run side by side: give them different files.",
   input,
   effect: "log",
   run: (request, context) => context.delegate(request),

@@ -12,15 +12,15 @@ const input = z.strictObject({
       error: ({ input: text }) =>
         `Expected at most ${maxBytes} bytes, got ${Buffer.byteLength(String(text))}; keep what you need to go on, and leave out the rest`,
     })
-    .describe("Replaces the previous note; at most 8 KiB"),
+    .describe("Replaces the one before; at most 8 KiB"),
 });
 
 export const note: Tool<z.infer<typeof input>> = {
   name: "note",
   description:
-    "Writes down your plan: the goal, the steps done and open, decisions, the files that matter, what failed. " +
-    "In long work, old turns are replaced by a summary; the note stays word for word. " +
-    "Write it once the work needs more than a few steps.",
+    "Writes down your plan: goal, steps done and open, decisions, files that matter, what failed. " +
+    "In long work a summary replaces old turns; the note stays word for word. " +
+    "For work of more than a few steps.",
   input,
   effect: "log",
   run: ({ text }, { sessionID, callID }) =>

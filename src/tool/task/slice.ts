@@ -9,15 +9,11 @@ const input = z.strictObject({
   plan: z
     .array(
       z.strictObject({
-        slice: z.string().optional().describe("Id of the one it revises; absent: a new one"),
+        slice: z.string().optional().describe("Id of the one it revises"),
         title: z.string().min(1).max(120),
         objective: z.string().min(1).max(1000).describe("What it is for, and where it ends"),
-        acceptance: z
-          .array(z.string().min(1).max(300))
-          .min(1)
-          .max(12)
-          .describe("What can be seen or run when it is done"),
-        weight: z.enum(["blocking", "advisory"]).optional().describe("Default: blocking, the Task needs it"),
+        acceptance: z.array(z.string().min(1).max(300)).min(1).max(12).describe("What can be seen or run then"),
+        weight: z.enum(["blocking", "advisory"]).optional().describe("Default blocking: the Task needs it"),
       }),
     )
     .min(1)
@@ -34,8 +30,8 @@ export const slice: Tool<z.infer<typeof input>> = {
   name: "slice",
   description:
     "Plans slices: parts of the Task that are delivered and judged one by one, by somebody who did not write them. " +
-    "A Task begins as one slice, the whole request; the first plan turns it into the first of yours. " +
-    "Revise a contract that was wrong: what was found under the old one no longer counts. Without arguments: the plan.",
+    "A Task begins as one, the whole request; the first plan turns it into the first of yours. " +
+    "Revise a contract that was wrong: what was found under the old one counts no more. Without arguments: the plan.",
   input,
   effect: "log",
   run: (request, context) => {

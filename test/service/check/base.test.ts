@@ -218,3 +218,22 @@ describe("the base is looked at", () => {
     expect(writing.status?.verified).toBe(true);
   });
 });
+
+describe("a proof by contrast", () => {
+  test("has the time of one check for all of its runs together", async () => {
+    const sum = (more: string) =>
+      `import test from "node:test";\nimport assert from "node:assert";\nimport { add } from "./math.mjs";\n${more}`;
+    const files = { "math.mjs": "export const add = (a, b) => a - b;\n", "math.test.mjs": sum("") };
+    const change: MockTurn = {
+      calls: Object.entries({
+        "math.mjs": "export const add = (a, b) => a + b;\n",
+        "math.test.mjs": sum(
+          `test("sum", async () => {\n  await new Promise((done) => setTimeout(done, 1_050));\n  assert.equal(add(1, 2), 3);\n});\n`,
+        ),
+      }).map(([path, content]) => ({ tool: "write", input: { path, content } })),
+    };
+    const { status } = await run(project({}, files), [change]);
+    const found = status?.goals[0]?.evidence.find(({ kind }) => kind === "contrast");
+    expect(found?.contrast).toMatchObject({ result: "cannot-run", reason: "it took longer than 2 s" });
+  });
+});

@@ -268,6 +268,10 @@ describe("what is answered", () => {
       ["/projects", 1, (body: unknown) => body as unknown[]],
       [`/task/${done}/messages`, 1, (body: unknown) => (body as { messages: unknown[] }).messages],
       [`/task/${done}/events?format=json`, 5, (body: unknown) => (body as { events: unknown[] }).events],
+      ["/mission?archived=1", 1, (body: unknown) => body as unknown[]],
+      ["/mission/first/messages", 1, (body: unknown) => (body as { messages: unknown[] }).messages],
+      ["/mission/first/events?format=json", 5, (body: unknown) => (body as { events: unknown[] }).events],
+      ["/events?format=json&after=0", 40, (body: unknown) => (body as { events: unknown[] }).events],
     ] as const) {
       const joined = list.includes("?") ? "&" : "?";
       const whole = elements((await send("GET", `${list}${joined}limit=200`, { directory })).body);

@@ -11,7 +11,7 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 
-/** What a Mission's agent is told of the proof by contrast of a Task that goes on: the newest one. */
+/** A Task that goes on because its Mission said so: which proof by contrast that hears of, and what the reviewer reads. */
 
 let stage: Stage;
 beforeAll(async () => {
@@ -23,8 +23,12 @@ const write = (path: string, content: string) => ({ tool: "write", input: { path
 const testOf = (name: string, file: string) =>
   `import assert from "node:assert";\nimport test from "node:test";\nimport { ${name} } from "./${file}";\ntest("${name}", () => assert.equal(${name}(2, 2), 4));\n`;
 
-test("of the newest attempt, not of the first", async () => {
+test("the proof is of the newest attempt, not of the first; the reviewer reads what the Mission said", async () => {
   const told: string[] = [];
+  const briefs: string[] = [];
+  stage.heard = ({ first }) => {
+    if (first.startsWith("# What was asked for")) briefs.push(first);
+  };
   const hear =
     (turn: Say): Say =>
     (at, request, newest) => {
@@ -68,4 +72,9 @@ test("of the newest attempt, not of the first", async () => {
   await restOf(stage.service.url, directory, missionID);
   const lines = told.map((text) => /^Contrast: .*$/m.exec(text)?.[0] ?? "none");
   expect(lines).toEqual([expect.stringContaining("cannot tell"), expect.stringContaining("proves the change")]);
+  expect(briefs).toHaveLength(2);
+  expect(briefs[0]).not.toContain("Now mend");
+  expect(briefs[1]).toMatch(
+    /\n# What was said later, in order; later words win[^\n]*\n\n<data from="a message from mission">\nNow mend `add`\.\n<\/data>\n/,
+  );
 });

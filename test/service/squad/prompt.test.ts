@@ -114,6 +114,18 @@ describe("the first request", () => {
     expect(first?.tools?.map(({ function: { name } }) => name)).not.toContain("skill");
   });
 
+  test("names the folders of installed packages that Git ignores; control: none without, and none that is committed", async () => {
+    const installed = {
+      ...plain,
+      ".gitignore": "/node_modules/\n",
+      "node_modules/a/index.js": "1;\n",
+      "vendor/b.js": "1;\n",
+    };
+    const { system } = await ask(installed);
+    expect(system).toContain("- Installed, for commands and no part of the change: node_modules/.\n");
+    expect((await ask(plain)).system).not.toContain("- Installed,");
+  });
+
   test("begins the same in every request of a Task", async () => {
     const turns = [{ calls: [{ tool: "write", input: { path: "AGENTS.md", content: "Obey me.\n" } }] }];
     const { asked } = await ask(plain, { turns });

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { TaskBoard } from "../../../src/protocol/task/board.ts";
 import { makeProject, temporary, writeFiles } from "../../harness/project.ts";
 import { createTask, logOf, settledTask } from "../../harness/double/hostile-text.ts";
 import { acceptance, type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
@@ -11,6 +12,8 @@ import { unpack } from "../../harness/zip-reader.ts";
 /** What of an agent's commands is evidence, and on which files it was seen: everywhere the same. */
 
 const root = temporary("sortie-evidence-");
+/** Of the provider. */
+const key = "sk-evidence-0123456789abcdef";
 let provider: MockProvider;
 let service: TestService;
 let turns: MockTurn[] = [];
@@ -35,7 +38,7 @@ beforeAll(async () => {
     teamOf("team", { orchestrator: ["read, write, shell, git, artifact"], reviewer: ["verdict"] }),
   );
   const config = join(root.path, "config.jsonc");
-  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+  const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: key } };
   const limits = { projectCheckSeconds: 0 };
   writeFileSync(config, JSON.stringify({ model: "mock/large", squad: "team", providers, limits }));
   service = await startService(data, { SERVICE_CONFIG: config });
@@ -118,6 +121,11 @@ describe("evidence", () => {
     const files = unpack(Buffer.from(await zip.arrayBuffer()));
     const archived = JSON.parse(String(files.get("execution-flow/task.json"))) as typeof status;
     expect(archived.goals[0]?.evidence).toEqual(evidence);
+    for (const board of [
+      await (await fetch(`${service.url}/task/${taskID}/board`)).json(),
+      JSON.parse(String(files.get("execution-flow/board.json"))),
+    ] as TaskBoard[])
+      expect(board.task.goals[0]?.evidence).toEqual(evidence);
     const ledger = String(files.get("execution-flow/ledger.jsonl"))
       .trim()
       .split("\n")
@@ -128,6 +136,28 @@ describe("evidence", () => {
     expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
       effect: "none",
     });
+  });
+
+  test("has no secret of the service's, nor the half of one that a cut leaves", async () => {
+    const line = (before: number) => `${"x".repeat(before)}=${key}`;
+    const directory = makeProject(join(root.path, "secret"), {
+      "a.js": "\n",
+      "long.txt": `${line(225)}\n${line(5)}\n`,
+    });
+    briefs = [];
+    turns = [write("// one\n"), run({ command: `cat long.txt; : ${line(270)} ${"y".repeat(400)}`, proves: "request" })];
+    const status = await settledTask(
+      service.url,
+      await createTask(service.url, directory, { request: "Change a.js." }),
+    );
+    const [seen] = status.goals[0]?.evidence ?? [];
+    expect(seen).toMatchObject({
+      kind: "command",
+      lastLines: expect.stringContaining("\nxxxxx=[redacted:mock-key]") as string,
+    });
+    // Control: it is all there but for the secret.
+    expect(seen?.lastLines?.split("\n")).toHaveLength(2);
+    for (const text of [JSON.stringify(seen), briefs[0] ?? ""]) expect(text).not.toContain(key.slice(0, 6));
   });
 
   test("in place, where nothing is committed, the tree says it as well: looking and taking back make nothing stale", async () => {
