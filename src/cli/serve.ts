@@ -89,6 +89,7 @@ const endWithParent = (stop: () => void): void => {
 
 const covers = {
   bubblewrap: "commands see only their Task's files and the system's programs",
+  container: "commands see only their Task's files and the image's programs (an experiment)",
   "pid-namespace": "commands run as your user and see your files, in a separate process namespace",
   "process-group": "commands run as your user and see your files",
 };

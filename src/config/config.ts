@@ -63,6 +63,8 @@ export type Config = {
     tier: 1 | 2 | 3;
     /** Whether commands may run in container images. */
     containers: boolean;
+    /** The image whose container is the sandbox where there is no bubblewrap; undefined: none is. */
+    image: string | undefined;
     /** Additional folders that commands can read. */
     paths: string[];
     /** Additional environment variables that commands get. */
@@ -307,6 +309,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
       network: file.sandbox?.network,
       tier: file.sandbox?.tier ?? 1,
       containers: file.sandbox?.containers === "experimental",
+      image: file.sandbox?.image,
       paths: file.sandbox?.paths ?? [],
       env: file.sandbox?.env ?? [],
     },

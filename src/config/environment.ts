@@ -29,8 +29,10 @@ type Named = {
   environments?: Record<string, OperatorEnvironment> | undefined;
   secretStore?: Record<string, SecretSource> | undefined;
   mcpServers?: Record<string, object> | undefined;
-  sandbox?: { containers?: string | undefined } | undefined;
+  sandbox?: { containers?: string | undefined; image?: string | undefined } | undefined;
 };
+
+const experiment = 'expected sandbox.containers: "experimental" with it, because images are an experiment.';
 
 /** Refuses what can never be had, before the first Task finds out. */
 export const checkEnvironments = (
@@ -41,15 +43,12 @@ export const checkEnvironments = (
   const expectKnown = (where: string, wanted: string) => {
     if (!Object.hasOwn(secretStore, wanted)) throw bad(where, `there is no ${wanted} in secretStore. Add it there.`);
   };
+  if (sandbox.image !== undefined && sandbox.containers === undefined) throw bad("sandbox.image", experiment);
   for (const [project, { secrets = [], variables = {}, shell = [], image }] of Object.entries(environments)) {
     const where = `environments.${project}`;
     if (!isAbsolute(project) && !/^[a-z+]+:\/\/./.test(project))
       throw bad(where, "expected the absolute path of a project, or the address of a repository.");
-    if (image !== undefined && sandbox.containers === undefined)
-      throw bad(
-        `${where}.image`,
-        'expected sandbox.containers: "experimental" with it, because images are an experiment.',
-      );
+    if (image !== undefined && sandbox.containers === undefined) throw bad(`${where}.image`, experiment);
     for (const one of secrets) {
       expectKnown(`${where}.secrets`, one);
       if (Object.hasOwn(variables, one))

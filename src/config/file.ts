@@ -6,7 +6,7 @@ import { StartError } from "../error.ts";
 import { meant } from "../nearest.ts";
 import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
-import { networkHost } from "../protocol/task/environment.ts";
+import { imageName, networkHost } from "../protocol/task/environment.ts";
 import { environmentsSettings, secretStoreSettings } from "./environment.ts";
 
 /** The schema and the reader of `config.jsonc`. */
@@ -161,6 +161,8 @@ export const configFile = z.strictObject({
       tier: z.literal([1, 2, 3]).optional(),
       /** Commands may run in container images. */
       containers: z.literal("experimental").optional(),
+      /** Where there is no bubblewrap, a container of it is the sandbox. */
+      image: imageName.optional(),
       paths: z.array(z.string().refine(isAbsolute, "Expected an absolute path")).max(64).optional(),
       env: z
         .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))

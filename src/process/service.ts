@@ -1,10 +1,11 @@
-import { mkdirSync, realpathSync } from "node:fs";
+import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { isFull } from "../store/disk/full.ts";
 import { startInteractive } from "./command/interactive.ts";
+import { exportsOf, layLine, lineScript } from "./command/line.ts";
 import { createHold } from "./command/hold.ts";
 import { killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
@@ -28,7 +29,8 @@ import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
 import { createImages } from "./image/images.ts";
 import { runThrough } from "./image/program.ts";
-import { programIn } from "./sandbox/image-root.ts";
+import { withoutProxies } from "./sandbox/container.ts";
+import { hasProgram } from "./sandbox/image-root.ts";
 import { selfTest, tryList } from "./sandbox/self-test.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
@@ -92,14 +94,21 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     // Otherwise `npm install` would set core.hooksPath of the repository.
     HUSKY: "0",
   };
-  const baseEnv: Record<string, string> = { PATH: "/usr/local/bin:/usr/bin:/bin", ...ownEnv, ...sandbox.env };
+  const { container } = sandbox;
+  const baseEnv: Record<string, string> = {
+    ...container?.image.env,
+    PATH: container?.image.path ?? "/usr/local/bin:/usr/bin:/bin",
+    ...ownEnv,
+    ...sandbox.env,
+  };
   for (const name of [...keptNames, ...envNames]) {
+    if (name === "PATH" && container !== undefined) continue;
     const value = keepEnv[name];
     if (value === undefined || value === "") continue;
     baseEnv[name] = value;
     if (name !== "PATH") ownEnv[name] = value;
   }
-  const bash = findProgram("bash", baseEnv["PATH"] ?? "") ?? "bash";
+  const bash = container?.image.bash ?? findProgram("bash", baseEnv["PATH"] ?? "") ?? "bash";
 
   const live = new Set<LiveCommand>();
   const { suspects = createSuspects() } = options;
@@ -126,12 +135,20 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     spawner,
     folder: join(folder, "..", "sandbox"),
     // What an image sets is for commands alone: this is the environment of bubblewrap, too.
-    env: (taskID, image) => ({
-      ...(image === undefined ? baseEnv : { PATH: baseEnv["PATH"] ?? "" }),
-      LC_ALL: "C",
-      SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}`,
-    }),
-    prelude: [...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []), bounds].join("\n"),
+    // An engine's programs end with what they watch, and tidy up behind it: nobody is to end them by a mark.
+    env: (taskID, image) =>
+      container === undefined
+        ? {
+            ...(image === undefined ? baseEnv : { PATH: baseEnv["PATH"] ?? "" }),
+            LC_ALL: "C",
+            SERVICE_RUN_ID: `${markOf(taskID)}${boxMark}`,
+          }
+        : { ...container.env },
+    prelude: [
+      ...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []),
+      ...(container === undefined ? [] : [withoutProxies]),
+      bounds,
+    ].join("\n"),
     paths: (taskID) => environmentOf(taskID)?.paths ?? [],
     proxy: (list) => proxies.socketFor(list),
     isBusy: (taskID, apart) => [...live].some((entry) => entry.taskID === taskID && entry.apart === apart),
@@ -159,7 +176,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const network = command.network ?? given?.network;
     const through = typeof network === "object" ? proxyEnv : {};
     const usual = image === undefined ? baseEnv : { ...ownEnv, ...image.env, PATH: image.path };
-    const env = { ...usual, ...through, ...given?.variables, ...command.env, SERVICE_RUN_ID: mark };
+    const own = { ...usual, ...through, ...given?.variables, ...command.env, SERVICE_RUN_ID: mark };
+    // The service's own programs are looked for where the machine has them.
+    const env = container === undefined ? own : { ...own, PATH: (image ?? container.image).path };
     const start = {
       file: image?.bash ?? bash,
       args: ["-c", command.run],
@@ -245,6 +264,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     };
     const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
+    const line = container === undefined ? undefined : await layLine(own);
+    if (container !== undefined) writeFileSync(join(own, "env"), exportsOf(start.env), { mode: 0o600 });
     const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
     const argv = sandbox.wrap?.({
       place: place ?? { tree: root, at: root, under: () => [], over: () => [] },
@@ -254,11 +275,15 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       network: typeof network === "boolean" ? network : { socket: proxies.socketFor(network) },
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
       // Not replaced with `exec`: process 1 must also reap orphaned processes.
-      command: () => ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command],
+      command: (io) =>
+        container === undefined
+          ? ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command]
+          : ["-c", lineScript(io), bash, command],
     });
     const [file = "", ...args] = argv === undefined ? [start.file, ...start.args] : (place?.around?.(argv) ?? argv);
     const markFile = files && markFileOf(files, mark);
-    return startInteractive({ ...start, file, args, filter: sandbox.filter, markFile }, seen, signal, {
+    const opened = container === undefined ? start : { ...start, cwd: "/", env: { ...container.env } };
+    return startInteractive({ ...opened, file, args, filter: sandbox.filter, markFile, line }, seen, signal, {
       started(pid) {
         suspects.talkBegan(pid, taskID);
         record.add(pid, taskID);
@@ -335,7 +360,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     program: (name) => sandbox.programs[name],
     finds(taskID, name) {
       const image = environmentOf(taskID)?.image;
-      return (image === undefined ? findProgram(name, baseEnv["PATH"] ?? "") : programIn(image, name)) !== undefined;
+      const system = image ?? container?.image;
+      return system === undefined ? findProgram(name, baseEnv["PATH"] ?? "") !== undefined : hasProgram(system, name);
     },
     async openImage(reference) {
       if (options.images !== true)
@@ -346,7 +372,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         throw new Error(
           `Commands are to run in the image ${reference}, which takes bubblewrap (tier 1), and this is tier ${sandbox.tier}.`,
         );
-      return images.open(reference);
+      return container === undefined ? images.open(reference) : container.openImage(reference);
     },
     pathInSandbox: (place, path) => (sandbox.tier === 1 ? (insideOf(place, path) ?? path) : path),
     hold: held.set,
@@ -372,6 +398,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     },
     killAll,
     async endLeftovers() {
+      await container?.sweep();
       const killed = await endRecordedGroups(folder, record.name, log);
       const own = new Set([...live].map(({ mark }) => mark));
       const taskOf = (mark: string) => mark.slice(runID.length + 1).split("/")[0] ?? "";

@@ -5,7 +5,8 @@ import type { Config } from "../config/config.ts";
 import { messageOf } from "../error.ts";
 import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
-import { findEngine, inspectImage } from "../process/image/engine.ts";
+import { findContainer } from "../process/image/container.ts";
+import { findEngine, inspectImage, type RunEngine } from "../process/image/engine.ts";
 import { execute, tryList } from "../process/sandbox/self-test.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { secretNamed } from "../protocol/task/environment.ts";
@@ -19,16 +20,29 @@ import { type Kept, keptIn } from "../workspace/worktree/kept.ts";
  * same functions.
  */
 
-export const sandboxOf = (config: Config): Promise<Sandbox> =>
-  findSandbox({
-    ...config.sandbox,
+export const sandboxOf = (config: Config): Promise<Sandbox> => {
+  const { containers, image, ...asked } = config.sandbox;
+  const machine = {
     path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
     home: config.env["HOME"] ?? homedir(),
     env: config.env,
     dataDir: config.dataDir,
+    paths: asked.paths,
     tmpBytes: config.limits.commandTmpBytes,
     programs: { rg: rgPath },
+  };
+  const run: RunEngine = ([file = "", ...args], env) => execute([file, ...args], env, { timeout: engineMs });
+  const container = (reference: string) => () =>
+    findContainer({ ...machine, reference, network: asked.network ?? false, run });
+  return findSandbox({
+    ...asked,
+    ...machine,
+    ...(containers && image !== undefined ? { container: container(image) } : {}),
   });
+};
+
+/** How long an engine may take for an answer, in milliseconds. */
+const engineMs = 60_000;
 
 export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | undefined): Catalog =>
   createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
@@ -99,11 +113,22 @@ export const imagesOn = async (
   return { engine: `${engine.name} (${engine.file})`, problem: undefined, missing: found.flat() };
 };
 
-/** Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. */
-export const mcpServersOn = ({ mcpServers, env }: Pick<Config, "mcpServers" | "env">) =>
+/**
+ * Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. `programs`: of the
+ * image, where the sandbox is a container.
+ */
+export const mcpServersOn = (
+  { mcpServers, env }: Pick<Config, "mcpServers" | "env">,
+  programs: ReadonlySet<string> | undefined,
+) =>
   Object.entries(mcpServers).map(([name, server]) => {
     if (server.kind === "http") return { name, kind: server.kind, problem: null };
     const { command } = server;
+    // What stands at a path of an image is known when it is started.
+    if (programs !== undefined) {
+      const found = command.includes("/") || programs.has(command);
+      return { name, kind: server.kind, problem: found ? null : `${command} is not in the image of the sandbox` };
+    }
     const found = command.includes("/") ? isProgram(command) : findProgram(command, env["PATH"] ?? "") !== undefined;
     return { name, kind: server.kind, problem: found ? null : `${command} is not installed` };
   });

@@ -17,6 +17,7 @@ import { createMetrics } from "../http/metrics.ts";
 import { listen } from "../http/listen.ts";
 import { guardLog, type Log } from "../log.ts";
 import { createMissions } from "../mission/service.ts";
+import { browserBeside } from "../check/browser/find.ts";
 import type { Missions } from "../mission/missions.ts";
 import { concernsMission } from "../task/wake-mission.ts";
 import { createRunMission } from "../mission/worker/run.ts";
@@ -180,7 +181,8 @@ export const createService = async (
       projectRoots: config.projectRoots,
       isProtected: protectedBy(permissions),
       processes,
-      dependencies: { names: config.dependencies, tier: sandbox.tier },
+      // An engine mounts no merged views, so dependency folders are copied.
+      dependencies: { names: config.dependencies, tier: sandbox.container === undefined ? sandbox.tier : 2 },
       ...(config.author === undefined ? {} : { author: config.author }),
       limits,
       log,
@@ -257,10 +259,11 @@ export const createService = async (
       }),
     });
     const archiver = createArchiver({ store, workspaces, repositories, limits, dataDir, secrets });
-    const browser = () => ({
-      program: browserOf(config),
-      bare: sandbox.tier === 1 || process.getuid?.() === 0,
-    });
+    const browser = () =>
+      browserBeside(
+        { program: browserOf(config), bare: sandbox.tier === 1 || process.getuid?.() === 0 },
+        sandbox.container,
+      );
     const offering =
       config.node === undefined
         ? undefined
@@ -269,7 +272,7 @@ export const createService = async (
               catalog,
               apart: manager.sharing?.apart ?? (() => new Set()),
               tier: sandbox.tier,
-              browser: () => browserOf(config) !== undefined,
+              browser: () => browser().program !== undefined,
               hasSpace: data.disk.hasSpace,
             }),
           );
@@ -396,7 +399,14 @@ export const createService = async (
       }),
     );
     let draining = false;
-    const health = createHealth({ store, registry, sandbox, secrets, mcpServers: () => mcpServersOn(config), log });
+    const health = createHealth({
+      store,
+      registry,
+      sandbox,
+      secrets,
+      mcpServers: () => mcpServersOn(config, sandbox.container?.image.programs),
+      log,
+    });
     const app = createApp({
       tasks,
       missions,

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { findProgram, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createProcesses } from "../../src/process/service.ts";
@@ -26,14 +26,11 @@ const programs =
     " ",
   );
 
-const libraries = (file: string): string[] => {
-  try {
-    return [
-      ...execFileSync("ldd", [file], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).matchAll(/\/\S+/g),
-    ].map(([found]) => found.replace(/:$/, ""));
-  } catch {
-    return [];
-  }
+/** Of all of these, by one program: each is started to say it. */
+const libraries = (files: readonly string[]): Set<string> => {
+  const { stdout } = spawnSync("ldd", files, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  const found = stdout.split("\n").flatMap((line) => (line.startsWith("/") ? [] : (/\/\S+/.exec(line) ?? [])));
+  return new Set(found);
 };
 
 /** What an image's maker may put into it, too: links that lead out, rights to run as its owner, a file of passwords. */
@@ -62,12 +59,9 @@ export const makeRoot = (root: string, files: Readonly<Record<string, string>> =
     copyFileSync(realpathSync(from), at);
     chmodSync(at, 0o755);
   };
-  for (const name of programs) {
-    const found = findProgram(name, path);
-    if (found === undefined) continue;
-    put(found, `usr/bin/${name}`);
-    for (const library of libraries(realpathSync(found))) put(library);
-  }
+  const found = programs.flatMap((name) => findProgram(name, path) ?? []);
+  for (const file of found) put(file, `usr/bin/${basename(file)}`);
+  for (const library of libraries(found.map((file) => realpathSync(file)))) put(library);
   copyFileSync(join(root, "usr/bin/true"), join(root, "usr/bin/as-owner"));
   chmodSync(join(root, "usr/bin/as-owner"), 0o4755);
   symlinkSync("/etc/hostname", join(root, "etc/resolv.conf"));
@@ -82,6 +76,20 @@ export const makeRoot = (root: string, files: Readonly<Record<string, string>> =
   for (const [name, text] of Object.entries(all)) {
     mkdirSync(dirname(join(root, name)), { recursive: true });
     writeFileSync(join(root, name), text, { mode: name.includes("/bin/") ? 0o755 : 0o644 });
+  }
+};
+
+/** git besides, and its libraries, for a container whose Tasks the service itself works on. */
+export const withGit = (root: string): void => {
+  const from = findProgram("git", path) ?? "";
+  const to = join(root, "usr/bin/git");
+  copyFileSync(realpathSync(from), to);
+  chmodSync(to, 0o755);
+  for (const library of libraries([to])) {
+    const at = join(root, library);
+    if (existsSync(at)) continue;
+    mkdirSync(dirname(at), { recursive: true });
+    copyFileSync(realpathSync(library), at);
   }
 };
 
@@ -153,14 +161,18 @@ export const imageFor = (folder: string): ImageLab => {
   const named = process.env["TEST_IMAGE"];
   if (named !== undefined) return { env: process.env, reference: named };
   const root = join(folder, "image");
-  makeRoot(root);
-  return { env: { ...process.env, PATH: `${makeEngine(folder, root).bin}:${path}` }, reference };
+  const made = existsSync(root);
+  if (!made) makeRoot(root);
+  const bin = made ? join(folder, "engine-bin") : makeEngine(folder, root).bin;
+  return { env: { ...process.env, PATH: `${bin}:${path}` }, reference };
 };
 
-/** Tier 1 whose every sandbox is over that image. */
+/** Tier 1 whose every sandbox is over that image. It is unpacked once, also for the processes that a test starts. */
 export const inImage = async (tier1: Sandbox): Promise<Sandbox> => {
-  const folder = mkdtempSync(join(tmpdir(), "sortie-image-"));
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  const given = process.env["TEST_IMAGE_FOLDER"];
+  const folder = given ?? mkdtempSync(join(tmpdir(), "sortie-image-"));
+  process.env["TEST_IMAGE_FOLDER"] = folder;
+  if (given === undefined) process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const { env, reference: wanted } = imageFor(folder);
   const options = { folder: join(folder, "data/processes"), runID: folder, keepEnv: env, sandbox: tier1, log: silent };
   const processes = createProcesses({ ...options, images: true });

@@ -8,18 +8,19 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
+import { containerHere } from "../harness/container.ts";
 import { imageFor } from "../harness/image.ts";
 import { makeProject, writeFiles } from "../harness/project.ts";
 import { escapes, harmful } from "./escapes.ts";
 import { kernelEscapes } from "./kernel-escapes.ts";
 
 /**
- * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier|image> <every nth>`.
+ * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier|image|container> <every nth>`.
  * Prints what escaped, how many were tried, and what changed of files that are not the Task's.
  */
 
 const [asked = "1", nth = "1"] = process.argv.slice(2);
-const tier = asked === "image" ? "1" : asked;
+const tier = asked === "image" || asked === "container" ? "1" : asked;
 const folder = mkdtempSync("/tmp/sortie-escape-");
 const planted = `${folder}-planted`;
 const path = process.env["PATH"] ?? "";
@@ -70,9 +71,11 @@ const bwrap = path
   .map((each) => join(each, "bwrap"))
   .find((file) => existsSync(file));
 const sandbox =
-  tier === "1"
-    ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
-    : processGroupSandbox;
+  asked === "container"
+    ? await containerHere(dataDir, home)
+    : tier === "1"
+      ? bubblewrapSandbox({ path: `${path}:${home}/.cargo/bin`, home, paths: [], dataDir }, false, bwrap ?? "bwrap")
+      : processGroupSandbox;
 const engines = mkdtempSync("/tmp/sortie-escape-engine-");
 const images = asked === "image" ? imageFor(engines) : undefined;
 const processes = createProcesses({
@@ -87,7 +90,7 @@ if (images !== undefined) {
   processes.setEnvironment("task_escape", { variables: {}, network: undefined, paths: [], image });
 }
 // Under a layer, so that the way it is mounted is tried too.
-const dependencies = { names: ["node_modules"], tier: sandbox.tier };
+const dependencies = { names: ["node_modules"], tier: sandbox.container === undefined ? sandbox.tier : (2 as const) };
 const options = { dataDir, projectRoots: [], processes, dependencies, path, limits: defaultLimits, log: silent };
 const workspaces = createWorkspaces(options);
 const workspace = await workspaces.prepare({
@@ -136,7 +139,13 @@ const watched = (): string =>
   ]);
 
 const before = watched();
-const all = { ...escapes, ...kernelEscapes };
+/** The kernel gives these to everybody, and an engine mounts nothing over them. */
+const everybodys = "-path /proc/pressure -prune -o ";
+const all: Record<string, string> = { ...escapes, ...kernelEscapes };
+if (asked === "container") {
+  const name = "any setting in /proc";
+  all[name] = (all[name] ?? "").replace("find /proc -maxdepth 4 ", `find /proc -maxdepth 4 ${everybodys}`);
+}
 const names = Object.keys(all).filter((name, at) => at % Number(nth) === 0 && (tier === "1" || !harmful.has(name)));
 const escaped: string[] = [];
 const broken: string[] = [];

@@ -10,6 +10,8 @@ import { selfTest } from "../../src/process/sandbox/self-test.ts";
 import { findSandbox, type SandboxOptions } from "../../src/process/sandbox/tier.ts";
 import { bubblewrapSandbox, findProgram } from "../../src/process/sandbox/sandbox.ts";
 import { temporary } from "../harness/project.ts";
+import { engineEnv } from "../../src/process/image/engine.ts";
+import { withContainer } from "../harness/container.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 import { kernelEscapes } from "./kernel-escapes.ts";
 import { night } from "../harness/night.ts";
@@ -25,7 +27,7 @@ type Found = { uid: number; tried: number; escaped: string[]; broken: string[]; 
 const script = fileURLToPath(new URL("./escape-run.ts", import.meta.url));
 
 /** Tries the list in a process of its own; every nth of it by day. */
-const attempt = (tier: number | "image", user: "same" | "nobody", nth: number): Promise<Found> =>
+const attempt = (tier: number | "image" | "container", user: "same" | "nobody", nth: number): Promise<Found> =>
   new Promise((resolve, reject) => {
     const node = [process.execPath, script, String(tier), String(nth)];
     const other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", ...node];
@@ -35,7 +37,7 @@ const attempt = (tier: number | "image", user: "same" | "nobody", nth: number): 
       PATH: path,
       HOME: image === undefined ? "/tmp" : process.env["HOME"],
       NODE_NO_WARNINGS: "1",
-      ...(image === undefined ? {} : { TEST_IMAGE: image }),
+      ...(image === undefined ? {} : { ...engineEnv(process.env), TEST_IMAGE: image }),
     };
     execFile(file, args, { env, timeout: 300_000 }, (error, stdout, stderr) => {
       if (error !== null) reject(new Error(`${error.message}\n${stderr}`));
@@ -55,6 +57,14 @@ describe.runIf(tiers.includes(1))("T6: ways out of the sandbox", { timeout: 300_
     expect(found).toMatchObject({ escaped: [], broken: [], changed: "" });
     expect(found.tried).toBeGreaterThanOrEqual(night ? 175 : 87);
   });
+
+  // Where somebody has an engine for it (test/harness/container.ts): here podman and docker are seldom.
+  if (withContainer)
+    test("none works in a container", async () => {
+      const found = await attempt("container", "same", 1);
+      expect(found).toMatchObject({ escaped: [], broken: [], changed: "" });
+      expect(found.tried).toBeGreaterThanOrEqual(175);
+    });
 
   test.runIf(isRoot && night)("none works as another user", async () => {
     const found = await attempt(1, "nobody", 1);

@@ -103,7 +103,7 @@ export const escapes: Record<string, string> = {
   "a set-user-id program": ok("[ \"$(su -c 'id -u' 2>/dev/null)\" = 0 ] && [ -r /etc/shadow ]"),
   "a setting of the kernel": ok(": >>/proc/sys/kernel/core_pattern"),
   "any setting in /proc":
-    'find /proc -maxdepth 4 -path \'/proc/[0-9]*\' -prune -o -path /proc/self -prune -o -path /proc/thread-self -prune -o -type f -writable -print 2>/dev/null | while read -r f; do ( : >>"$f" ) 2>/dev/null && echo "ESCAPED $f"; done',
+    'find /proc -maxdepth 4 -path \'/proc/[0-9]*\' -prune -o -path /proc/self -prune -o -path /proc/thread-self -prune -o -type f -writable -print 2>/dev/null | while read -r f; do [ -f "$f" ] && ( : >>"$f" ) 2>/dev/null && echo "ESCAPED $f"; done',
   "the machine's memory": ok("head -c 1 /proc/kcore | grep -q . || head -c 1 /dev/mem"),
   "the kernel's messages": ok("dmesg | grep -q ."),
   "a control group": ok("mkdir /sys/fs/cgroup/escape || ls /sys/fs/cgroup | grep -q ."),

@@ -1,12 +1,14 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { CommandResult } from "../../src/process/process.ts";
 import type { Sandbox } from "../../src/process/sandbox/sandbox.ts";
+import { containerHere, withContainer } from "../harness/container.ts";
 import { inImage } from "../harness/image.ts";
 import { temporary, until } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
@@ -19,10 +21,13 @@ import { night } from "../harness/night.ts";
  */
 
 const here = await sandboxesHere();
+const scratch = temporary();
+afterAll(() => scratch[Symbol.dispose]());
 const tier1 = here.find(({ tier }) => tier === 1);
 const all = [
   ...here.map((sandbox) => ({ sandbox, tier: sandbox.tier, named: String(sandbox.tier) })),
   ...(tier1 === undefined ? [] : [{ sandbox: await inImage(tier1), tier: 1, named: "image" }]),
+  ...(withContainer ? [{ sandbox: await containerHere(scratch.path, scratch.path), tier: 1, named: "container" }] : []),
 ];
 const ends = night ? (["end", "timeout", "cancel"] as const) : (["end", "cancel"] as const);
 /** A daemon without a trace of where it came from is found by nobody where it has no namespace to end with. */
@@ -64,7 +69,8 @@ describe.each(all)("T17: in tier $named", ({ sandbox, tier, named }) => {
       {
         run: `${leaving(token)}\nuntil [ -e go ]; do sleep 0.05; done`,
         cwd: tree,
-        timeoutMs: how === "timeout" ? 6000 : 60_000,
+        // A container takes seconds to open on a busy machine, and they count.
+        timeoutMs: how !== "timeout" ? 60_000 : named === "container" ? 15_000 : 6000,
         keepBytes: 1000,
         signal: abort.signal,
       },
@@ -141,8 +147,10 @@ describe.each(all)("T17: in tier $named", ({ sandbox, tier, named }) => {
     const token = newToken();
     const script = fileURLToPath(new URL("./survivor-owner.ts", import.meta.url));
     const args = [script, named, folder.path, kind, token];
-    const owner = spawn(process.execPath, args, { stdio: "ignore" });
+    const owner = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     const gone = new Promise((resolve) => owner.once("exit", resolve));
+    // It has found its sandbox.
+    await Promise.race([once(owner.stdout, "data"), gone]);
     await allOf(token);
     owner.kill(signal);
     await gone;

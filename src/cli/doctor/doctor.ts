@@ -66,8 +66,8 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield* store(config);
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
-  yield* await checkMcpServers(config);
-  const { lists, tier, ...found } = await sandbox(config);
+  const { lists, tier, programs, ...found } = await sandbox(config);
+  yield* await checkMcpServers(config, programs);
   yield found;
   yield* await checkEnvironments(config, lists);
   yield* await checkImages(config, tier);
@@ -281,18 +281,22 @@ const unfilteredLine = (why: string): string =>
   `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
-const sandbox = async (config: Config): Promise<Finding & { lists: string | undefined; tier: 1 | 2 | 3 }> => {
+const sandbox = async (
+  config: Config,
+): Promise<Finding & { lists: string | undefined; tier: 1 | 2 | 3; programs: ReadonlySet<string> | undefined }> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
     const { listProblem, sandboxOf } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
-    const filtered = found.filter === undefined ? "" : ", system calls filtered";
-    const text = `${found.name}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
+    const { container } = found;
+    const filtered = found.filter === undefined && container === undefined ? "" : ", system calls filtered";
+    const of = container === undefined ? "" : ` (${config.sandbox.image}; an experiment)`;
+    const text = `${found.name}${of}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
     const usesLists = Object.values(config.environments).some(({ network, setupNetwork }) =>
       [network, setupNetwork].some((wanted) => typeof wanted === "object"),
     );
     const lists = usesLists ? await listProblem(found, config) : undefined;
-    const about = { lists, tier: found.tier };
+    const about = { lists, tier: found.tier, programs: container?.image.programs };
     if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), ...about };
     return found.unfiltered === undefined
       ? { ...ok("Sandbox", text), ...about }
@@ -302,6 +306,7 @@ const sandbox = async (config: Config): Promise<Finding & { lists: string | unde
       ...bad("Sandbox", "the service would not start", messageOf(error)),
       lists: "there is no sandbox",
       tier: 3,
+      programs: undefined,
     };
   } finally {
     await rm(scratch, { recursive: true, force: true });

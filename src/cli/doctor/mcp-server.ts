@@ -4,11 +4,14 @@ import { line } from "../terminal/format.ts";
 
 /** The checks of `sortie doctor` on MCP servers: programs that are missing, and addresses that do not answer. None is started. */
 
-export const checkMcpServers = async (config: Config): Promise<Finding[]> => {
+export const checkMcpServers = async (
+  config: Config,
+  programs: ReadonlySet<string> | undefined,
+): Promise<Finding[]> => {
   if (Object.keys(config.mcpServers).length === 0) return [];
   const { askMcpServer, mcpServersOn } = await import("../../service/machine.ts");
   return Promise.all(
-    mcpServersOn(config).map(async ({ name, problem }): Promise<Finding> => {
+    mcpServersOn(config, programs).map(async ({ name, problem }): Promise<Finding> => {
       const label = `MCP ${name}`;
       if (problem !== null)
         return bad(label, problem, "Install it where the service runs, or correct mcpServers in config.jsonc.");

@@ -689,7 +689,7 @@ export type TaskSummary = {
      */
     sandbox: {
         tier: number;
-        name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+        name: 'bubblewrap' | 'container' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
     availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
@@ -1022,7 +1022,7 @@ export type TaskDetail = {
      */
     sandbox: {
         tier: number;
-        name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+        name: 'bubblewrap' | 'container' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
     availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
@@ -1430,7 +1430,7 @@ export type TaskStatus = {
      */
     sandbox: {
         tier: number;
-        name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+        name: 'bubblewrap' | 'container' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
     availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;
@@ -1902,7 +1902,7 @@ export type TaskEvent = {
         epoch: number;
         sandbox: {
             tier: number;
-            name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+            name: 'bubblewrap' | 'container' | 'pid-namespace' | 'process-group';
             network: boolean;
         };
         /**
@@ -4994,7 +4994,7 @@ export type TaskStatusDetail = {
      */
     sandbox: {
         tier: number;
-        name: 'bubblewrap' | 'pid-namespace' | 'process-group';
+        name: 'bubblewrap' | 'container' | 'pid-namespace' | 'process-group';
         network: boolean;
     } | null;
     availableActions: Array<'message' | 'cancel' | 'answer' | 'retry' | 'revert' | 'update' | 'archive' | 'delete'>;

@@ -3,10 +3,14 @@ import type { Readable, Writable } from "node:stream";
 import type { InteractiveProcess } from "../process.ts";
 import { type Descriptor, spawnForTask } from "../sandbox/spawn.ts";
 import { killGroup, wait } from "./kill.ts";
+import type { Line } from "./line.ts";
 
 /** A command that the service exchanges messages with over standard input and output, for as long as it lives. */
 
 const stderrBytes = 8 * 1024;
+
+/** How long after its line was cut it may take to end by itself, in milliseconds. */
+const cutMs = 10_000;
 
 /** How long its pipes may stay open once all of its processes are gone. */
 const lastDrainMs = 500;
@@ -16,14 +20,20 @@ type Streamed = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Read
 /** Where there are too many open files, a process that did not start has no streams either. */
 const hasStreams = (child: ChildProcess): child is Streamed => Boolean(child.stdin && child.stdout && child.stderr);
 
-/** Starts the command in its own process group. `ended` is called once the group is gone. */
+/** Starts the command in its own process group. `line`: what it ends by, where a signal ends no more than its messenger. `ended` is called once the group is gone. */
 export const startInteractive = (
-  start: { file: string; args: string[]; cwd: string; env: Record<string, string> } & Descriptor,
+  start: {
+    file: string;
+    args: string[];
+    cwd: string;
+    env: Record<string, string>;
+    line?: Line | undefined;
+  } & Descriptor,
   root: string,
   signal: AbortSignal,
   hooks: { started(pid: number): void; ended(pid: number | undefined): Promise<void> },
 ): InteractiveProcess => {
-  const { file, args, cwd, env, filter, markFile } = start;
+  const { file, args, cwd, env, filter, markFile, line } = start;
   const child = spawnForTask(
     file,
     args,
@@ -37,8 +47,15 @@ export const startInteractive = (
   }
   const { pid } = child;
   if (pid !== undefined) hooks.started(pid);
-  const kill = () => {
+  const end = () => {
     if (pid !== undefined) killGroup(pid);
+  };
+  const kill = () => {
+    if (line === undefined) end();
+    else {
+      line.cut();
+      setTimeout(end, cutMs).unref();
+    }
   };
   signal.addEventListener("abort", kill, { once: true });
   let tail = "";
@@ -50,7 +67,7 @@ export const startInteractive = (
   const { promise: gone, resolve } = Promise.withResolvers<void>();
   const { promise: closed, resolve: close } = Promise.withResolvers<void>();
   child.once("close", close);
-  const end = () => {
+  const ended = () => {
     signal.removeEventListener("abort", kill);
     void hooks
       .ended(pid)
@@ -59,11 +76,12 @@ export const startInteractive = (
   };
   child.once("error", (error) => {
     tail = `${tail}${error.message}`;
-    if (pid === undefined) end();
+    if (pid === undefined) ended();
   });
   child.once("exit", () => {
-    kill();
+    line?.cut();
     end();
+    ended();
   });
   if (signal.aborted) kill();
   return { stdin: child.stdin, stdout: child.stdout, stderr: () => tail, root, kill, gone };

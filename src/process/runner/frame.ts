@@ -66,6 +66,8 @@ export type Open = {
   pipes?: string;
   /** The filter of system calls that the command line expects. */
   filter?: string;
+  /** It ends with its standard input: what a signal would end is no parent of what runs in it. */
+  byInput?: boolean;
 };
 
 export type SandboxNews = { box: string; pid?: number; gone?: true };

@@ -71,8 +71,9 @@ type Open = {
   gone: Promise<void>;
 };
 
-/** How long to wait for a sandbox to end, in milliseconds. */
+/** How long to wait for a sandbox to end, in milliseconds; for one of an engine. */
 const shutMs = 2000;
+const engineMs = 12_000;
 
 export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
   const { sandbox, spawner, folder, kept = 64, idleMs = 10 * 60_000 } = options;
@@ -109,7 +110,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     const stamp = stampOf(place);
     const box: Open = { ...about, name, stamp, used: performance.now(), pid: undefined, gone };
     open.set(key, box);
-    const { filter } = sandbox;
+    const { filter, container } = sandbox;
     const request = {
       box: name,
       file,
@@ -118,6 +119,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
       folder: own,
       pipes: join(folder, "pipes"),
       ahead: apart === undefined,
+      ...(container === undefined ? {} : { byInput: true }),
     };
     spawner.open(filter === undefined ? request : { ...request, filter }, (news) => {
       if (news.pid !== undefined) {
@@ -142,10 +144,13 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
     open.delete(keyOf(taskID, apart));
     spawner.shut(box.name);
     const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => {
-      options.log.warn({ taskID }, "a sandbox is slow to end");
-      resolve();
-    }, shutMs);
+    const timer = setTimeout(
+      () => {
+        options.log.warn({ taskID }, "a sandbox is slow to end");
+        resolve();
+      },
+      sandbox.container === undefined ? shutMs : engineMs,
+    );
     await Promise.race([box.gone, late]);
     clearTimeout(timer);
   };

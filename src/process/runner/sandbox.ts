@@ -68,9 +68,12 @@ const askMs = 50;
  */
 const reportMs = 500;
 
+/** How long after the end of its input a sandbox may take to end by itself, in milliseconds. */
+const inputMs = 10_000;
+
 /** `gone`: it has ended; `why` is what it said where it never became ready. */
 export const openSandbox = (
-  { file, args, env, folder, filter, ahead = false, pipes }: Open,
+  { file, args, env, folder, filter, ahead = false, pipes, byInput = false }: Open,
   gone: (why: string | undefined) => void,
 ): OpenSandbox => {
   const child: ChildProcess = spawnForTask(
@@ -122,6 +125,10 @@ export const openSandbox = (
 
   const shut = () => {
     child.stdin?.end();
+    if (byInput) setTimeout(kill, inputMs).unref();
+    else kill();
+  };
+  const kill = () => {
     child.kill("SIGKILL");
     if (child.pid !== undefined)
       try {

@@ -11,8 +11,10 @@ import { isWithin } from "./system-mount.ts";
 export type Image = {
   /** The engine's id, which names exactly these bytes. */
   readonly id: string;
-  /** Where its files are, below the data folder. */
+  /** Where its files are, below the data folder; "": at an engine alone. */
   readonly root: string;
+  /** The names of its programs, where its files are not here. */
+  readonly programs?: ReadonlySet<string>;
   /** A copy of its bash that can be executed and not read. */
   readonly first: string;
   /** Its bash, as commands see it. */
@@ -74,6 +76,10 @@ export const inImage = (root: string, path: string): string | undefined => {
   }
   return walked.join("/");
 };
+
+/** Whether a program of this name is on its `PATH`. */
+export const hasProgram = ({ root, path, programs }: Image, name: string): boolean =>
+  programs?.has(name) ?? programIn({ root, path }, name) !== undefined;
 
 /** The program of this name on its `PATH`, as a path inside; undefined: there is none. */
 export const programIn = ({ root, path }: Pick<Image, "root" | "path">, name: string): string | undefined =>

@@ -22,15 +22,16 @@ import { isWithin, systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
- * The three ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
+ * The ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
  * while the service runs: a command whose sandbox cannot be opened fails.
  *
- * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it.
+ * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. Where it is not, a
+ *    container can be the same.
  * 2. pid-namespace: own processes; nothing outlives it.
  * 3. process-group: no isolation; processes that leave their group are searched for.
  */
 
-export type SandboxName = "bubblewrap" | "pid-namespace" | "process-group";
+export type SandboxName = "bubblewrap" | "container" | "pid-namespace" | "process-group";
 
 export type SandboxRequest = {
   place: SandboxPlace;
@@ -66,8 +67,23 @@ export type Sandbox = {
   unfiltered: string | undefined;
   /** Why commands are not to read a path of this machine; undefined: they may. Without the function they read everything. */
   refuses?: (path: string) => string | undefined;
+  /** Where the sandbox is a container, whose system is an image's and not this machine's. */
+  container?: Container;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
+};
+
+export type Container = {
+  image: Image;
+  /**
+   * The environment of the program that opens a sandbox. That program is no parent of what runs: a sandbox ends with its
+   * standard input.
+   */
+  env: Readonly<Record<string, string>>;
+  /** Another image of the same engine, for the commands of a project. Rejects with the reason and its remedy. */
+  openImage(reference: string): Promise<Image>;
+  /** Removes the containers that an earlier service of this data folder left. */
+  sweep(): Promise<void>;
 };
 
 /** What a sandbox takes from this machine. */
@@ -95,9 +111,9 @@ export const processGroupSandbox: Sandbox = {
 };
 
 /** Paths inside a sandbox: its pipes, its first program, and the service's own programs. */
-const ioAt = "/run/sortie/io";
-const bashAt = "/run/sortie/bash";
-const programAt = (name: string) => `/run/sortie/bin/${name}`;
+export const ioAt = "/run/sortie/io";
+export const bashAt = "/run/sortie/bash";
+export const programAt = (name: string) => `/run/sortie/bin/${name}`;
 
 export const findProgram = (name: string, path: string): string | undefined =>
   path
@@ -129,7 +145,7 @@ export const bubblewrapSandbox = (
     programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
     filter,
     unfiltered: filter === undefined ? `there is no profile for ${process.arch}, only for x64 and arm64` : undefined,
-    refuses: (asked) => refusal(asked, home, hidden),
+    refuses: refusing({ home, dataDir }),
     wrap: ({
       place,
       folder,
@@ -186,6 +202,12 @@ const over = (
     place: { ...place, under: () => under, over: () => above },
     system: [...imageMounts(root, targets), ...ofMachine],
   };
+};
+
+/** As `Sandbox.refuses`. */
+export const refusing = ({ home, dataDir }: Pick<Machine, "home" | "dataDir">): NonNullable<Sandbox["refuses"]> => {
+  const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
+  return (path) => refusal(path, home, hidden);
 };
 
 /** A link would be followed wherever it leads when the sandbox is opened, which is later. */

@@ -1,6 +1,18 @@
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { Image } from "./image-root.ts";
 import type { SandboxPlace } from "./place.ts";
 import { proxyPort, type Sandbox } from "./sandbox.ts";
@@ -11,17 +23,19 @@ import { spawnForTask } from "./spawn.ts";
 type Tried = { ok: true } | { ok: false; why: string };
 
 const patienceMs = 10_000;
+/** An engine's program takes a second where a sandbox takes milliseconds. */
+const engineMs = 60_000;
 const maxChars = 1024 * 1024;
 
 /** `error`: empty when it exits with 0. `filter`: as for `spawnForTask`. */
 export const execute = (
   argv: readonly string[],
   env: Record<string, string>,
-  filter?: string,
+  { filter, timeout = patienceMs }: { filter?: string | undefined; timeout?: number } = {},
 ): Promise<{ output: string; error: string }> =>
   new Promise((resolve) => {
     const [file = "", ...args] = argv;
-    const child = spawnForTask(file, args, { env, timeout: patienceMs, stdio: ["ignore", "pipe", "pipe"] }, { filter });
+    const child = spawnForTask(file, args, { env, timeout, stdio: ["ignore", "pipe", "pipe"] }, { filter });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"] as const)
       child[name]?.on("data", (chunk: Buffer) => {
@@ -48,7 +62,7 @@ export const selfTest = async (given: Sandbox, path: string, image?: Image): Pro
   if (wrap === undefined) return { ok: true, found: [] };
   const sandbox: Sandbox = { ...given, wrap: (request) => wrap({ ...request, image }) };
   const [tried, filtered] = await Promise.all([
-    tryInside(sandbox, path, true),
+    tryInside(sandbox, path, true, { ownPrograms: image === undefined }),
     sandbox.filter === undefined ? undefined : tryInside(sandbox, path, false),
   ]);
   return !tried.ok || filtered === undefined || filtered.ok ? tried : { ...tried, unfiltered: filtered.why };
@@ -56,15 +70,46 @@ export const selfTest = async (given: Sandbox, path: string, image?: Image): Pro
 
 /** Whether commands can be kept to a list of hosts: a sandbox is opened within another one, which some machines refuse. */
 export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
-  sandbox.tier === 1
-    ? tryInside({ ...sandbox, network: false }, path, true, { socket: "/nowhere" })
-    : { ok: false, why: `it needs bubblewrap (tier 1), and this is tier ${sandbox.tier}` };
+  sandbox.name === "bubblewrap"
+    ? tryInside({ ...sandbox, network: false }, path, true, { network: { socket: "/nowhere" } })
+    : {
+        ok: false,
+        why: `it needs bubblewrap (tier 1), and this is ${sandbox.container === undefined ? `tier ${sandbox.tier}` : "a container"}`,
+      };
+
+/** What a container needs for the service, by the word of its probe. */
+const lacking = {
+  git: "the image has no git",
+  search: "this machine's ripgrep does not run in the image",
+  pipe: "no named pipe of this machine's reaches into it",
+  owner: "what it writes is not owned by the service's user",
+};
+
+/** A named pipe in a folder; `script` writes the word into it, as commands do with what they print. */
+const pipeIn = async (folder: string, word: string) => {
+  const path = join(folder, "pipe");
+  await promisify(execFile)("mkfifo", ["-m", "600", "--", path]);
+  const held = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  return {
+    script: (io: string) => `\necho ${word} >'${io}/pipe'`,
+    hasCome(): boolean {
+      try {
+        const bytes = Buffer.alloc(word.length);
+        return readSync(held, bytes) === bytes.length && bytes.toString("latin1") === word;
+      } catch {
+        return false;
+      } finally {
+        closeSync(held);
+      }
+    },
+  };
+};
 
 const tryInside = async (
   sandbox: Sandbox,
   path: string,
   unfiltered: boolean,
-  network?: { socket: string },
+  { network, ownPrograms = false }: { network?: { socket: string }; ownPrograms?: boolean } = {},
 ): Promise<Tried & { found: string[] }> => {
   const folder = mkdtempSync("/var/tmp/sortie-probe-");
   const secret = join(folder, "secret");
@@ -76,21 +121,32 @@ const tryInside = async (
     writeFileSync(secret, canary);
     const place: SandboxPlace = { tree, at: tree, under: () => [], over: () => [] };
     const listens = network === undefined ? "" : `(: </dev/tcp/127.0.0.1/${proxyPort}) 2>/dev/null || echo no-proxy\n`;
-    const script = unfiltered ? `${listens}${probe(sandbox, secret, process.pid)}` : filterProbe;
+    const pipe = sandbox.container === undefined ? undefined : await pipeIn(own, canary);
+    const script = unfiltered ? `${listens}${probe(sandbox, secret, process.pid, ownPrograms)}` : filterProbe;
     const argv = sandbox.wrap?.({
       place,
       folder: own,
       cwd: tree,
       unfiltered,
       ...(network === undefined ? {} : { network }),
-      command: () => ["-c", `cd '${tree}' || exit\n${script}`],
+      command: (io) => ["-c", `cd '${tree}' || exit\n${script}${pipe === undefined ? "" : pipe.script(io)}\necho done`],
     });
     const filter = unfiltered ? undefined : sandbox.filter;
-    const { output, error } = await execute(argv ?? [], { PATH: path, LC_ALL: "C" }, filter);
+    const { container } = sandbox;
+    const { output, error } = await (container === undefined
+      ? execute(argv ?? [], { PATH: path, LC_ALL: "C" }, { filter })
+      : execute(argv ?? [], container.env, { timeout: engineMs }));
     const lines = output.trim().split("\n");
     if (lines.at(-1) !== "done") return { ok: false, why: error || "it ended early", found: [] };
-    const found = lines.slice(0, -1);
-    return found.length === 0 ? { ok: true, found } : { ok: false, why: `it lets through: ${found.join(", ")}`, found };
+    const found = [
+      ...lines.slice(0, -1),
+      ...(pipe === undefined || pipe.hasCome() ? [] : ["pipe"]),
+      ...(container === undefined || statSync(join(tree, "writes")).uid === process.getuid?.() ? [] : ["owner"]),
+    ];
+    if (found.length === 0) return { ok: true, found };
+    const lacks = Object.entries(lacking).flatMap(([word, why]) => (found.includes(word) ? [why] : []));
+    const why = lacks.length > 0 ? lacks.join(", ") : `it lets through: ${found.join(", ")}`;
+    return { ok: false, why, found };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -98,9 +154,14 @@ const tryInside = async (
 
 /** A program, so that what starts one passes the filter, too. */
 const filterProbe = `while read -r name value; do case $name$value in Seccomp:[!2]*) echo system-calls ;; esac; done </proc/self/status
-cat /proc/self/comm >/dev/null && echo done`;
+cat /proc/self/comm >/dev/null || exit`;
 
-const probe = ({ tier, network }: Sandbox, secret: string, service: number): string =>
+const probe = (
+  { tier, network, container, programs }: Sandbox,
+  secret: string,
+  service: number,
+  ownPrograms: boolean,
+): string =>
   [
     `[ $$ = 1 ] || echo first-process`,
     `[ ! -e /proc/${service}/root/proc ] || [ $(echo /proc/[0-9]* | wc -w) -le 6 ] || echo processes`,
@@ -112,17 +173,25 @@ const probe = ({ tier, network }: Sandbox, secret: string, service: number): str
     ...(tier === 1
       ? [
           `[ ! -e '${secret}' ] || echo files`,
-          `[ ! -e /etc/shadow ] || echo etc`,
+          // An image's own is nobody's here.
+          ...(container === undefined ? [`[ ! -e /etc/shadow ] || echo etc`] : []),
           `(: >/usr/.sortie-probe) 2>/dev/null && { rm -f /usr/.sortie-probe; echo system-writable; }`,
           `(: >/.sortie-probe) 2>/dev/null && echo root`,
           `(: >>/proc/sys/kernel/core_pattern) 2>/dev/null && echo kernel-settings`,
           `while read -r name value; do case $name$value in CapEff:*[1-9a-f]*|CapPrm:*[1-9a-f]*|CapBnd:*[1-9a-f]*|CapInh:*[1-9a-f]*) echo capabilities; break ;; esac; done </proc/self/status`,
           `while read -r name value; do case $name$value in NoNewPrivs:0) echo privileges ;; esac; done </proc/self/status`,
           `unshare --user true 2>/dev/null && echo no-more-users`,
-          `(: >/dev/.sortie-probe) 2>/dev/null && echo devices`,
+          // An engine's has a bound.
+          ...(container === undefined ? [`(: >/dev/.sortie-probe) 2>/dev/null && echo devices`] : []),
           `(: >./writes) 2>/dev/null || echo tree-not-writable`,
           `(: >/tmp/writes) 2>/dev/null || echo tmp-not-writable`,
+          ...(container === undefined ? [] : [filterProbe, `chmod 4755 ./writes 2>/dev/null && echo set-id`]),
+          ...(container === undefined || !ownPrograms
+            ? []
+            : [
+                `git --version >/dev/null 2>&1 || echo git`,
+                ...Object.values(programs).map((at) => `${at} --version >/dev/null 2>&1 || echo search`),
+              ]),
         ]
       : [`(: >./writes) 2>/dev/null || echo tree-not-writable`]),
-    `echo done`,
   ].join("\n");

@@ -26,6 +26,8 @@ export type SandboxOptions = Machine & {
   network: boolean | undefined;
   /** The strongest tier to use; tier 1 by default. */
   tier?: 1 | 2 | 3;
+  /** Tries a container where there is no bubblewrap; absent: none was asked for. */
+  container?: () => Promise<{ sandbox: Sandbox } | { why: string }>;
 };
 
 const needUsers =
@@ -104,16 +106,19 @@ export const findSandbox = async (options: SandboxOptions): Promise<Sandbox> => 
       );
   const first = await tryBubblewrap(options, options.network ?? false);
   if ("sandbox" in first) return first.sandbox;
+  const contained = options.tier === undefined || options.tier === 1 ? await options.container?.() : undefined;
+  if (contained !== undefined && "sandbox" in contained) return contained.sandbox;
+  const why = contained === undefined ? first.why : `${first.why}. Nor is a container one: ${contained.why}`;
   if (options.mode === "required")
     throw new StartError(
       78,
-      `A sandbox is required (${options.source}), and there is none: ${first.why}. Or set SERVICE_SANDBOX=auto to accept a weaker one.`,
+      `A sandbox is required (${options.source}), and there is none: ${why}. Or set SERVICE_SANDBOX=auto to accept a weaker one.`,
     );
   const found = (await tryNamespace(options)) ?? { ...processGroupSandbox, programs: options.programs ?? {} };
   if (options.network === false && found.network)
     throw new StartError(
       78,
-      `sandbox.network is false, and ${found.name} (tier ${found.tier}) cannot switch the network off: ${first.why}. Or remove sandbox.network from the configuration.`,
+      `sandbox.network is false, and ${found.name} (tier ${found.tier}) cannot switch the network off: ${why}. Or remove sandbox.network from the configuration.`,
     );
-  return { ...found, env: toolEnv(options, found.network), note: first.why };
+  return { ...found, env: toolEnv(options, found.network), note: why };
 };

@@ -122,7 +122,7 @@ export const eventData = {
     epoch: z.number(),
     sandbox: z.object({
       tier: z.number(),
-      name: z.enum(["bubblewrap", "pid-namespace", "process-group"]),
+      name: z.enum(["bubblewrap", "container", "pid-namespace", "process-group"]),
       network: z.boolean(),
     }),
     killed: z.array(z.number()).describe("Process groups of an earlier run that were still alive and were killed"),

@@ -59,7 +59,7 @@ const diagnosticCommand = z.strictObject({
 export type DiagnosticCommand = z.infer<typeof diagnosticCommand>;
 
 /** The name of a container image as an engine takes it: no option, and nothing of a shell. */
-const image = z
+export const imageName = z
   .string()
   .max(300)
   .regex(/^[a-z0-9][\w./:@-]*$/i, "expected the name of an image, such as docker.io/library/node:24");
@@ -72,7 +72,7 @@ export const environmentSettings = z.strictObject({
   variables: z.record(given, z.string().max(4096)).optional(),
   secrets: z.array(given).max(50).optional(),
   paths: z.array(absolute).max(32).optional(),
-  image: image.optional(),
+  image: imageName.optional(),
   diagnostics: z.union([z.boolean(), z.array(diagnosticCommand).min(1).max(8)]).optional(),
   limits: z
     .strictObject({

@@ -288,7 +288,7 @@ const common = {
   sandbox: z
     .object({
       tier: z.number().int(),
-      name: z.enum(["bubblewrap", "pid-namespace", "process-group"]),
+      name: z.enum(["bubblewrap", "container", "pid-namespace", "process-group"]),
       network: z.boolean(),
     })
     .nullable()

@@ -1,0 +1,51 @@
+import { execFile } from "node:child_process";
+import { closeSync, constants, openSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { shellQuote } from "../../shell-quote.ts";
+import { closeOthers } from "../runner/init-script.ts";
+import { withoutProxies } from "../sandbox/container.ts";
+
+/**
+ * What a program in a container lives by. Whoever started it there is no parent of it, and its standard input is the
+ * program's own, which may be deaf to its end. So process 1 also waits for the end of a named pipe that the service alone
+ * holds, and that ends with the service however that ends.
+ */
+
+export type Line = { cut(): void };
+
+const nameOf = "line";
+
+/** In the folder of one sandbox. */
+export const layLine = async (folder: string): Promise<Line> => {
+  const path = join(folder, nameOf);
+  await promisify(execFile)("mkfifo", ["-m", "600", "--", path]);
+  // Also for reading, or opening it would wait for the other side.
+  let held: number | undefined = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  return {
+    cut() {
+      if (held !== undefined) closeSync(held);
+      held = undefined;
+    },
+  };
+};
+
+const plain = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** The program's environment as a file of shell: an engine would keep what it was given where others read it. */
+export const exportsOf = (env: Readonly<Record<string, string>>): string =>
+  Object.entries(env)
+    .filter(([name]) => plain.test(name))
+    .map(([name, value]) => `export ${name}=${shellQuote(value)}\n`)
+    .join("");
+
+/** Process 1: ends as the program does, or at once when the line is cut or who waits for that is gone. */
+export const lineScript = (io: string): string => `${closeOthers}
+unset LC_ALL
+${withoutProxies}
+. '${io}/env'
+exec 8<'${io}/${nameOf}'
+read -r _ <&8 >/dev/null 2>&1 &
+"$0" -c "$1" <&0 8<&- &
+wait -n
+exit $?`;
