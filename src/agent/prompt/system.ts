@@ -57,7 +57,7 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   lines.push(...about.map((line) => `- ${line}`));
   if (state.isolation === "worktree" && leads(agent) && !reads)
     lines.push(
-      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why: all of it, not your last step alone.",
+      "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",
       "- If nothing is to be changed, your last message is the result, as long as it needs, each claim with file and line or command; no `Commit:`.",
     );
   if (state.approve.includes("plan") && agent.name === "orchestrator" && state.production === null)

@@ -27,7 +27,7 @@ test("the proof is of the newest attempt, not of the first; the reviewer reads w
   const told: string[] = [];
   const briefs: string[] = [];
   stage.heard = ({ first }) => {
-    if (first.startsWith("# What was asked for")) briefs.push(first);
+    if (first.startsWith("# What was asked for\n")) briefs.push(first);
   };
   const hear =
     (turn: Say): Say =>
