@@ -239,6 +239,7 @@ export const createServiceClient = (options: ClientOptions) => {
     mission: {
       wake: inProject(mission.wake.bind(mission)),
       list: inProject(mission.list.bind(mission)),
+      get: mission.get.bind(mission),
       status: inProject(mission.status.bind(mission)),
       rename: inProject(mission.rename.bind(mission)),
       archive: inProject(mission.archive.bind(mission)),

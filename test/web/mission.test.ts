@@ -129,7 +129,8 @@ inBrowser("a Mission", () => {
     stage.play("differs", { mission: (turn) => said[turn] ?? { text: "Better?" }, task: worker });
     const directory = stage.project();
     const { missionID } = await wake(stage.service.url, directory, { text: "[differs]", approve: ["plan"] });
-    await page.goto(`${stage.service.url}/ui/mission/${missionID}?project=${directory}`);
+    // By its id alone, and not in the project that was looked at last.
+    await page.goto(`${stage.service.url}/ui/mission/${missionID}`);
     const card = page.getByRole("region", { name: "The Mission is waiting for you" });
     const shown = card.getByRole("group", { name: "The plan" });
     await shown.getByText("b is there.").waitFor();

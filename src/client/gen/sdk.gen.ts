@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import type { Client, ClientMeta, Options as Options2, RequestResult, TDataShape } from './client/index.ts';
-import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMergeData, MissionMergeErrors, MissionMergeResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectGetData, ProjectGetErrors, ProjectGetResponses, ProjectGrantsData, ProjectGrantsErrors, ProjectGrantsResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ProjectRequestsData, ProjectRequestsErrors, ProjectRequestsResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceDrainNodeData, ServiceDrainNodeErrors, ServiceDrainNodeResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceNodesData, ServiceNodesErrors, ServiceNodesResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceOverviewData, ServiceOverviewErrors, ServiceOverviewResponses, ServiceSetKeyData, ServiceSetKeyErrors, ServiceSetKeyResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCallOutputData, TaskCallOutputErrors, TaskCallOutputResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskRetryData, TaskRetryErrors, TaskRetryResponses, TaskRevertData, TaskRevertErrors, TaskRevertResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses, WebhookCallbackSecretData, WebhookCallbackSecretErrors, WebhookCallbackSecretResponses, WebhookCreateData, WebhookCreateErrors, WebhookCreateResponses, WebhookDeleteData, WebhookDeleteErrors, WebhookDeleteResponses, WebhookDeliveriesData, WebhookDeliveriesErrors, WebhookDeliveriesResponses, WebhookGetData, WebhookGetErrors, WebhookGetResponses, WebhookListData, WebhookListErrors, WebhookListResponses, WebhookRedeliverData, WebhookRedeliverDeadData, WebhookRedeliverDeadErrors, WebhookRedeliverDeadResponses, WebhookRedeliverErrors, WebhookRedeliverResponses, WebhookRotateData, WebhookRotateErrors, WebhookRotateResponses, WebhookTestData, WebhookTestErrors, WebhookTestResponses, WebhookUpdateData, WebhookUpdateErrors, WebhookUpdateResponses } from './types.gen.ts';
+import type { EventStreamData, EventStreamErrors, EventStreamResponses, MissionAbortData, MissionAbortErrors, MissionAbortResponses, MissionAllData, MissionAllErrors, MissionAllResponses, MissionAnswerData, MissionAnswerErrors, MissionAnswerResponses, MissionArchiveData, MissionArchiveErrors, MissionArchiveResponses, MissionDeleteData, MissionDeleteErrors, MissionDeleteResponses, MissionEventsData, MissionEventsErrors, MissionEventsResponses, MissionGetData, MissionGetErrors, MissionGetResponses, MissionListData, MissionListErrors, MissionListResponses, MissionMergeData, MissionMergeErrors, MissionMergeResponses, MissionMessagesData, MissionMessagesErrors, MissionMessagesResponses, MissionProjectArchiveData, MissionProjectArchiveErrors, MissionProjectArchiveResponses, MissionRenameData, MissionRenameErrors, MissionRenameResponses, MissionStatusData, MissionStatusErrors, MissionStatusResponses, MissionWakeData, MissionWakeErrors, MissionWakeResponses, ProjectGetData, ProjectGetErrors, ProjectGetResponses, ProjectGrantsData, ProjectGrantsErrors, ProjectGrantsResponses, ProjectListData, ProjectListErrors, ProjectListResponses, ProjectRequestsData, ProjectRequestsErrors, ProjectRequestsResponses, ServiceDocData, ServiceDocErrors, ServiceDocResponses, ServiceDrainNodeData, ServiceDrainNodeErrors, ServiceDrainNodeResponses, ServiceHealthData, ServiceHealthErrors, ServiceHealthResponses, ServiceMetricsData, ServiceMetricsErrors, ServiceMetricsResponses, ServiceModelsData, ServiceModelsErrors, ServiceModelsResponses, ServiceNodesData, ServiceNodesErrors, ServiceNodesResponses, ServiceOpenapiData, ServiceOpenapiErrors, ServiceOpenapiResponses, ServiceOverviewData, ServiceOverviewErrors, ServiceOverviewResponses, ServiceSetKeyData, ServiceSetKeyErrors, ServiceSetKeyResponses, ServiceTestModelData, ServiceTestModelErrors, ServiceTestModelResponses, SquadGetData, SquadGetErrors, SquadGetResponses, SquadInstallData, SquadInstallErrors, SquadInstallResponses, SquadListData, SquadListErrors, SquadListResponses, SquadRecommendData, SquadRecommendErrors, SquadRecommendResponses, SquadRemoveData, SquadRemoveErrors, SquadRemoveResponses, SquadValidateData, SquadValidateErrors, SquadValidateResponses, TaskAnswerData, TaskAnswerErrors, TaskAnswerResponses, TaskArtifactData, TaskArtifactErrors, TaskArtifactResponses, TaskBoardData, TaskBoardErrors, TaskBoardResponses, TaskCallOutputData, TaskCallOutputErrors, TaskCallOutputResponses, TaskCancelData, TaskCancelErrors, TaskCancelResponses, TaskCaptureData, TaskCaptureErrors, TaskCaptureResponses, TaskCheckLogData, TaskCheckLogErrors, TaskCheckLogResponses, TaskCreateData, TaskCreateErrors, TaskCreateResponses, TaskDeleteData, TaskDeleteErrors, TaskDeleteResponses, TaskDiffData, TaskDiffErrors, TaskDiffResponses, TaskEventsData, TaskEventsErrors, TaskEventsResponses, TaskGetData, TaskGetErrors, TaskGetResponses, TaskInterruptData, TaskInterruptErrors, TaskInterruptResponses, TaskListData, TaskListErrors, TaskListResponses, TaskMessageData, TaskMessageErrors, TaskMessageResponses, TaskMessagesData, TaskMessagesErrors, TaskMessagesResponses, TaskPreviewData, TaskPreviewErrors, TaskPreviewResponses, TaskProjectArchiveData, TaskProjectArchiveErrors, TaskProjectArchiveResponses, TaskRetryData, TaskRetryErrors, TaskRetryResponses, TaskRevertData, TaskRevertErrors, TaskRevertResponses, TaskStatusData, TaskStatusErrors, TaskStatusResponses, TaskUpdateData, TaskUpdateErrors, TaskUpdateResponses, WebhookCallbackSecretData, WebhookCallbackSecretErrors, WebhookCallbackSecretResponses, WebhookCreateData, WebhookCreateErrors, WebhookCreateResponses, WebhookDeleteData, WebhookDeleteErrors, WebhookDeleteResponses, WebhookDeliveriesData, WebhookDeliveriesErrors, WebhookDeliveriesResponses, WebhookGetData, WebhookGetErrors, WebhookGetResponses, WebhookListData, WebhookListErrors, WebhookListResponses, WebhookRedeliverData, WebhookRedeliverDeadData, WebhookRedeliverDeadErrors, WebhookRedeliverDeadResponses, WebhookRedeliverErrors, WebhookRedeliverResponses, WebhookRotateData, WebhookRotateErrors, WebhookRotateResponses, WebhookTestData, WebhookTestErrors, WebhookTestResponses, WebhookUpdateData, WebhookUpdateErrors, WebhookUpdateResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -433,6 +433,32 @@ export class Mission extends HeyApiClient {
     }
     
     /**
+     * Delete a Mission with its conversation; its Tasks stay
+     */
+    public delete<ThrowOnError extends boolean = false>(options: Options<MissionDeleteData, ThrowOnError>): RequestResult<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError> {
+        return (options.client ?? this.client).delete<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}',
+            ...options,
+            headers: {
+                'Content-Type': 'application/json',
+                ...options.headers
+            }
+        });
+    }
+    
+    /**
+     * The same, found by its id, with the project that it is in
+     */
+    public get<ThrowOnError extends boolean = false>(options: Options<MissionGetData, ThrowOnError>): RequestResult<MissionGetResponses, MissionGetErrors, ThrowOnError> {
+        return (options.client ?? this.client).get<MissionGetResponses, MissionGetErrors, ThrowOnError>({
+            security: [{ scheme: 'basic', type: 'http' }],
+            url: '/mission/{missionID}',
+            ...options
+        });
+    }
+    
+    /**
      * The Mission's own events and those of its Tasks, live (SSE), or a page of them
      */
     public events<ThrowOnError extends boolean = false>(options: Options<MissionEventsData, ThrowOnError>): RequestResult<MissionEventsResponses, MissionEventsErrors, ThrowOnError> {
@@ -491,21 +517,6 @@ export class Mission extends HeyApiClient {
         return (options.client ?? this.client).post<MissionAbortResponses, MissionAbortErrors, ThrowOnError>({
             security: [{ scheme: 'basic', type: 'http' }],
             url: '/mission/{missionID}/abort',
-            ...options,
-            headers: {
-                'Content-Type': 'application/json',
-                ...options.headers
-            }
-        });
-    }
-    
-    /**
-     * Delete a Mission with its conversation; its Tasks stay
-     */
-    public delete<ThrowOnError extends boolean = false>(options: Options<MissionDeleteData, ThrowOnError>): RequestResult<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError> {
-        return (options.client ?? this.client).delete<MissionDeleteResponses, MissionDeleteErrors, ThrowOnError>({
-            security: [{ scheme: 'basic', type: 'http' }],
-            url: '/mission/{missionID}',
             ...options,
             headers: {
                 'Content-Type': 'application/json',

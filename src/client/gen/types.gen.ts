@@ -391,6 +391,11 @@ export type MissionBudget = {
     maxMinutes?: number;
 };
 
+export type MissionDelete = {
+    surface?: string;
+    reason?: string;
+};
+
 export type MissionTitle = {
     title: string;
 };
@@ -406,11 +411,6 @@ export type MissionAbort = {
      * Cancel its Tasks too
      */
     cascade?: boolean;
-};
-
-export type MissionDelete = {
-    surface?: string;
-    reason?: string;
 };
 
 export type Nothing = {
@@ -5432,17 +5432,17 @@ export type MissionSummary = {
     };
 };
 
+export type MissionDeleted = {
+    missionID: string;
+    deleted: true;
+};
+
 export type MissionAborted = {
     missionID: string;
     sessionID: string;
     aborted: true;
     status: 'running' | 'inactive';
     tasksRunning: number;
-};
-
-export type MissionDeleted = {
-    missionID: string;
-    deleted: true;
 };
 
 export type MissionAnswered = {
@@ -8517,6 +8517,176 @@ export type MissionStatusResponses = {
 
 export type MissionStatusResponse = MissionStatusResponses[keyof MissionStatusResponses];
 
+export type MissionDeleteData = {
+    body?: MissionDelete;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * The node whose directory is meant, if several nodes have it
+         */
+        'x-service-node'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        surface?: string;
+        reason?: string;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/mission/{missionID}';
+};
+
+export type MissionDeleteErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * No such object: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type MissionDeleteError = MissionDeleteErrors[keyof MissionDeleteErrors];
+
+export type MissionDeleteResponses = {
+    /**
+     * Deleted
+     */
+    200: MissionDeleted;
+};
+
+export type MissionDeleteResponse = MissionDeleteResponses[keyof MissionDeleteResponses];
+
+export type MissionGetData = {
+    body?: never;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * The node whose directory is meant, if several nodes have it
+         */
+        'x-service-node'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * Seconds to delay the answer: with If-None-Match until something changes, otherwise until the end
+         */
+        wait?: number;
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/mission/{missionID}';
+};
+
+export type MissionGetErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * No such object: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
+     */
+    409: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type MissionGetError = MissionGetErrors[keyof MissionGetErrors];
+
+export type MissionGetResponses = {
+    /**
+     * The status record, with an ETag
+     */
+    200: MissionStatus;
+};
+
+export type MissionGetResponse = MissionGetResponses[keyof MissionGetResponses];
+
 export type MissionEventsData = {
     body?: never;
     headers?: {
@@ -8956,94 +9126,6 @@ export type MissionAbortResponses = {
 };
 
 export type MissionAbortResponse = MissionAbortResponses[keyof MissionAbortResponses];
-
-export type MissionDeleteData = {
-    body?: MissionDelete;
-    headers?: {
-        /**
-         * The directory, for callers that prefer a header
-         */
-        'x-service-directory'?: string;
-        /**
-         * The node whose directory is meant, if several nodes have it
-         */
-        'x-service-node'?: string;
-    };
-    path: {
-        missionID: string;
-    };
-    query?: {
-        surface?: string;
-        reason?: string;
-        /**
-         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
-         */
-        directory?: string;
-        /**
-         * The project's URL, instead of a directory
-         */
-        repository?: string;
-    };
-    url: '/mission/{missionID}';
-};
-
-export type MissionDeleteErrors = {
-    /**
-     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
-     */
-    400: Error;
-    /**
-     * Credentials missing or wrong: `unauthorized`
-     */
-    401: Error;
-    /**
-     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
-     */
-    403: Error;
-    /**
-     * No such object: `mission_not_found`
-     */
-    404: Error;
-    /**
-     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`
-     */
-    409: Error;
-    /**
-     * Body or attachment too large: `body_too_large`
-     */
-    413: Error;
-    /**
-     * Not JSON: `unsupported_media_type`
-     */
-    415: Error;
-    /**
-     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
-     */
-    422: Error;
-    /**
-     * Too many requests; Retry-After: `rate_limited`
-     */
-    429: Error;
-    /**
-     * An unexpected error of the service: `internal`
-     */
-    500: Error;
-    /**
-     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
-     */
-    503: Error;
-};
-
-export type MissionDeleteError = MissionDeleteErrors[keyof MissionDeleteErrors];
-
-export type MissionDeleteResponses = {
-    /**
-     * Deleted
-     */
-    200: MissionDeleted;
-};
-
-export type MissionDeleteResponse = MissionDeleteResponses[keyof MissionDeleteResponses];
 
 export type MissionAnswerData = {
     body: TaskAnswer;

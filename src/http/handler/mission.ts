@@ -53,6 +53,35 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     return json(entry, 200, page, next && nextLink(incoming.url ?? "", next));
   };
 
+  const status = async ({
+    entry,
+    params,
+    directory,
+    query,
+    incoming,
+    outgoing,
+    head,
+  }: Call<Routes["mission.status" | "mission.get"]>): Promise<HttpAnswer> => {
+    const had = incoming.headers["if-none-match"];
+    const now = async () => {
+      const status = await missions.status(directory, params.missionID);
+      // When it was put together is no part of what it says.
+      return { status, etag: tagOf(JSON.stringify({ ...status, generatedAt: null })) };
+    };
+    if (query.wait !== undefined && query.wait > 0 && !head) {
+      const sessionID = await missions.find(directory, params.missionID);
+      await streams.wait({ entry, outgoing }, query.wait, sessionID, async () => {
+        const { status, etag } = await now();
+        if (had !== undefined) return !matchesTag(had, etag);
+        const still = status.status === "inactive" && status.agentStatus === "inactive";
+        // Between a Task's end and the agent's next turn all is still, too.
+        return still && (status.finished !== null || status.error !== undefined || ended.has(status.state));
+      });
+    }
+    const { status, etag } = await now();
+    return unchanged(entry, had, etag) ?? json(entry, 200, status, tagged(etag));
+  };
+
   return {
     "mission.wake": async ({ entry, directory, body, once }) => {
       await checkAttachments(body.attachments, limits);
@@ -60,26 +89,8 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     },
     "mission.list": list,
     "mission.all": list,
-    "mission.status": async ({ entry, params, directory, query, incoming, outgoing, head }) => {
-      const had = incoming.headers["if-none-match"];
-      const now = async () => {
-        const status = await missions.status(directory, params.missionID);
-        // When it was put together is no part of what it says.
-        return { status, etag: tagOf(JSON.stringify({ ...status, generatedAt: null })) };
-      };
-      if (query.wait !== undefined && query.wait > 0 && !head) {
-        const sessionID = await missions.find(directory, params.missionID);
-        await streams.wait({ entry, outgoing }, query.wait, sessionID, async () => {
-          const { status, etag } = await now();
-          if (had !== undefined) return !matchesTag(had, etag);
-          const still = status.status === "inactive" && status.agentStatus === "inactive";
-          // Between a Task's end and the agent's next turn all is still, too.
-          return still && (status.finished !== null || status.error !== undefined || ended.has(status.state));
-        });
-      }
-      const { status, etag } = await now();
-      return unchanged(entry, had, etag) ?? json(entry, 200, status, tagged(etag));
-    },
+    "mission.status": status,
+    "mission.get": status,
     "mission.events": (call) => streams.ofMission(call),
     "mission.messages": async ({ entry, params, directory, query, incoming, outgoing }) => {
       const page = { after: query.after ?? 0, limit: query.limit ?? messagesSize };

@@ -27,6 +27,12 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     refuses: ["invalid_cursor"],
     answers: [json(z.array(mission.missionSummary), 'Missions; the next page also in `Link: …; rel="next"`')],
   } as const;
+  const record = {
+    method: "GET",
+    params,
+    query: waitQuery,
+    answers: [json(mission.missionStatus, "The status record, with an ETag"), unchanged],
+  } as const;
   return {
     "mission.wake": {
       method: "POST",
@@ -41,13 +47,16 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
     "mission.list": { ...missionList, path: "/missions" },
     "mission.all": { ...missionList, path: "/mission" },
     "mission.status": {
-      method: "GET",
+      ...record,
       path: "/mission/{missionID}/status",
       summary: "The Mission's Tasks, plan and usage",
       directory: "required",
-      params: params,
-      query: waitQuery,
-      answers: [json(mission.missionStatus, "The status record, with an ETag"), unchanged],
+    },
+    "mission.get": {
+      ...record,
+      path: "/mission/{missionID}",
+      summary: "The same, found by its id, with the project that it is in",
+      directory: "optional",
     },
     "mission.events": {
       method: "GET",

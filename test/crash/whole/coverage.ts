@@ -34,9 +34,11 @@ export const metByTask = (events: readonly Recorded[]): Step["kind"][] => {
 export const metByMission = (events: readonly Recorded[]): MissionStep["kind"][] => {
   let state: MissionState | undefined;
   const met: MissionStep["kind"][] = [];
-  for (const event of events) {
+  for (const [at, event] of events.entries()) {
     const now = evolveMission(state, event);
     state = now;
+    // The answer to an approval and what is said of it are one commit.
+    if (event.type === "ask.answered" && events[at + 1]?.type === "message.received") continue;
     met.push(nextStep(now).kind);
   }
   return met;

@@ -11,24 +11,28 @@ import { metByMission, metByTask } from "./coverage.ts";
 import * as gaps from "./gaps.ts";
 import { missionScenario } from "./mission.ts";
 import { squadProvider, squadScenario } from "./squad.ts";
+import { approvedProvider, approvedScenario } from "./approved.ts";
 import { cutsOf, type Share } from "./cut.ts";
 import { cutAll, playThrough, type Scenario } from "./sweep.ts";
 
 /**
  * Killed after every commit and every effect of a whole run, and followed by each thing that people may do then: what
- * must hold, holds. That the two runs meet every step and every event is found from their logs.
+ * must hold, holds. That the three runs meet every step and every event is found from their logs.
  */
 
 if (postgresURL === undefined) countSkipped(1);
 
 let provider: MockProvider;
+let approving: MockProvider;
 let receiver: Receiver;
 beforeAll(async () => {
   provider = await squadProvider();
+  approving = await approvedProvider();
   receiver = await startReceiver();
 });
 afterAll(async () => {
   await provider.close();
+  await approving.close();
   await receiver[Symbol.asyncDispose]();
 });
 
@@ -51,16 +55,18 @@ type Kinds = Readonly<Record<string, "met" | object | undefined>>;
 const namedAsMet = (table: Kinds): string[] => Object.keys(table).filter((kind) => table[kind] === "met");
 
 describe("killed at every point, followed by everything", () => {
-  test("a squad's Task and a Mission come to a good end, and meet all there is", {
+  test("a squad's Task and two Missions come to a good end, and meet all there is", {
     timeout: night || process.env["TEST_SWEEP"] !== undefined ? 24 * 3_600_000 : 180_000,
   }, async () => {
     const task = await sweep(squadScenario(provider.baseURL), { byDay: 3, atNight: 28 });
     const { mission, tasks } = await sweep(missionScenario(receiver), { byDay: 2, atNight: 17 });
-    const logs = [task, ...tasks];
+    const approved = await sweep(approvedScenario(approving.baseURL), { byDay: 1, atNight: 17 });
+    const logs = [task, ...tasks, ...approved.tasks];
+    const missions = [mission, approved.mission];
     const steps = new Set(logs.flatMap(metByTask));
     expect([...steps].toSorted()).toEqual(namedAsMet(gaps.taskSteps).toSorted());
-    expect([...new Set(metByMission(mission))].toSorted()).toEqual(namedAsMet(gaps.missionSteps).toSorted());
-    const types = new Set<string>([...logs.flat(), ...mission].map(({ type }) => type));
+    expect([...new Set(missions.flatMap(metByMission))].toSorted()).toEqual(namedAsMet(gaps.missionSteps).toSorted());
+    const types = new Set<string>([...logs, ...missions].flat().map(({ type }) => type));
     const unmet = Object.keys(eventData).filter((type) => !types.has(type));
     expect(unmet.toSorted()).toEqual(Object.keys(gaps.events).toSorted());
   });

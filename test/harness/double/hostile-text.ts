@@ -79,7 +79,9 @@ export const expectLandedChecked = (frames: readonly Frame[]): void => {
       expect(got, `R6 ${taskID}, ${frame.type}`).toEqual(
         required.map((checkID) => ({ checkID, state: "passed", tree })),
       );
-      expect({ commit: state.tree?.commit, tree: state.tree?.tree }, `R6 ${taskID}`).toEqual({ commit, tree });
+      // A merge is sealed when it lands: a commit more, with the tree that was checked.
+      const checked = state.mergeOf === null ? state.tree?.commit : commit;
+      expect({ commit: checked, tree: state.tree?.tree }, `R6 ${taskID}`).toEqual({ commit, tree });
       const { landingStarted } = state;
       if (landingStarted !== null)
         expect({ commit, tree }, `R6 ${taskID}`).toEqual({ commit: landingStarted.commit, tree: landingStarted.tree });

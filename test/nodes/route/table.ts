@@ -87,6 +87,7 @@ export const table: Record<string, Asked | Elsewhere> = {
   },
   // Of a Mission.
   "get /mission": here("/mission"),
+  "get /mission/{missionID}": mission(),
   "get /mission/{missionID}/status": mission("/status"),
   "get /mission/{missionID}/events": { ...mission("/events"), query: events },
   "get /mission/{missionID}/messages": mission("/messages"),

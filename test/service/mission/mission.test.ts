@@ -403,7 +403,13 @@ describe("wakes", () => {
     const { url } = stage.service;
     const one = await wake(url, directory, { missionID: "place", text: "[place]" });
     const same = await wake(url, worktree, { missionID: "place", text: "more" });
+    // Its id alone finds it, and the project that it is in; in several it is not told which is meant.
+    const found = await send(url, "/mission/place");
+    expect(found).toMatchObject({ status: 200, body: { missionID: "place", sessionID: one.sessionID, directory } });
+    expect(found.body).toMatchObject({ plan: [], tasks: [] });
     const other = await wake(url, stage.project(), { missionID: "place", text: "[place]" });
+    expect(await send(url, "/mission/place")).toMatchObject({ status: 400, body: { code: "directory_required" } });
+    expect(await send(url, at("/mission/place", worktree))).toMatchObject({ status: 200, body: { directory } });
     expect(same).toEqual({ ...one, created: false });
     expect(other).toMatchObject({ created: true });
     expect(other.sessionID).not.toBe(one.sessionID);

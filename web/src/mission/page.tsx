@@ -16,7 +16,7 @@ import { Reply } from "../task/reply/reply.tsx";
 import { PlanApproval } from "./approval.tsx";
 import { useLog } from "../task/conversation/use-log.ts";
 import { cost, tokens } from "../format.ts";
-import { nameOf, projectOf, whereOf } from "../place.ts";
+import { allProjects, nameOf, projectOf, whereOf } from "../place.ts";
 import { AbortDialog, MergeDialog, RemoveDialog } from "./actions.tsx";
 import { BudgetDialog, spentWords } from "./budget.tsx";
 import { Plan } from "./plan.tsx";
@@ -27,10 +27,25 @@ import { isMergeable, missionState } from "./state.ts";
 export const MissionPage = () => {
   const { missionID } = useParams({ from: "/ui/mission/$missionID" });
   const { project } = useSearch({ from: "__root__" });
+  const isNamed = project !== undefined && project !== allProjects;
   const known = useNamedProject();
-  const directory = project ?? known ?? "";
+  // A link has its id alone: the service knows the project. The id may be in several: then the newest that was looked at.
+  const { data: found, isPending } = useQuery({
+    queryKey: ["mission", missionID],
+    queryFn: ({ signal }) => ask(client.mission.get({ path: { missionID }, signal })),
+    enabled: !isNamed,
+    retry: false,
+  });
+  if (!isNamed && isPending) return <Loading />;
+  const directory = isNamed ? project : found === undefined ? (known ?? "") : projectOf(found);
   return <MissionScreen key={`${directory} ${missionID}`} missionID={missionID} directory={directory} />;
 };
+
+const Loading = () => (
+  <div className="mx-auto max-w-5xl px-4 py-10 sm:px-8">
+    <Waiting lines={6} label="Loading the Mission" />
+  </div>
+);
 
 const Fact = ({ label, children }: { label: string; children: React.ReactNode }) => (
   <div className="flex items-center gap-2">
@@ -243,13 +258,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     if (mission !== undefined) setTitle(`${words}: ${mission.title}`);
   }, [mission, words]);
   if (mission === undefined)
-    return error === null ? (
-      <div className="mx-auto max-w-5xl px-4 py-10 sm:px-8">
-        <Waiting lines={6} label="Loading the Mission" />
-      </div>
-    ) : (
-      <Gone what="Mission" error={error} onRetry={() => void refetch()} />
-    );
+    return error === null ? <Loading /> : <Gone what="Mission" error={error} onRetry={() => void refetch()} />;
   const running = mission.agentStatus === "running";
   return (
     <div className="flex h-full min-h-0 flex-col">
