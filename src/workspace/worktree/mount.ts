@@ -189,6 +189,15 @@ const hasSamplesAlone = (folder: string): boolean => {
   return !crowded && entries.every(isSample);
 };
 
+/** No link to one. The Git directory of a submodule may be a file, which has nothing below it. */
+const isFile = (path: string): boolean => {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  } catch {
+    return false;
+  }
+};
+
 /** Covers the settings of a repository and its worktrees, which may hold tokens, by what git needs of them. */
 const configsOf = (gitDir: string): Mount[] => {
   const worktrees = join(gitDir, "worktrees");
@@ -196,7 +205,7 @@ const configsOf = (gitDir: string): Mount[] => {
   return [
     ...["config", "config.worktree", ...(names ?? []).map((name) => `worktrees/${name}/config.worktree`)]
       .map((name) => join(gitDir, name))
-      .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true)
+      .filter(isFile)
       .map((path): Mount => ({ kind: "text", text: plainConfig(path), to: path })),
     ...(names === undefined ? [{ kind: "empty", to: worktrees } as const] : []),
   ];
