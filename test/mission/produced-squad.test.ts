@@ -15,17 +15,18 @@ import { agentOf, textsOf, writePackage } from "../harness/double/squads.ts";
 
 const names = (count: number, what: string) => Array.from({ length: count }, (_, at) => `${what}-${at}`);
 
-/** A package of so many agents and skills, which owns the phase. */
+/** A package of so many agents and skills, which owns the phase; `judge`: the last agent judges the work. */
 const packed = (
   {
     agents = 3,
+    judge = true,
     skills = 0,
     fields = {},
     head = "",
-  }: { agents?: number; skills?: number; fields?: object; head?: string },
+  }: { agents?: number; judge?: boolean; skills?: number; fields?: object; head?: string },
   more: Record<string, string> = {},
 ) => {
-  const crew = names(agents, "agent");
+  const crew = judge ? [...names(agents - 1, "agent"), "reviewer"] : names(agents, "agent");
   const known = names(skills, "skill");
   return textsOf(
     {
@@ -85,6 +86,7 @@ test.each([
 test.each([
   ["2 agents", { agents: 2 }, /Expected 3 to 9 agents .* got 2/],
   ["10 agents", { agents: 10 }, /Expected 3 to 9 agents .* got 10/],
+  ["3 agents of whom none reviews", { judge: false }, /Expected an agent named reviewer/],
   ["4 skills", { skills: 4 }, /Expected at most 3 skills, got 4/],
   ["another phase", { fields: { owns: { phases: ["web/shop"] } } }, /Expected `owns` to have the phase/],
 ])("%s are not", async (_what, form, why) => {
