@@ -256,7 +256,7 @@ export interface Workspaces {
    * Keeps what repositories below a Task's directory borrow from others before its commands run; later calls change nothing.
    */
   recordBorrowed(taskID: string, prepared: Prepared): void;
-  /** Puts aside what the Task's commands let them borrow since, and forgets the record. Resolves to the paths. */
+  /** Puts aside what the Task's commands let them borrow since, and forgets the record. Returns the paths. */
   putBorrowedAside(taskID: string, prepared: Prepared): string[];
   /**
    * The files of this commit, for checks. A Task has one checkout for what it made and one for what it began from: each

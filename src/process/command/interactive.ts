@@ -20,7 +20,10 @@ type Streamed = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Read
 /** Where there are too many open files, a process that did not start has no streams either. */
 const hasStreams = (child: ChildProcess): child is Streamed => Boolean(child.stdin && child.stdout && child.stderr);
 
-/** Starts the command in its own process group. `line`: what it ends by, where a signal ends no more than its messenger. `ended` is called once the group is gone. */
+/**
+ * Starts the command in its own process group. `line`: what it ends by, where a signal ends no more than its messenger.
+ * `ended` is called once the group is gone.
+ */
 export const startInteractive = (
   start: {
     file: string;

@@ -34,7 +34,7 @@ import { failNow, settle } from "../step/settle.ts";
 import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
-import { withoutBorrowed, withoutSetID } from "../workspace/set-id.ts";
+import { withoutBorrowed, withoutSetID } from "../workspace/left-in-place.ts";
 import { wait as waitForAnswer } from "../step/wait.ts";
 
 /**

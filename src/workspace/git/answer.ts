@@ -25,6 +25,12 @@ const isLink = (path: string): boolean => {
   }
 };
 
+/** Whether a path of a folder leads to something within that folder, whatever links are on the way. */
+export const isOwn = (folder: string, name: string): boolean => {
+  const [top, real] = [realOf(folder), realOf(join(folder, name))];
+  return top !== undefined && real?.startsWith(`${top}/`) === true;
+};
+
 /** The value of a line of a config behind its "=" (git-config(1)): quotes, escapes, comments. */
 const valueOf = (text: string): string => {
   let value = "";
@@ -145,7 +151,7 @@ const foldersOf = (path: string): string[] => {
 const expectOwn = (folder: string, names: readonly string[]): void => {
   for (const name of names) {
     const path = join(folder, name);
-    if (!isLink(path) || realOf(path)?.startsWith(`${folder}/`) === true) continue;
+    if (!isLink(path) || isOwn(folder, name)) continue;
     if (statsAt(path)?.isDirectory() === false) expectBounded(path, Number.POSITIVE_INFINITY);
     throw new FileRefused("outside", `Expected a part of the repository at "${path}", got a link that leads out of it`);
   }

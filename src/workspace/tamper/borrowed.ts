@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { most, textAt } from "../file/bounded-read.ts";
+import { most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { nestedGits } from "../git/nested.ts";
 import { repositoryOf } from "../git/repository.ts";
@@ -58,12 +58,11 @@ const fileOf = (home: string, taskID: string): string => join(home, "..", "borro
 /** Before the Task's first command; what was recorded before stays. `home`: the folder of worktrees. */
 export const recordBorrowed = (home: string, taskID: string, place: Place): void => {
   const file = fileOf(home, taskID);
+  if (statsAt(file) !== undefined) return;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  try {
-    writeFileSync(file, JSON.stringify(borrowedBelow(place)), { flag: "wx", mode: 0o600 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
+  const temp = `${file}.new`;
+  writeFileSync(temp, JSON.stringify(borrowedBelow(place)), { mode: 0o600 });
+  renameSync(temp, file);
 };
 
 export const forgetBorrowed = (home: string, taskID: string): void => rmSync(fileOf(home, taskID), { force: true });
@@ -76,10 +75,12 @@ export const putBorrowedAside = (home: string, taskID: string, place: Place): st
   const text = textAt(fileOf(home, taskID), most.config);
   if (text === undefined) return [];
   const before = borrowings.parse(JSON.parse(text));
-  forgetBorrowed(home, taskID);
-  return Object.entries(borrowedBelow(place)).flatMap(([path, content]) => {
+  const aside = Object.entries(borrowedBelow(place)).flatMap(([path, content]) => {
     if (before[path] === content) return [];
     renameSync(path, `${path}.found-by-${taskID}`);
     return [path];
   });
+  // Last: after a death in between it is done again.
+  forgetBorrowed(home, taskID);
+  return aside;
 };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { someEntries } from "../file/some-entries.ts";
+import { isOwn } from "../git/answer.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
@@ -36,23 +37,12 @@ export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDir
     mkdirSync(join(gitDir, name), { recursive: true, mode: 0o700 });
   writeFileSync(join(gitDir, "objects/info/alternates"), `${quotedPath(objectsOf(commonDir))}\n`);
   writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
+  // Agents read what is copied from there, and a link may lead to any file of this machine.
   for (const name of ["shallow", "info/exclude", "info/attributes"])
     if (isOwn(commonDir, name))
       await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
   await ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
   writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
-};
-
-/**
- * Whether what is at a path of the repository is the repository's. Agents read what is copied from there, and a link may lead
- * to any file of this machine.
- */
-const isOwn = (commonDir: string, name: string): boolean => {
-  try {
-    return realpathSync.native(join(commonDir, name)).startsWith(`${realpathSync.native(commonDir)}/`);
-  } catch {
-    return false;
-  }
 };
 
 /** The real path of the folder of a repository's objects. */
