@@ -129,7 +129,7 @@ export const bubblewrapSandbox = (
   without: readonly string[] = [],
 ): Sandbox => {
   const { path, home, paths, dataDir, programs = {}, tmpBytes = 0 } = options;
-  const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
+  const hidden = hiddenIn(dataDir);
   const moved = movedTools(options);
   const own = systemMounts({ path, home, paths, hidden: [...new Set(hidden)], moved });
   const ofMachine = own.filter(({ to }) => to === "/etc/hosts" || to === "/etc/resolv.conf");
@@ -204,9 +204,12 @@ const over = (
   };
 };
 
+/** The service's own data, by its name and by where that leads. */
+const hiddenIn = (dataDir: string): string[] => [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
+
 /** As `Sandbox.refuses`. */
 export const refusing = ({ home, dataDir }: Pick<Machine, "home" | "dataDir">): NonNullable<Sandbox["refuses"]> => {
-  const hidden = [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
+  const hidden = hiddenIn(dataDir);
   return (path) => refusal(path, home, hidden);
 };
 
