@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { EventData } from "../../../src/protocol/event/event.ts";
@@ -67,8 +67,9 @@ const play = async (
   files: Record<string, string>,
   body: Record<string, unknown> = {},
   command?: string,
+  more: Record<string, string> = {},
 ) => {
-  const directory = makeProject(join(root.path, name), old);
+  const directory = makeProject(join(root.path, name), { ...old, ...more });
   turns.set(name, [
     {
       calls: [
@@ -112,6 +113,34 @@ test("a change of more than 300 files is not looked at, and that is said; one of
   const reason = "the change has more than 300 files";
   expect(await many("many", 299)).toMatchObject([{ result: "cannot-run", reason }]);
   expect(await many("fewer", 298)).toMatchObject([{ result: "proves", reason: null }]);
+});
+
+test("on the base the tests have the project's dependencies, whatever the Task did to those that it sees", async () => {
+  const installed = {
+    ".gitignore": "node_modules\n",
+    "node_modules/three/package.json": '{ "name": "three", "main": "index.js" }',
+    "node_modules/three/index.js": "module.exports = 3;\n",
+  };
+  const files = {
+    "math.mjs": mended,
+    "math.test.mjs": `import three from "three";\n${testOf("old", 'test("sum", () => assert.equal(add(1, 2), three));')}`,
+  };
+  const change = "echo 'module.exports = 4;' > node_modules/three/index.js && grep -q 4 node_modules/three/index.js";
+  const { found, events, evidence, directory } = await play("installed", files, {}, change, installed);
+  expect(found).toMatchObject([{ result: "proves", reason: null }]);
+  const lines = (evidence as { contrast: { firstLines: string } }).contrast.firstLines;
+  expect(lines).toContain("-1 == 3");
+  const shells = events.flatMap(({ type, data }) => {
+    const call = data as EventData["tool.finished"];
+    return type === "tool.finished" && call.tool === "shell" ? [call.outcome] : [];
+  });
+  expect(shells).toEqual(["ok"]);
+  expect(readFileSync(join(directory, "node_modules/three/index.js"), "utf8")).toBe(
+    installed["node_modules/three/index.js"],
+  );
+  // The control: without them the tests do not load, and that proves nothing.
+  const { found: without } = await play("absent", files);
+  expect(without).toMatchObject([{ result: "cannot-run" }]);
 });
 
 test("red on the base and green with the change proves it; what is new there is not taken along", async () => {
