@@ -19,9 +19,13 @@ export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
   }
 };
 
-/** The same of a JSON text, before anything is built from it. Brackets within strings do not count. */
-export const isTextNestedWithin = (text: string, levels: number): boolean => {
+/**
+ * The same of a JSON text, before anything is built from it; and whether it has at most so many values, each of which takes
+ * time and memory. What stands within strings does not count.
+ */
+export const isTextNestedWithin = (text: string, levels: number, values = Number.POSITIVE_INFINITY): boolean => {
   let depth = 0;
+  let left = values;
   let quoted = false;
   for (let at = 0; at < text.length; at += 1) {
     const character = text[at];
@@ -31,8 +35,13 @@ export const isTextNestedWithin = (text: string, levels: number): boolean => {
     } else if (character === '"') quoted = true;
     else if (character === "{" || character === "[") {
       depth += 1;
-      if (depth > levels) return false;
+      left -= 1;
+      if (depth > levels || left < 0) return false;
     } else if (character === "}" || character === "]") depth -= 1;
+    else if (character === ",") {
+      left -= 1;
+      if (left < 0) return false;
+    }
   }
   return true;
 };

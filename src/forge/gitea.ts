@@ -100,7 +100,7 @@ export const readGitea: Read = (name, body) => {
       const { head_branch: branch, head_sha: commit, path, display_title: title, html_url: url } = data.workflow_run;
       const at = data.workflow_run.completed_at ?? 0;
       // As in `test.yml@refs/heads/main`.
-      const workflow = path.replace(/@.*$/, "") || title;
+      const workflow = path.split("@", 1)[0] || title;
       return { kind: "failed", repository: data.repository.clone_url, at, name: workflow, branch, commit, url };
     }
     case "action_run_failure": {

@@ -4,7 +4,10 @@ import { nothing, type Read } from "./event.ts";
 /** Events of GitLab, by the name in `X-Gitlab-Event`. */
 
 /** "2026-01-02 03:04:05 UTC", or ISO 8601. */
-const time = z.string().transform((text) => Date.parse(text.replace(/ UTC$/, "Z").replace(" ", "T")) || 0);
+const time = z
+  .string()
+  .max(100)
+  .transform((text) => Date.parse(text.replace(/ UTC$/, "Z").replace(" ", "T")) || 0);
 const project = z.object({ git_http_url: z.string() });
 const user = z.object({ id: z.number().optional(), username: z.string() });
 const labels = z

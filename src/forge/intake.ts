@@ -1,9 +1,12 @@
+import type { z } from "zod";
 import { createKeyedMutex } from "../async/mutex.ts";
 import { remoteOf, type TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import { hashOf } from "../hash.ts";
 import type { Log } from "../log.ts";
-import type { TaskCreate } from "../protocol/task/request.ts";
+import { issuesOf } from "../protocol/issue.ts";
+import { createRequests, type TaskCreate } from "../protocol/task/request.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { identityOf, parseAddress } from "../repository/address.ts";
 import type { ForgeKind, Repositories } from "../repository/repository.ts";
 import type { Store } from "../store/store.ts";
@@ -23,6 +26,7 @@ export type IntakeDeps = {
   tasks: Pick<Tasks, "create" | "message" | "see">;
   store: Pick<Store, "state" | "list" | "read">;
   repositories: Pick<Repositories, "place" | "at">;
+  limits: Limits;
   log: Log;
   now: () => Date;
 };
@@ -41,6 +45,7 @@ const oldestMs = 12 * hourMs;
 export const createIntake = (deps: IntakeDeps) => {
   const { tasks, store, repositories, now } = deps;
   const alone = createKeyedMutex();
+  const requests = createRequests(deps.limits);
 
   const begin = async (
     entry: EventEntry,
@@ -64,10 +69,11 @@ export const createIntake = (deps: IntakeDeps) => {
     const body: TaskCreate = {
       request: requestOf(place.url, issue, entry, said),
       productPillar: "code",
-      title: issue.title.replaceAll(/\s+/g, " ").trim().slice(0, 200) || `Issue ${issue.number}`,
+      title: titleOf(issue),
       source,
-      metadata: { forge: kind, issue: issue.number, url: issue.url },
+      metadata: { forge: kind, issue: issue.number, ...(isPage(issue.url) ? { url: issue.url } : {}) },
     };
+    parse(requests.taskCreate, body);
     const reply = replyAddress({ repository: place.url, number: issue.number, on: "issue" });
     const { body: done, replayed } = await tasks.create(place.directory, body, once, undefined, reply);
     return { taskID: done.taskID, repeated: replayed };
@@ -87,7 +93,9 @@ export const createIntake = (deps: IntakeDeps) => {
     said: { source: string; text: string },
     once: IdempotencyKey,
   ): Promise<Taken> => {
-    const { replayed } = await tasks.message(directory, taskID, { ...said, onBusy: "auto" }, once);
+    const body = { ...said, onBusy: "auto" as const };
+    parse(requests.taskMessage, body);
+    const { replayed } = await tasks.message(directory, taskID, body, once);
     return { taskID, repeated: replayed };
   };
 
@@ -160,6 +168,27 @@ export const createIntake = (deps: IntakeDeps) => {
       }
     }
   };
+};
+
+/** Beyond it nothing is looked at: what comes is a line of somebody's. */
+const longestTitle = 1000;
+
+/** In characters that show: what else a title may hold is for terminals and to hide behind. */
+const titleOf = ({ title, number }: Issue): string =>
+  title
+    .slice(0, longestTitle)
+    .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, " ")
+    .trim()
+    .slice(0, 200) || `Issue ${number}`;
+
+const isPage = (url: string): boolean => url.length <= 2000 && /^https?:$/.test(URL.parse(url)?.protocol ?? "");
+
+/** What an event says is held against the same rules as what a caller says. */
+const parse = (schema: z.ZodType, body: object): void => {
+  const { error } = schema.safeParse(body);
+  if (error === undefined) return;
+  const [issue] = issuesOf(error.issues, schema, body, "body");
+  throw new ServiceError("invalid_request", `${issue?.path ?? "body"}: ${issue?.message ?? error.message}.`);
 };
 
 const mentions = (text: string, mention: string): boolean =>

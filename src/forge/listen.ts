@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { isTextNestedWithin } from "../json.ts";
 import { messageOf, ServiceError, StartError, statusOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { parseAddress } from "../repository/address.ts";
@@ -10,7 +11,7 @@ import { readGitHub } from "./github.ts";
 import { readGitLab } from "./gitlab.ts";
 import type { Taken } from "./intake.ts";
 import type { EventEntry } from "./settings.ts";
-import { isSigned, nameOf } from "./signature.ts";
+import { nameOf, signatureOf } from "./signature.ts";
 
 /**
  * A listener of its own for events of forges: POST /github, /gitlab, /gitea, and nothing else. A body is parsed only once
@@ -26,7 +27,12 @@ export type ForgeListenerDeps = {
 const readers: Readonly<Record<ForgeKind, Read>> = { github: readGitHub, gitlab: readGitLab, gitea: readGitea };
 
 const bodyBytes = 5 * 1024 * 1024;
+/** No forge sends as much with what is read here; more of either holds the service up while it is read. */
+const mostLevels = 64;
+const mostValues = 50_000;
+/** Above these the oldest connection whose body has not come is closed: nobody keeps the next event out by sending nothing. */
 const connectionsAtMost = 256;
+const bytesAtMost = 64 * 1024 * 1024;
 const graceMs = 5_000;
 
 type Answer = { status: number; body: object };
@@ -37,20 +43,31 @@ export const listenForForges = async (
   { entries, take, log }: ForgeListenerDeps,
   { host, port }: { host: string; port: number },
 ) => {
+  const coming = createComing();
   const answer = async (incoming: IncomingMessage): Promise<Answer> => {
     const kind = incoming.url?.slice(1) ?? "";
     if (!isKind(kind)) return refused(404, "Expected POST /github, /gitlab or /gitea.");
     if (incoming.method !== "POST") return refused(405, "Expected POST.");
-    const body = await bodyOf(incoming);
+    const signatures = entries.flatMap((entry) => {
+      const signature = entry.forge === kind ? signatureOf(kind, incoming.headers, entry.secret()) : undefined;
+      return signature === undefined ? [] : [{ entry, signature }];
+    });
+    if (signatures.length === 0) return unsigned;
+    const body = await bodyOf(incoming, (part) => {
+      for (const { signature } of signatures) signature.take(part);
+      coming.took(incoming.socket, part.length);
+    });
+    coming.came(incoming.socket);
     if (body === undefined) return refused(413, `Expected at most ${bodyBytes} bytes.`);
-    const signers = entries.filter(
-      (entry) => entry.forge === kind && isSigned(kind, incoming.headers, body, entry.secret()),
-    );
-    if (signers.length === 0) return refused(401, "Expected the signature of a secret of repositories.events.");
+    const signers = signatures.flatMap(({ entry, signature }) => (signature.isRight() ? [entry] : []));
+    if (signers.length === 0) return unsigned;
     const name = nameOf(kind, incoming.headers);
+    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
+    if (!isTextNestedWithin(text, mostLevels, mostValues))
+      return refused(400, `Expected JSON of at most ${mostLevels} levels and ${mostValues} values, got more.`);
     let parsed: unknown;
     try {
-      parsed = JSON.parse(Buffer.from(body).toString("utf8"));
+      parsed = JSON.parse(text);
     } catch {
       return refused(400, "Expected JSON (content type application/json).");
     }
@@ -65,7 +82,7 @@ export const listenForForges = async (
   };
 
   const server = createServer(
-    { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
+    { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 5_000 },
     (incoming, outgoing) => {
       void answer(incoming)
         .catch((error: unknown): Answer => {
@@ -77,7 +94,7 @@ export const listenForForges = async (
         .then((said) => send(outgoing, said));
     },
   );
-  server.maxConnections = connectionsAtMost;
+  server.on("connection", (socket) => coming.opened(socket));
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) =>
       reject(new StartError(69, `SERVICE_FORGE_PORT: ${host}:${port} cannot be listened on: ${error.message}.`)),
@@ -98,17 +115,54 @@ export const listenForForges = async (
 
 const isKind = (text: string): text is ForgeKind => text in readers && Object.hasOwn(readers, text);
 
-/** undefined: it is too long. */
-const bodyOf = async (incoming: IncomingMessage): Promise<Uint8Array | undefined> => {
-  const parts: Buffer[] = [];
+const unsigned = refused(401, "Expected the signature of a secret of repositories.events.");
+
+/** The connections whose bodies have not come, from the oldest on, and how much they hold. */
+const createComing = () => {
+  const held = new Map<Socket, number>();
   let bytes = 0;
-  for await (const part of incoming as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes > bodyBytes) return undefined;
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
+  const leave = (socket: Socket) => {
+    bytes -= held.get(socket) ?? 0;
+    held.delete(socket);
+  };
+  const bound = () => {
+    for (const socket of held.keys()) {
+      if (held.size <= connectionsAtMost && bytes <= bytesAtMost) return;
+      leave(socket);
+      socket.destroy();
+    }
+  };
+  return {
+    opened(socket: Socket) {
+      held.set(socket, 0);
+      socket.once("close", () => leave(socket));
+      bound();
+    },
+    took(socket: Socket, size: number) {
+      if (!held.has(socket)) return;
+      held.set(socket, (held.get(socket) ?? 0) + size);
+      bytes += size;
+      bound();
+    },
+    came: leave,
+  };
 };
+
+/** undefined: it is too long. The connection stays, to say so. */
+const bodyOf = (incoming: IncomingMessage, take: (part: Buffer) => void): Promise<Uint8Array | undefined> =>
+  new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    incoming.on("data", (part: Buffer) => {
+      bytes += part.length;
+      if (bytes > bodyBytes) return resolve(undefined);
+      take(part);
+      parts.push(part);
+    });
+    incoming.once("end", () => resolve(Buffer.concat(parts)));
+    incoming.once("error", reject);
+    incoming.once("close", () => reject(new Error("the connection ended before the body")));
+  });
 
 const send = (outgoing: ServerResponse, { status, body }: Answer): void => {
   if (outgoing.destroyed) return;

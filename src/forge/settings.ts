@@ -1,6 +1,7 @@
 import { type Pattern, parsePattern } from "../repository/address.ts";
 import { secretAt } from "../repository/credential.ts";
 import type { ForgeKind } from "../repository/repository.ts";
+import { shortestSecret } from "./signature.ts";
 
 /** `repositories.events` of config.jsonc: from which repositories events are heard, and of whom. */
 
@@ -25,8 +26,6 @@ export type EventSettings = {
 };
 
 export type EventEntry = Omit<EventSettings, "match" | "secret"> & { pattern: Pattern; secret: () => string };
-
-const shortestSecret = 16;
 
 /** A text is the problem with an entry, in words for the operator. `given`: what commands get on this service. */
 export const parseEvents = (

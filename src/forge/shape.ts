@@ -3,7 +3,10 @@ import type { ForgeEvent, Issue } from "./event.ts";
 
 /** What GitHub's events and Gitea's have in common: Gitea took the shape of its objects from GitHub. */
 
-export const time = z.string().transform((text) => Date.parse(text) || 0);
+export const time = z
+  .string()
+  .max(100)
+  .transform((text) => Date.parse(text) || 0);
 export const user = z.object({ login: z.string() });
 export const words = z
   .string()

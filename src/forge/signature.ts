@@ -2,20 +2,34 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { ForgeKind } from "../repository/repository.ts";
 
+/** Shorter ones are no secrets: a file that was emptied would let everybody in. */
+export const shortestSecret = 16;
+
 /**
- * Whether a body is from who knows the secret. GitHub, Gitea and Forgejo sign it with HMAC-SHA256; GitLab sends the secret
- * itself.
+ * Whether a body is from who knows the secret; it is given in parts, as they come, so that hashing a long one for many secrets
+ * holds nobody up. GitHub, Gitea and Forgejo sign it with HMAC-SHA256; GitLab sends the secret itself.
  */
-export const isSigned = (kind: ForgeKind, headers: IncomingHttpHeaders, body: Uint8Array, secret: string): boolean => {
-  const signature = () => createHmac("sha256", secret).update(body).digest("hex");
-  switch (kind) {
-    case "github":
-      return isEqual(headers["x-hub-signature-256"], `sha256=${signature()}`);
-    case "gitea":
-      return isEqual(headers["x-gitea-signature"] ?? headers["x-forgejo-signature"], signature());
-    case "gitlab":
-      return isEqual(headers["x-gitlab-token"], secret);
+export const signatureOf = (
+  kind: ForgeKind,
+  headers: IncomingHttpHeaders,
+  secret: string,
+): { take(part: Uint8Array): void; isRight(): boolean } | undefined => {
+  if (secret.length < shortestSecret) return undefined;
+  if (kind === "gitlab") {
+    const isRight = isEqual(headers["x-gitlab-token"], secret);
+    return isRight ? { take() {}, isRight: () => true } : undefined;
   }
+  const prefix = kind === "github" ? "sha256=" : "";
+  const given =
+    kind === "github"
+      ? headers["x-hub-signature-256"]
+      : (headers["x-gitea-signature"] ?? headers["x-forgejo-signature"]);
+  if (typeof given !== "string" || given.length !== prefix.length + 64) return undefined;
+  const signature = createHmac("sha256", secret);
+  return {
+    take: (part) => void signature.update(part),
+    isRight: () => isEqual(given, `${prefix}${signature.digest("hex")}`),
+  };
 };
 
 /** In a time that does not tell where they differ. */

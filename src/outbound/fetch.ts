@@ -29,6 +29,10 @@ export const fetchFrom =
     for (const [name, value] of Object.entries(answer.headers))
       if (value !== undefined) headers.set(name, String(value));
     const status = answer.statusCode ?? 502;
+    if (status > 599) {
+      answer.destroy();
+      throw new TypeError(`Expected an answer with a status below 600, got ${status}`);
+    }
     if (status === 204 || status === 205 || status === 304 || status < 200) {
       answer.destroy();
       return new Response(null, { status: Math.max(status, 200), headers });

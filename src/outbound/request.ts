@@ -15,6 +15,8 @@ import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } fro
 export type FetchedPage = { url: string; status: number; type: string; body: Buffer; cut: boolean };
 
 const maxRedirects = 3;
+/** Answers of the kind "103 Early Hints" before the answer. */
+const mostHints = 20;
 
 const addressesOf = async (host: string, options: OutboundOptions): Promise<readonly string[]> => {
   const { resolve = resolveAll, allowed = isPublic } = options;
@@ -207,6 +209,12 @@ const askAt = (
       resolve,
     );
     sent.once("error", reject);
+    // Without an error where the server wants to speak another protocol.
+    sent.once("close", () => reject(new Error("the connection was closed without an answer")));
+    let hints = 0;
+    sent.on("information", () => {
+      if ((hints += 1) > mostHints) sent.destroy(new Error(`it sent more than ${mostHints} hints and no answer`));
+    });
     sent.end(body);
   });
 

@@ -444,7 +444,7 @@ export const createService = async (
       version,
       log,
     });
-    const forges = scope.use(await hearForges(config, events, { tasks, store, repositories, log, now }));
+    const forges = scope.use(await hearForges(config, events, { tasks, store, repositories, limits, log, now }));
     const server = await listen(app, {
       host: config.host,
       port: config.port,

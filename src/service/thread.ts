@@ -5,6 +5,7 @@ import { fitting } from "../tool/edit/patch-fit.ts";
 import { editing } from "../tool/edit/replace.ts";
 import { naming, rendering } from "../tool/file/matches.ts";
 import { paging } from "../tool/file/page.ts";
+import { messageJob } from "../tool/mcp/message.ts";
 import { outputReading, schemaReading } from "../tool/output/schema.ts";
 import { removal } from "../workspace/file/remove-tree.ts";
 import { readable } from "../tool/web/readable.ts";
@@ -27,4 +28,5 @@ serveJobs([
   redacting,
   cleanChecking,
   diffReading,
+  messageJob,
 ]);

@@ -1,8 +1,10 @@
+import { execFileSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -175,6 +177,16 @@ describe.runIf(tier1 !== undefined)("in tier 1", () => {
       more: `[ "$1" != export ] || { cd "$(dirname "$3")"; mkdir e e/etc; tar -C e -cf "$3" .; rm -r e; exit 0; }`,
     });
     await expect(at.processes.openImage(reference)).rejects.toThrow(/it has no bash/);
+  });
+
+  test("a named pipe in the place of its bash is refused, and nobody waits for it", async () => {
+    const at = lab();
+    const own = join(at.folder, "image/usr/bin/bash");
+    rmSync(own);
+    execFileSync("mkfifo", [own]);
+    execFileSync("tar", ["-C", join(at.folder, "image"), "-cf", join(at.folder, "image.tar"), "."]);
+    await expect(at.processes.openImage(reference)).rejects.toThrow("its /bin/bash is no program of at most 64 MiB");
+    expect(readdirSync(join(at.data, "images"))).toEqual([]);
   });
 
   test("a program is looked for in the image, where there is one", async () => {

@@ -5,6 +5,7 @@ import { silent } from "../../src/log.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createManager } from "../../src/squad/install/manager.ts";
 import { stepOf } from "../../src/squad/install/share.ts";
+import { digestOf } from "../../src/squad/package/package.ts";
 import type { SharedPackage, SharedSquads } from "../../src/store/node.ts";
 import { filesOf, textsOf, writePackage } from "../harness/double/squads.ts";
 import { temporary } from "../harness/project.ts";
@@ -139,4 +140,33 @@ test(`${rounds} sequences of changes on three nodes, by the service and by hand`
   }
   // Each way was gone.
   for (const count of Object.values(outcomes)) expect(count).toBeGreaterThan(0);
+});
+
+test.each<[string, string, readonly { path: string; text: string }[] | null]>([
+  ["a path that leads up", "bad", [{ path: "../../up", text: "x" }]],
+  ["a path that no package has", "bad", [{ path: "agents/a\nb.md", text: "x" }]],
+  ["a name that ends early", "bad", [{ path: "agents/a\0.md", text: "x" }]],
+  ["no files", "bad", []],
+  ["an id that leads up", "../bad", [{ path: "README.md", text: "x" }]],
+  ["the removal of what no package is", "../../up", null],
+])("what else stands in the database is no package, and keeps nobody from the others: %s", async (_, id, files) => {
+  using root = temporary("sortie-squad-share-");
+  const dataDir = join(root.path, "a/data");
+  mkdirSync(join(dataDir, "squads"), { recursive: true });
+  mkdirSync(join(root.path, "up"));
+  const database = makeDatabase();
+  const packed = (all: readonly { path: string; text: string }[]): SharedPackage => {
+    const bytes = all.map(({ path, text }) => ({ path, bytes: Buffer.from(text) }));
+    return { digest: digestOf(bytes), files: bytes };
+  };
+  database.packages.set(id, files && packed(files));
+  database.packages.set("good", packed([{ path: "README.md", text: "x" }]));
+  const catalog = createCatalog({ dataDir, external: [] });
+  const squads = database.of(new Map());
+  const inspect = () => Promise.reject(new Error("not part of this test"));
+  const manager = createManager({ catalog, dataDir, external: [], inspect, shared: { squads, log: silent } });
+  await manager.sharing?.follow();
+  await manager.sharing?.follow();
+  expect(readdirSync(join(dataDir, "squads"))).toEqual(["good"]);
+  expect([readdirSync(root.path), readdirSync(join(root.path, "a"))]).toEqual([["a", "up"], ["data"]]);
 });

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
-import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
+import { chmodSync, existsSync, lstatSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
+import { copyFile, mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { keptOrLoaded, loadOnce } from "../../async/load-once.ts";
 import { messageOf } from "../../error.ts";
@@ -37,6 +37,8 @@ export type Images = {
 /** An image that no Task has used for so long is removed. */
 const keptMs = 30 * 24 * 3_600_000;
 const unpackMs = 20 * 60_000;
+
+const mostBash = 64 * 1024 * 1024;
 
 const recordOf = (at: string) => join(at, "ready.json");
 const tarAt = "/run/sortie/image.tar";
@@ -112,7 +114,11 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
       );
       if (bash === undefined) throw new Error("it has no bash, which commands are run with");
       const first = join(part, "bash");
-      copyFileSync(join(root, inImage(root, bash) ?? ""), first);
+      const own = join(root, inImage(root, bash) ?? "");
+      // A pipe in its place would be waited for, and a file of any length be copied.
+      const stats = lstatSync(own);
+      if (!stats.isFile() || stats.size > mostBash) throw new Error(`its ${bash} is no program of at most 64 MiB`);
+      await copyFile(own, first);
       chmodSync(first, 0o111);
       writeFileSync(recordOf(part), JSON.stringify({ bash }));
       await rm(at, { recursive: true, force: true });

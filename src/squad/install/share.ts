@@ -2,7 +2,7 @@ import type { Log } from "../../log.ts";
 import type { SharedPackage, SharedSquads } from "../../store/node.ts";
 import { type Catalog, isName, type Scan } from "../catalog/catalog.ts";
 import type { Contents } from "../package/folder.ts";
-import { digestOf } from "../package/package.ts";
+import { checkListed, digestOf, type PackageFile } from "../package/package.ts";
 import type { Writer } from "./writer.ts";
 
 /**
@@ -70,7 +70,7 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
       if (isHere) await writer.remove(id);
       return shared.note(id, null);
     }
-    if (digestOf(found.files) !== found.digest) {
+    if (!isPackage(found.files) || digestOf(found.files) !== found.digest) {
       if (!damaged.has(id)) log.error({ squad: id }, "the package that the nodes share is damaged: install it again");
       damaged.add(id);
       return undefined;
@@ -107,7 +107,8 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
     level,
 
     async follow() {
-      const known = await shared.list();
+      // What others wrote under a name that no package has is no package: nothing is done for it.
+      const known = new Map([...(await shared.list())].filter(([id]) => isName(id)));
       const seenHere = await catalog.scan();
       const { squads, issues, complete } = seenHere;
       // Where not all can be read, what is missing is not known.
@@ -143,6 +144,11 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
     },
   };
 };
+
+/** Whether the files may be those of a package. The database is written by all nodes, and whatever else may write there. */
+const isPackage = (files: readonly PackageFile[]): boolean =>
+  files.length > 0 &&
+  checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length }))).length === 0;
 
 /** A catalog of what all nodes have installed by the time it is read. */
 export const followed = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | undefined): Catalog =>

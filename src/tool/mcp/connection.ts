@@ -1,16 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type {
-  Client,
-  ContentBlock,
-  jsonSchemaValidator,
-  JsonSchemaValidatorResult,
-  Transport,
-} from "@modelcontextprotocol/client";
+import type { Client, jsonSchemaValidator, JsonSchemaValidatorResult, Transport } from "@modelcontextprotocol/client";
 import { messageOf } from "../../error.ts";
 import { version } from "../../package-root.ts";
-import { fetchFrom } from "../../outbound/fetch.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
+import { fetchOf } from "./http.ts";
 import { createLineTransport } from "./line-transport.ts";
 import { listingOf } from "./listing.ts";
 import { type Listing, type McpAnswer, type McpAuth, McpFailure, type McpServer } from "./server.ts";
@@ -27,8 +21,6 @@ export type McpConnection = {
 
 const leaveMs = 1000;
 const longestStartMs = 30_000;
-/** Of what an address answers to one request. */
-const mostBytes = 4 * 1024 * 1024;
 const mostPages = 16;
 
 export const connectTo = async (
@@ -69,18 +61,9 @@ export const connectTo = async (
   } else {
     const url = new URL(server.url);
     const { auth } = server;
-    const origins = [url.origin, ...(auth === undefined ? [] : [new URL(auth.issuer).origin])];
     const http = new sdk.StreamableHTTPClientTransport(url, {
-      requestInit: { headers: { ...server.headers } },
       ...(auth === undefined ? {} : { authProvider: providerOf(sdk, auth) }),
-      fetch: withoutListening(
-        url,
-        fetchFrom(origins, {
-          vouched: (to) => origins.includes(to.origin),
-          allowed: () => true,
-          maxBytes: mostBytes,
-        }),
-      ),
+      fetch: fetchOf(server),
       reconnectionOptions: {
         maxReconnectionDelay: 1000,
         initialReconnectionDelay: 1000,
@@ -106,6 +89,7 @@ export const connectTo = async (
 
   const words = (error: unknown): McpFailure => {
     if (failure !== undefined) return failure;
+    if (error instanceof McpFailure) return error;
     const end = said().trim().slice(-longestEnd);
     const why =
       error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout
@@ -133,7 +117,8 @@ export const connectTo = async (
     }
   };
 
-  await asking(() => client.connect(transport, { timeout: startMs, signal }));
+  // The library waits without a bound for the answer to its last word of the beginning.
+  await asking(() => within(startMs, client.connect(transport, { timeout: startMs, signal })));
   return {
     async list(until) {
       const given = await asking(() =>
@@ -143,12 +128,11 @@ export const connectTo = async (
     },
     async call(tool, input, timeoutMs, until) {
       const options = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, signal: until };
-      const { content, isError, structuredContent } = await asking(() =>
-        client.callTool({ name: tool, arguments: input }, options),
-      );
-      const shown = content.map(textOf).join("\n");
-      const text = shown === "" && structuredContent !== undefined ? JSON.stringify(structuredContent, null, 2) : shown;
-      return { ok: isError !== true, text };
+      const { content, isError } = await asking(() => client.callTool({ name: tool, arguments: input }, options));
+      return {
+        ok: isError !== true,
+        text: content.map((block) => (block.type === "text" ? block.text : "")).join("\n"),
+      };
     },
     isOver: () => over,
     close,
@@ -173,24 +157,16 @@ const providerOf = (sdk: typeof import("@modelcontextprotocol/client"), auth: Mc
     ...(auth.scope === undefined ? {} : { scope: auth.scope }),
   });
 
-/** Nobody listens to what a server says unasked: it would hold a connection open for that. */
-const withoutListening =
-  (server: URL, request: (input: string | URL, init?: RequestInit) => Promise<Response>) =>
-  (input: string | URL, init?: RequestInit): Promise<Response> =>
-    (init?.method ?? "GET") === "GET" && new URL(input).href === server.href
-      ? Promise.resolve(new Response(null, { status: 405 }))
-      : request(input, init);
-
-const textOf = (block: ContentBlock): string => {
-  switch (block.type) {
-    case "text":
-      return block.text;
-    case "image":
-    case "audio":
-      return `[${block.type}, ${block.mimeType}, ${Math.floor(block.data.length * 0.75)} bytes, not shown]`;
-    case "resource_link":
-      return `[link to ${block.uri}${block.name === "" ? "" : `, ${block.name}`}]`;
-    case "resource":
-      return "text" in block.resource ? block.resource.text : `[${block.resource.uri}, not shown]`;
+const within = async (ms: number, work: Promise<void>): Promise<void> => {
+  const over = new AbortController();
+  const late = wait(ms, undefined, { ref: false, signal: over.signal }).then(() => {
+    throw new McpFailure("it did not answer in time");
+  });
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    over.abort();
+    late.catch(() => {});
+    work.catch(() => {});
   }
 };

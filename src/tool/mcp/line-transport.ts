@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { isTextNestedWithin } from "../../json.ts";
+import { messageOf } from "../../error.ts";
 import type { InteractiveProcess } from "../../process/process.ts";
+import { hear } from "./message.ts";
 import { McpFailure } from "./server.ts";
 
 /**
@@ -10,7 +11,7 @@ import { McpFailure } from "./server.ts";
 
 const longestLine = 4 * 1024 * 1024;
 const mostUnasked = 16 * 1024 * 1024;
-const mostLevels = 100;
+const mostQuestions = 1000;
 
 export type LineTransport = Transport & {
   /** What it says from now on may answer something. */
@@ -30,17 +31,28 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     over(new McpFailure(why));
     program.kill();
   };
-  const hear = (text: string) => {
+  /** A long message is read in a thread; what came after it does not overtake it. */
+  let before: Promise<void> | undefined;
+  let questions = 0;
+  const said = (heard: Awaited<ReturnType<typeof hear>>) => {
+    // Programs that log to standard output are common; a line that is no message answers nothing.
+    if (ended || heard === null) return;
+    if ("problem" in heard) return end(heard.problem);
+    questions += heard.asks;
+    if (questions > mostQuestions) return end(`it asked more than ${mostQuestions} questions`);
+    transport.onmessage?.(JSON.parse(heard.text) as JSONRPCMessage);
+  };
+  const listen = (text: string) => {
     if (text.trim() === "") return;
-    if (!isTextNestedWithin(text, mostLevels)) return end(`it sent a message of more than ${mostLevels} levels`);
-    let message: unknown;
-    try {
-      message = JSON.parse(text);
-    } catch {
-      // Programs that log to standard output are common; a line that is no message answers nothing.
-      return;
-    }
-    if (typeof message === "object" && message !== null) transport.onmessage?.(message as JSONRPCMessage);
+    const heard = hear(text);
+    if (before === undefined && !(heard instanceof Promise)) return said(heard);
+    const mine: Promise<void> = Promise.all([heard, before])
+      .then(([now]) => said(now))
+      .catch((error: unknown) => end(messageOf(error)))
+      .finally(() => {
+        if (before === mine) before = undefined;
+      });
+    before = mine;
   };
   const take = (chunk: Buffer) => {
     if (ended) return;
@@ -52,7 +64,7 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
       line = [];
       length = 0;
       from = at + 1;
-      hear(whole.toString("utf8"));
+      listen(whole.toString("utf8"));
       if (ended) return;
     }
     const rest = chunk.subarray(from);
@@ -65,7 +77,8 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     start() {
       program.stdout.on("data", take);
       program.stdout.on("error", () => {});
-      void program.gone.then(() => {
+      void program.gone.then(async () => {
+        await before;
         ended = true;
         transport.onclose?.();
       });

@@ -8,6 +8,21 @@ export const squadTables = [
      instance text not null, id text not null, digest text, primary key (instance, id))`,
 ];
 
+/** A package of 1 MiB in base64, with its paths. */
+const mostChars = 2 * 1024 * 1024;
+
+/** None where it is something else: whoever reads a package holds it against its digest. */
+const filesOf = (text: string): { path: string; bytes: Buffer }[] => {
+  try {
+    return (JSON.parse(text) as [string, string][]).map(([path, bytes]) => ({
+      path,
+      bytes: Buffer.from(bytes, "base64"),
+    }));
+  } catch {
+    return [];
+  }
+};
+
 type Query = <Found extends object>(text: string, values?: readonly unknown[]) => Promise<Found[]>;
 
 /** `instance`: of the data folder, whatever the node's name. */
@@ -23,15 +38,11 @@ export const createSharedSquads = (query: Query, instance: string): SharedSquads
 
   async read(id) {
     const [row] = await query<{ digest: string | null; files: string | null }>(
-      "select digest, files from user_squads where id = $1",
-      [id],
+      "select digest, case when length(files) <= $2 then files else '[]' end as files from user_squads where id = $1",
+      [id, mostChars],
     );
     if (row === undefined || row.digest === null || row.files === null) return undefined;
-    const files = (JSON.parse(row.files) as [string, string][]).map(([path, text]) => ({
-      path,
-      bytes: Buffer.from(text, "base64"),
-    }));
-    return { digest: row.digest, files };
+    return { digest: row.digest, files: filesOf(row.files) };
   },
 
   async replace(id, before, after) {
