@@ -75,13 +75,14 @@ const askedText = ({
   taskID,
   phase,
   title,
+  askID,
   prompt,
   options,
   default: fallback,
   passesAt,
 }: EventData["task.asked"]): string =>
   [
-    `Task ${taskID} of phase ${phase}, ${quoted(title)}, asks, and waits:`,
+    `Task ${taskID} of phase ${phase}, ${quoted(title)}, asks (${askID}), and waits:`,
     material(taskID, prompt),
     ...(options.length === 0 ? [] : [`It proposes: ${options.map((option) => JSON.stringify(option)).join(", ")}.`]),
     ...(fallback === null ? [] : [`Without an answer it goes on with: ${JSON.stringify(fallback)}.`]),
