@@ -1,8 +1,11 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
+import { serviceMessage } from "../domain/conversation/message.ts";
+import { phaseState } from "../domain/mission/plan.ts";
+import { canBegin } from "../domain/mission/quiet.ts";
 import { nextStep } from "../domain/mission/next.ts";
 import { answer, asksClosedBy } from "../domain/session/ask.ts";
-import type { MissionState } from "../domain/state/mission.ts";
+import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
@@ -228,15 +231,24 @@ const approvalMessage = (
   if (state.asks.find((ask) => ask.askID === askID)?.kind !== "approval") return [];
   const said =
     decision === "allow"
-      ? { source: "service", text: "The user approved the plan: carry it out." }
+      ? isNews(state)
+        ? {
+            messageID: `${serviceMessage}${askID}`,
+            source: "service",
+            text: "The user approved the plan: carry it out.",
+          }
+        : undefined
       : words === undefined
         ? undefined
-        : { source: "user", text: `The plan was not approved: ${words}` };
+        : { messageID: newID("msg"), source: "user", text: `The plan was not approved: ${words}` };
   if (said === undefined) return [];
-  const { sessionID } = state;
-  const data = { messageID: newID("msg"), sessionID, ...said, attachments: [], disposition: "steered" as const };
+  const data = { sessionID: state.sessionID, ...said, attachments: [], disposition: "steered" as const };
   return [{ type: "message.received", data }];
 };
+
+/** Something can be begun now, or nothing runs that would wake its agent: else it goes on at the next end of a Task. */
+const isNews = (state: MissionState): boolean =>
+  !state.tasks.some(isRunning) || canBegin(state.plan.map((phase) => phaseState(state, phase)));
 
 const statsOf = (tasks: readonly TaskSummary[]): Counts => {
   const stats = { active: 0, completed: 0, failed: 0, cancelled: 0, asking: 0 };

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { checkInput } from "../../src/mission/tool/check-input.ts";
 import { checkRequest } from "../../src/protocol/check.ts";
+import { parseArguments } from "../../src/tool/argument.ts";
 
 /** A check of a Mission's agent is that of a request, whatever is told of it. */
 
@@ -31,4 +33,26 @@ test.each([
   { kind: "command", run: "true", unknown: 1 },
 ])("what a request refuses is refused: %j", (check) => {
   expect([checkInput.safeParse(check).success, checkRequest.safeParse(check).success]).toEqual([false, false]);
+});
+
+test.each<[check: unknown, wrong: string]>([
+  [
+    { kind: "command", run: "true", expect: { stdoutMatches: "(?m)^a" } },
+    'checks.0.expect.stdoutMatches: Expected a regular expression, got "(?m)^a"',
+  ],
+  [
+    { kind: "file", path: "../a.txt" },
+    'checks.0.path: Expected a path inside the project without "..", got "../a.txt"',
+  ],
+  [{ run: "true" }, "checks.0.kind: Expected one of "],
+  [{ kind: "command", run: "true", wrong: 1 }, 'checks.0: Unrecognized key: "wrong"'],
+])("what is wrong is said of the form that was meant: %j", (check, wrong) => {
+  const read = parseArguments(z.strictObject({ checks: z.array(checkInput) }), { checks: [check] });
+  expect("wrong" in read && read.wrong).toContain(wrong);
+});
+
+test("what can mean one thing only is taken as meant, in a check as in every argument", () => {
+  const checks = [{ kind: "command", run: "true", timeoutSeconds: "5" }];
+  const read = parseArguments(z.strictObject({ checks: z.array(checkInput) }), { checks });
+  expect(read).toMatchObject({ data: { checks: [{ kind: "command", run: "true", timeoutSeconds: 5 }] } });
 });

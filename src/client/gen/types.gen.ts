@@ -4421,6 +4421,10 @@ export type TaskEvent = {
             ready: Array<string>;
             running: Array<string>;
             left: number;
+            /**
+             * Nothing is dispatched before a person approves the plan
+             */
+            unapproved?: true;
         };
     };
 } | {

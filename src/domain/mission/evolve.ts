@@ -1,4 +1,3 @@
-import type { EventData } from "../../protocol/event/event.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { timeUntil } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
@@ -8,17 +7,18 @@ import { evolveSession } from "../session/evolve.ts";
 import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts";
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
-import { afterDispatch, afterEnd, isMerge } from "./whole/merge.ts";
+import { afterDispatch, afterEnd } from "./whole/merge.ts";
 import { handedOnWith } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { afterVerdict, isVerdict } from "./whole/verdict.ts";
+import { isQuiet, waitsForPlan } from "./quiet.ts";
+import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 25;
+export const missionRevision = 26;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -183,7 +183,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       };
     case "squad.reconciled":
       return {
-        ...heard(state, event),
+        ...(waitsForPlan(state) ? state : heard(state, event)),
         tasks: changed(state, event.data.taskID, () => ({ reconciled: event.data.squad })),
       };
     case "squad.refused":
@@ -256,10 +256,6 @@ const afterAnswer = ({
   version,
 }: Recorded & { type: "ask.opened" | "ask.answered" }): Partial<MissionState> =>
   type === "ask.answered" && data.by === "caller" ? { words: version } : {};
-
-/** A Task's end that gives its agent nothing to do: of a merge, and of a verdict unless something is missing. */
-const isQuiet = (state: MissionState, { taskID, verdict }: EventData["task.ended"]): boolean =>
-  isMerge(state, taskID) || (isVerdict(state, taskID) && verdict?.verdict !== "rejected");
 
 /** Whether there is something on its branch that could be proposed. */
 const hasLanded = ({ repository, tasks }: MissionState): boolean =>

@@ -1,4 +1,5 @@
 import { isRunning, type MissionState } from "../state/mission.ts";
+import { isPlanDue } from "./approval.ts";
 import { phaseState } from "./plan.ts";
 
 /**
@@ -29,10 +30,10 @@ export const handsOn = (results: readonly Ended[]): boolean =>
 
 /**
  * It goes on where nothing would resume it, where a Task waits for its answer, and where a phase could begin: models that
- * make one call at a time would otherwise do one phase after another.
+ * make one call at a time would otherwise do one phase after another. None can, before a person has approved the plan.
  */
 export const endsTurn = (state: MissionState): boolean =>
   state.handedOn === true &&
   state.questions.length === 0 &&
   state.tasks.some(isRunning) &&
-  !state.plan.some((phase) => phaseState(state, phase) === "ready");
+  (isPlanDue(state) || !state.plan.some((phase) => phaseState(state, phase) === "ready"));

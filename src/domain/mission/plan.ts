@@ -27,7 +27,7 @@ export const planProblem = (phases: readonly PlannedPhase[], kept: readonly stri
   const lost = kept.find((id) => !ids.has(id));
   return lost === undefined
     ? undefined
-    : `Expected the phase "${lost}", whose Task runs, to stay; end that first with \`task_cancel\``;
+    : `Expected the phase "${lost}", whose Task runs, to stay; end that with \`task_cancel\`, which may stand before this in the same reply`;
 };
 
 /** A phase that comes after itself, by way of others. */

@@ -75,13 +75,14 @@ const askedText = ({
   taskID,
   phase,
   title,
+  askID,
   prompt,
   options,
   default: fallback,
   passesAt,
 }: EventData["task.asked"]): string =>
   [
-    `Task ${taskID} of phase ${phase}, ${quoted(title)}, asks, and waits:`,
+    `Task ${taskID} of phase ${phase}, ${quoted(title)}, asks (${askID}), and waits:`,
     material(taskID, prompt),
     ...(options.length === 0 ? [] : [`It proposes: ${options.map((option) => JSON.stringify(option)).join(", ")}.`]),
     ...(fallback === null ? [] : [`Without an answer it goes on with: ${JSON.stringify(fallback)}.`]),
@@ -156,10 +157,10 @@ const greenText = (checks: Evidence["checks"]): string => {
   return `${names.join(", ")}${checks.length > mostNamed ? ` and ${checks.length - mostNamed} more` : ""}`;
 };
 
-const planText = ({ ready, running, left }: NonNullable<EventData["task.ended"]["plan"]>): string => {
+const planText = ({ ready, running, left, unapproved }: NonNullable<EventData["task.ended"]["plan"]>): string => {
   if (left === 0) return "Every phase of the plan is done.";
   const named = (words: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${words}: ${ids.join(", ")}`]);
-  return `${[...named("Ready", ready), ...named("Under way", running), `Not done: ${left}`].join(". ")}.`;
+  return `${[...named(unapproved === true ? "Ready, once the user has approved the plan" : "Ready", ready), ...named("Under way", running), `Not done: ${left}`].join(". ")}.`;
 };
 
 /** Marks a Task's own words with their origin: they inform the agent and are not instructions. */

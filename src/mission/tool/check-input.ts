@@ -16,16 +16,17 @@ export const checkForms = [
   "Each of them takes id?, name?, required? (default true); what runs also cwd?, env?, timeoutSeconds?, and `baseline: true` to run it on the base, too, before the work.",
 ].join(" ");
 
-const parsed = (given: unknown, context: z.core.$RefinementCtx) => {
-  const check = checkRequest.safeParse(given);
-  if (check.success) return check.data;
-  for (const { path, message } of check.error.issues)
-    context.issues.push({ code: "custom", path: [...path], message, input: given });
-  return z.NEVER;
-};
-
-/** Models are told no more than that it is a text or an object: some wires take no element without a type. */
+/**
+ * Models are told no more than that it is a text or an object: some wires take no element without a type. What is wrong is
+ * said of the form that was meant; a union would say of either that it is "Invalid input".
+ */
 export const checkInput = z
   .unknown()
-  .pipe(z.union([commandText, z.record(z.string(), z.unknown()).transform(parsed)]))
+  .transform((given, context): z.output<typeof commandText | typeof checkRequest> => {
+    const read = (typeof given === "string" ? commandText : checkRequest).safeParse(given);
+    if (read.success) return read.data;
+    for (const issue of read.error.issues)
+      context.issues.push({ ...issue, path: [...issue.path], input: given } as z.core.$ZodRawIssue);
+    return z.NEVER;
+  })
   .meta({ anyOf: [{ type: "string" }, { type: "object" }] });

@@ -1,3 +1,4 @@
+import { isPlanDue } from "../../domain/mission/approval.ts";
 import { usedOf } from "../../domain/mission/budget.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
@@ -20,6 +21,9 @@ export const planSummary = (state: MissionState, written: readonly string[], dro
     ...(written.length + dropped.length === 0 ? ["Nothing changed in the words of a phase."] : []),
     `The plan in its order: ${state.plan.map(({ id }) => id).join(", ")}.`,
     ...[...states].map(([name, phases]) => `In the state ${name}: ${phases.map(({ id }) => id).join(", ")}.`),
+    ...(isPlanDue(state)
+      ? ["The user approves it before anything more is dispatched, and is asked when your turn ends."]
+      : []),
   ].join("\n");
 };
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { MissionState } from "../../domain/state/mission.ts";
 import { isRunning } from "../../domain/state/mission.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { inOrder, phaseState, planDifference, planProblem, withPhase } from "../../domain/mission/plan.ts";
@@ -149,7 +148,7 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
 /** Makes this the plan, in one commit, unless something is wrong with it. */
 const write = async (run: MissionRun, callID: string, next: readonly PlannedPhase[]): Promise<ToolResult> => {
   const state = run.state();
-  const problem = problemOf(state, next);
+  const problem = problemOf(next, await keptBy(run, next));
   if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
   const { written, dropped, order } = planDifference(state.plan, next);
   const at = { sessionID: run.stream, callID };
@@ -168,9 +167,20 @@ const write = async (run: MissionRun, callID: string, next: readonly PlannedPhas
   );
 };
 
-const problemOf = ({ tasks }: MissionState, next: readonly PlannedPhase[]): string | undefined => {
+/** Phases that the plan would lose, whose Tasks run and are not being cancelled. */
+const keptBy = async (run: MissionRun, next: readonly PlannedPhase[]): Promise<string[]> => {
+  const ids = new Set(next.map(({ id }) => id));
+  const lost = run.state().tasks.filter((task) => isRunning(task) && !ids.has(task.phase));
+  const tasks = await Promise.all(
+    lost.map(async ({ taskID, phase }) => ({ phase, task: await run.store.state(taskID) })),
+  );
+  const kept = tasks.filter(({ task }) => task?.lifecycle === "active" && task.cancel === null);
+  return [...new Set(kept.map(({ phase }) => phase))];
+};
+
+const problemOf = (next: readonly PlannedPhase[], kept: readonly string[]): string | undefined => {
   if (next.length > mostPhases) return `Expected at most ${mostPhases} phases, got ${next.length}`;
   const large = next.find((phase) => Buffer.byteLength(JSON.stringify(phase)) > phaseBytes);
   if (large !== undefined) return `Expected a phase of at most ${phaseBytes} bytes, got more in "${large.id}"`;
-  return planProblem(next, [...new Set(tasks.filter(isRunning).map(({ phase }) => phase))]);
+  return planProblem(next, kept);
 };

@@ -4,6 +4,7 @@ import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
 import { isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
+import { oneLine } from "../../agent/loop/compaction.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
@@ -115,6 +116,7 @@ const wasTold = {
 
 const answerInput = z.strictObject({
   task: z.string(),
+  ask: z.string().optional().describe("Where it asks several things: the id of one"),
   answer: z.string().min(1).max(8000).optional(),
   pass: z.literal(true).optional().describe("Instead: the user is asked"),
 });
@@ -125,35 +127,55 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
     "Answers what a Task asks, or has the user asked. Where a check of yours stands in its way, send other ones with `task_message`.",
   input: answerInput,
   effect: "log",
-  run: ({ task: taskID, answer, pass }, { callID }) =>
-    refusing(async () => {
-      const task = await ownTask(run, taskID);
-      if ("outcome" in task) return task;
-      if ((answer === undefined) === (pass === undefined))
-        return failed(
-          `Expected one of answer and pass, got ${answer === undefined ? "neither" : "both"}. The Task still waits.`,
-        );
-      // It said so before a restart.
-      const scope = `mission ${run.stream}`;
-      if ((await run.store.once(scope, callID)) !== undefined) return ok(goesOn);
-      const { pending, lifecycleStatus } = await run.tasks.status(taskID);
-      const questions = pending.filter(({ kind }) => kind === "question");
-      const ask = questions.find(({ passesAt }) => passesAt !== undefined) ?? questions[0];
-      if (ask === undefined)
-        return failed(
-          lifecycleStatus === "active"
-            ? "The Task has no open question: it was answered, or continued without an answer. Send a message instead."
-            : "The Task has ended and has no open question.",
-        );
-      if (answer === undefined) {
-        await run.tasks.pass(taskID, ask.id);
-        return ok("The user is asked. You are woken when the Task ends.");
-      }
-      const once = { scope, key: callID, bodyHash: hash("sha256", answer) };
-      await run.tasks.answer(run.state().directory, taskID, ask.id, { answer, source: "mission" }, once, noAddress);
-      return ok(goesOn);
-    }),
+  // One after another: what an answer closes, the next one in the same reply does not answer again.
+  run: ({ task: taskID, ask: askID, answer, pass }, { callID }) =>
+    run.inOrder(() =>
+      refusing(async () => {
+        const task = await ownTask(run, taskID);
+        if ("outcome" in task) return task;
+        if ((answer === undefined) === (pass === undefined))
+          return failed(
+            `Expected one of answer and pass, got ${answer === undefined ? "neither" : "both"}. The Task still waits.`,
+          );
+        // It said so before a restart.
+        const scope = `mission ${run.stream}`;
+        if ((await run.store.once(scope, callID)) !== undefined) return ok(goesOn);
+        const { pending, lifecycleStatus } = await run.tasks.status(taskID);
+        const questions = pending.filter(({ kind }) => kind === "question");
+        const own = questions.filter(({ passesAt }) => passesAt !== undefined);
+        const open = own.length > 0 ? own : questions;
+        const ask = askID === undefined ? open[0] : questions.find(({ id }) => id === askID);
+        if (open.length === 0)
+          return failed(
+            lifecycleStatus === "active"
+              ? "The Task has no open question: it was answered, or continued without an answer. Send a message instead."
+              : "The Task has ended and has no open question.",
+          );
+        if (ask === undefined)
+          return failed(
+            `Expected \`ask\` to be an open question of the Task, got ${JSON.stringify(askID)}. ${openText(open)}`,
+          );
+        if (askID === undefined && open.length > 1)
+          return failed(`Expected \`ask\`, because the Task asks ${open.length} things; got none. ${openText(open)}`);
+        const left = open.filter(({ id }) => id !== ask.id);
+        if (answer === undefined) {
+          await run.tasks.pass(taskID, ask.id);
+          return ok(`The user is asked. You are woken when the Task ends.${stillOpen(left)}`);
+        }
+        const once = { scope, key: callID, bodyHash: hash("sha256", answer) };
+        await run.tasks.answer(run.state().directory, taskID, ask.id, { answer, source: "mission" }, once, noAddress);
+        return ok(left.length === 0 ? goesOn : `Answered.${stillOpen(left)}`);
+      }),
+    ),
 });
+
+type Question = { id: string; prompt: string };
+
+const openText = (open: readonly Question[]): string =>
+  `Open: ${open.map(({ id, prompt }) => `${id}: ${JSON.stringify(oneLine(prompt, 200))}`).join(", ")}. The Task still waits.`;
+
+const stillOpen = (left: readonly Question[]): string =>
+  left.length === 0 ? "" : ` It waits for the answer to ${left.map(({ id }) => id).join(", ")}, too.`;
 
 const goesOn = "It goes on with that.";
 
@@ -170,18 +192,21 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
   description: "Cancels a Task that is no longer wanted. Nothing lands; its work stays on its branch.",
   input: cancelInput,
   effect: "log",
+  // In the order of the reply: a phase that is dropped after it has no running Task any more.
   run: ({ task: taskID, reason }) =>
-    refusing(async () => {
-      const task = await ownTask(run, taskID);
-      if ("outcome" in task) return task;
-      const { lifecycleStatus } = await run.tasks.status(taskID);
-      if (lifecycleStatus === "completed" || lifecycleStatus === "failed")
-        return failed(
-          `Expected a Task that runs, ${taskID} has ended: it is ${lifecycleStatus}. Nothing is left to cancel${lifecycleStatus === "completed" ? "; what it landed stays" : ""}.`,
-        );
-      const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: "mission", reason });
-      return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
-    }),
+    run.inOrder(() =>
+      refusing(async () => {
+        const task = await ownTask(run, taskID);
+        if ("outcome" in task) return task;
+        const { lifecycleStatus } = await run.tasks.status(taskID);
+        if (lifecycleStatus === "completed" || lifecycleStatus === "failed")
+          return failed(
+            `Expected a Task that runs, ${taskID} has ended: it is ${lifecycleStatus}. Nothing is left to cancel${lifecycleStatus === "completed" ? "; what it landed stays" : ""}.`,
+          );
+        const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: "mission", reason });
+        return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
+      }),
+    ),
 });
 
 const runningIDs = (run: MissionRun): string =>

@@ -8,7 +8,7 @@ import { handsOn } from "../../domain/mission/hand-on.ts";
 import { noUsage, type PromptMessage } from "../../model/model.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
-import { briefLines, doneLines, endLines, planLines } from "./state-text.ts";
+import { approvalLines, briefLines, doneLines, endLines, planLines } from "./state-text.ts";
 
 /**
  * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was over,
@@ -74,6 +74,7 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
   return [
     ...section("## Phases that are done", doneLines(state)),
     ...section("## Phases that are not (`task_status` has all their words)", planLines(state)),
+    ...section("## The plan's approval", approvalLines(state)),
     ...section("## Tasks whose phase is not done", endLines(state)),
     ...section("## Briefs of what is not done", await briefLines(run)),
     ...section(headings.told, newestOf(steps.told, most.told)),

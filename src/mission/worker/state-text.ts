@@ -1,4 +1,5 @@
 import { oneLine } from "../../agent/loop/compaction.ts";
+import { askedPlan, isPlanDue } from "../../domain/mission/approval.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
 import { deliveredBy, isRunning, type MissionState } from "../../domain/state/mission.ts";
@@ -50,6 +51,17 @@ export const planLines = (state: MissionState): string[] => {
   const open = planOf(state).filter((phase) => phase.state !== "done");
   const rest = open.length > most.phases ? [`- and ${open.length - most.phases} more`] : [];
   return [...open.slice(0, most.phases).map((phase) => `- ${phaseLine(phase)}`), ...rest];
+};
+
+/** Of a Mission whose user approves its plan: whether they have. */
+export const approvalLines = (state: MissionState): string[] => {
+  if (!state.approve.includes("plan") || state.plan.length === 0) return [];
+  if (!isPlanDue(state)) return ["- The user approved the plan as it stands"];
+  return [
+    askedPlan(state) === undefined
+      ? "- The plan as it stands is not approved; the user is asked when your turn ends, and nothing is dispatched before"
+      : "- The user is asked about the plan as it stands, and nothing is dispatched before they approve it",
+  ];
 };
 
 const phaseLine = ({ id, title, phase, state, after, squad, objective }: MissionPhase): string =>

@@ -1,5 +1,6 @@
 import { timeUntil } from "../../domain/session/work-time.ts";
 import type { DomainEvent, Recorded } from "../../domain/event.ts";
+import { isPlanDue } from "../../domain/mission/approval.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
 import { evolve } from "../../domain/task/evolve.ts";
@@ -58,6 +59,7 @@ const withPlan = (state: MissionState, events: readonly DomainEvent[]): DomainEv
     ready: phases("ready").slice(0, mostNamed),
     running: phases("running", "producing").slice(0, mostNamed),
     left: after.plan.length - phases("done").length,
+    ...(isPlanDue(after) ? { unapproved: true as const } : {}),
   };
   return events.map((event, at) =>
     event.type === "task.ended" && at === events.length - 1 ? { ...event, data: { ...event.data, plan } } : event,

@@ -268,7 +268,12 @@ export const missionEvents = {
       .exactOptional()
       .describe("What the service observed in its newest attempt; long lists and texts are cut"),
     plan: z
-      .object({ ready: z.array(z.string()), running: z.array(z.string()), left: z.number().int() })
+      .object({
+        ready: z.array(z.string()),
+        running: z.array(z.string()),
+        left: z.number().int(),
+        unapproved: z.literal(true).exactOptional().describe("Nothing is dispatched before a person approves the plan"),
+      })
       .exactOptional()
       .describe(
         "The plan after this and the other ends in the same message: phases that are ready, phases that are running, and how many are not done",

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { EventData } from "../../../src/protocol/event/event.ts";
 import type { DomainEvent } from "../../../src/domain/event.ts";
 import { nextStep } from "../../../src/domain/mission/next.ts";
 import { planOf } from "../../../src/domain/mission/status.ts";
@@ -29,17 +30,38 @@ const factsOf = (events: readonly DomainEvent[]) => {
   let said: string | null = null;
   let wakeAt: string | null = null;
   let paused = false;
+  let judging = false;
+  let approval: string | null = null;
+  const plan = new Set<string>();
+  /** An end that its agent does not hear of: withdrawn by itself, or completed while a person is asked about the plan. */
+  const isQuiet = ({ outcome, phase: of, verdict }: EventData["task.ended"]): boolean =>
+    verdict === undefined &&
+    (outcome === "completed"
+      ? approval !== null
+      : outcome === "cancelled" &&
+        !plan.has(of) &&
+        (said === "done" || judging || [...running.values()].some(Boolean)));
   const merges = new Set<string>();
   /** Why its branch was not merged. */
   let problem: string | null = null;
   for (const event of events) {
     if (event.type === "task.dispatched" || event.type === "task.reopened") running.set(event.data.taskID, true);
     if (event.type === "task.ended") running.set(event.data.taskID, false);
-    if (event.type === "ask.opened") asks.set(event.data.askID, true);
-    if (event.type === "ask.answered") asks.set(event.data.askID, false);
+    if (event.type === "ask.opened") {
+      asks.set(event.data.askID, true);
+      if (event.data.kind === "approval") approval = event.data.askID;
+    }
+    if (event.type === "ask.answered") {
+      asks.set(event.data.askID, false);
+      if (event.data.askID === approval) approval = null;
+    }
+    if (event.type === "plan.written") for (const { id } of event.data.phases) plan.add(id);
+    if (event.type === "mission.judging") judging = true;
+    if (event.type === "mission.finished" || event.type === "mission.aborted") judging = false;
     if (event.type === "mission.aborted") {
       aborted = true;
       asks.clear();
+      approval = null;
     }
     if (event.type === "mission.woken") [aborted, paused] = [false, false];
     if (event.type === "task.ended") paused = false;
@@ -54,8 +76,9 @@ const factsOf = (events: readonly DomainEvent[]) => {
       continue;
     if (event.type === "task.ended" && merges.has(event.data.taskID))
       problem = event.data.outcome === "completed" ? null : event.data.outcome;
+    else if (event.type === "task.ended" && isQuiet(event.data)) continue;
     else if (["message.received", "task.ended", "task.asked", "mission.reminded"].includes(event.type))
-      [said, wakeAt, problem] = [null, null, null];
+      [said, wakeAt, problem, judging] = [null, null, null, false];
   }
   const count = (map: Map<string, boolean>) => [...map.values()].filter(Boolean).length;
   if (said === "done" && problem !== null) said = "blocked";

@@ -230,3 +230,123 @@ test("a squad is installed once its package was approved, handbooks and all", as
   await restOf(url, directory, missionID);
   expect(readText(directory, ".sortie/squads/crew/squad.json")).toContain("crew");
 });
+
+test("a change of direction costs what it asks of its agent: to change the plan, and to go on once that is approved", async () => {
+  const told: string[] = [];
+  const held = Promise.withResolvers<void>();
+  const hear =
+    (...calls: { tool: string; input: unknown }[]): Say =>
+    (_turn, _request, newest) => {
+      told.push(newest);
+      return calls.length === 0 ? { text: "Waiting." } : { calls };
+    };
+  stage.play("turns", {
+    mission: turns(
+      hear(plan("a", "old")),
+      hear(),
+      hear(dispatch("a", "Write a. [turns]"), dispatch("old", "Write old. [turns]")),
+      (_turn, request, newest) => {
+        told.push(newest);
+        const old = /"dispatched":"(task_\w+)","phase":"old"/.exec(
+          JSON.stringify(request.body.messages).replaceAll("\\", ""),
+        );
+        return {
+          calls: [
+            { tool: "task_cancel", input: { task: old?.[1], reason: "Not wanted." } },
+            { tool: "phase", input: { id: "new", title: "Phase new", objective: "new is there." } },
+            { tool: "phase", input: { id: "old", drop: true } },
+          ],
+        };
+      },
+      hear(),
+      hear(dispatch("new", "Write new. [turns]")),
+      hear(finish()),
+    ),
+    task: async (turn, request) => {
+      if (request.first.startsWith("Write old")) await new Promise((resolve) => setTimeout(resolve, 60_000).unref());
+      if (request.first.startsWith("Write a") && turn === 1) await held.promise;
+      const name = /Write (\w+)/.exec(request.first)?.[1] ?? "";
+      return turn === 0
+        ? { calls: [{ tool: "write", input: { path: `${name}.txt`, content: "x\n" } }] }
+        : { text: `Wrote ${name}.` };
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[turns]", approve: ["plan"] });
+  const first = await asked(directory, missionID);
+  await answer(directory, missionID, first, { decision: "allow" });
+  await until(
+    () => missionOf(url, directory, missionID),
+    ({ tasks, agentStatus }) => tasks.length === 2 && agentStatus === "inactive",
+  );
+  await wake(url, directory, { missionID, text: "Not the old one." });
+  const second = await asked(directory, missionID, first);
+  expect(second.prompt).toContain('1 new ("Phase new"); 1 dropped ("Phase old")');
+  held.resolve();
+  const ended = ({ tasks }: MissionStatus) => tasks.every(({ lifecycleStatus }) => lifecycleStatus !== "active");
+  await until(() => missionOf(url, directory, missionID), ended);
+  await until(
+    () => eventsOf(url, directory, missionID),
+    (events) => events.filter(({ type, taskID }) => type === "task.ended" && taskID === undefined).length === 2,
+  );
+  expect(told).toHaveLength(5);
+  expect(await missionOf(url, directory, missionID)).toMatchObject({ state: "asking", agentStatus: "inactive" });
+  expect(told[4]).toContain("Dropped: old.");
+  expect(told[4]).toContain("The user approves it before anything more is dispatched");
+
+  await answer(directory, missionID, second, { decision: "allow" });
+  expect(await restOf(url, directory, missionID)).toMatchObject({ state: "done" });
+  expect(told).toHaveLength(7);
+  // What was told in between is read with the approval, and nothing of it is lost.
+  expect(told[5]).toMatch(/of phase old, "Phase old", ended cancelled/);
+  expect(told[5]).toMatch(/of phase a, "Phase a", ended completed/);
+  expect(told[5]).toContain("Ready, once the user has approved the plan: new.");
+  expect(told[5]).toContain("The user approved the plan: carry it out.");
+});
+
+test("an approval after which nothing can begin wakes nobody: what runs goes on, and its end is told as ever", async () => {
+  const told: string[] = [];
+  const held = Promise.withResolvers<void>();
+  stage.play("quiet", {
+    mission: (turn, _request, newest) => {
+      told.push(newest);
+      const calls = [
+        [plan("a", { id: "b", after: ["a"] })],
+        [],
+        [dispatch("a", "Write it. [quiet]")],
+        [{ tool: "phase", input: { id: "b", title: "The second" } }],
+        [],
+        [dispatch("b", "Write it too. [quiet]")],
+        [finish()],
+      ][turn];
+      return calls === undefined || calls.length === 0 ? { text: "So?" } : { calls };
+    },
+    task: async (turn, request, newest) => {
+      if (turn === 1 && request.first.startsWith("Write it.")) await held.promise;
+      return writes(turn, request, newest);
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[quiet]", approve: ["plan"] });
+  const first = await asked(directory, missionID);
+  await answer(directory, missionID, first, { decision: "allow" });
+  await until(
+    () => missionOf(url, directory, missionID),
+    ({ tasks, agentStatus }) => tasks.length === 1 && agentStatus === "inactive",
+  );
+  await wake(url, directory, { missionID, text: "Name it better." });
+  const second = await asked(directory, missionID, first);
+  await answer(directory, missionID, second, { decision: "allow" });
+  const still = await until(
+    () => missionOf(url, directory, missionID),
+    ({ state }) => state === "waiting",
+  );
+  expect(still).toMatchObject({ agentStatus: "inactive", planChange: null });
+  expect(told).toHaveLength(5);
+  held.resolve();
+  expect(await restOf(url, directory, missionID)).toMatchObject({ state: "done" });
+  expect(told).toHaveLength(7);
+  expect(told[5]).toContain("Ready: b.");
+});

@@ -280,3 +280,55 @@ test("it corrects the checks that it wrote: what asked for what cannot be stands
     { id: "check-2", name: "test -f a.txt", state: "passed" },
   ]);
 });
+
+test("of several things that it asks at once each is named, and answered by its name, in one reply", async () => {
+  const results: string[] = [];
+  const ids = new Map<string, string>();
+  const lead: Say = (turn, _request, newest) => {
+    if (turn === 0) return begun("several");
+    if (turn === 1) return { text: "It runs." };
+    for (const [, id = "", what = ""] of newest.matchAll(/asks \((ask_\w+)\), and waits:\n<data[^>]*>\n(\w+) or/g))
+      ids.set(what, id);
+    const answered = [...newest.matchAll(/^(Expected `ask`.*|Answered.*|It goes on.*)$/gm)].map(([line]) => line);
+    results.push(...answered);
+    if (answered.length > 0) return { text: "Both are answered." };
+    if (newest.includes("ended")) return { calls: [finish()] };
+    const task = idIn(newest);
+    // The other one has not come yet.
+    if (ids.size < 2) return { calls: [{ tool: "task_status", input: { tasks: [task] } }] };
+    const answer = (of: string | undefined, text: string) => ({
+      tool: "task_answer",
+      input: { task, answer: text, ...(of === undefined ? {} : { ask: of }) },
+    });
+    return {
+      calls: [
+        answer(undefined, "Which?"),
+        answer("ask_unknown", "Which?"),
+        answer(ids.get("Large"), "Large."),
+        answer(ids.get("Red"), "Red."),
+      ],
+    };
+  };
+  stage.play("several", {
+    mission: lead,
+    task: turns(
+      {
+        calls: [
+          { tool: "ask", input: { question: "Red or blue?" } },
+          { tool: "ask", input: { question: "Large or small?" } },
+        ],
+      },
+      (_turn, _request, newest) => writes(`${newest.trim().replaceAll("\n", " ")}\n`),
+      { text: "Wrote it." },
+    ),
+  });
+  const directory = stage.project();
+  const { missionID } = await wake(stage.service.url, directory, { text: "[several]" });
+  expect(await colourOf(directory, missionID)).toBe("Your Mission answered: Red. Your Mission answered: Large.\n");
+  expect(results).toEqual([
+    expect.stringMatching(/^Expected `ask`, because the Task asks 2 things; got none\. Open: ask_\w+: "/),
+    expect.stringMatching(/^Expected `ask` to be an open question of the Task, got "ask_unknown"\. Open: ask_\w+: "/),
+    `Answered. It waits for the answer to ${ids.get("Red")}, too.`,
+    "It goes on with that.",
+  ]);
+});
