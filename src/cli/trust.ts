@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { type Flags, loadConfig } from "../config/config.ts";
 import { ServiceError } from "../error.ts";
 import { wordsOf } from "../service/request-words.ts";
+import { configuredFor } from "../service/vault.ts";
 import { type ProjectRequest, requestsOf, setGrant } from "../service/trust.ts";
 import { projectFile } from "../tool/mcp/project-file.ts";
 import { Exit, exit } from "./terminal/exit.ts";
@@ -39,25 +40,39 @@ export const trust = async (
     );
   let all: number = exit.completed;
   for (const request of found) {
-    const ended = await decide(request, { dataDir: config.dataDir, digest, revoke }, screen, emit);
+    const overridden =
+      request.file !== projectFile && configuredFor(request.directory, config.environments) !== undefined;
+    const ended = await decide(request, { dataDir: config.dataDir, digest, revoke, overridden }, screen, emit);
     if (ended !== exit.completed && (digest === undefined || digest === request.digest)) all = ended;
   }
   return all;
 };
 
-type How = { dataDir: string; digest: string | undefined; revoke: true | undefined };
+type How = {
+  dataDir: string;
+  digest: string | undefined;
+  revoke: true | undefined;
+  /** The configuration has an environment for the project, which comes before the file's. */
+  overridden: boolean;
+};
+
+const ignored =
+  "It has no effect while `environments` in config.jsonc has an environment for this project: the file is ignored.";
 
 /** Shows one file, and grants it where that was asked for. */
 const decide = async (
   request: ProjectRequest,
-  { dataDir, digest, revoke }: How,
+  { dataDir, digest, revoke, overridden }: How,
   screen: Screen,
   emit: ((value: object) => void) | undefined,
 ): Promise<number> => {
   const { project, file } = request;
   const show = (granted: boolean): number => {
     if (emit !== undefined) emit({ file, digest: request.digest, granted, ...request.asked });
-    else screen.say(granted ? "Granted. It applies to Tasks created from now on." : "Not granted.");
+    else
+      screen.say(
+        !granted ? "Not granted." : `Granted. ${overridden ? ignored : "It applies to Tasks created from now on."}`,
+      );
     return granted || revoke === true ? exit.completed : exit.failed;
   };
   if (revoke === true) {

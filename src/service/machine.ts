@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { homedir } from "node:os";
+import { isAbsolute } from "node:path";
 import { rgPath } from "@vscode/ripgrep";
 import type { Config } from "../config/config.ts";
 import { messageOf } from "../error.ts";
@@ -7,7 +8,7 @@ import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
 import { findContainer } from "../process/image/container.ts";
 import { findEngine, inspectImage, type RunEngine } from "../process/image/engine.ts";
-import { execute, tryList } from "../process/sandbox/self-test.ts";
+import { execute, tryList, unseenIn } from "../process/sandbox/self-test.ts";
 import { findSandbox } from "../process/sandbox/tier.ts";
 import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
@@ -129,9 +130,21 @@ export const mcpServersOn = (
       const found = command.includes("/") || programs.has(command);
       return { name, kind: server.kind, problem: found ? null : `${command} is not in the image of the sandbox` };
     }
-    const found = command.includes("/") ? isProgram(command) : findProgram(command, env["PATH"] ?? "") !== undefined;
-    return { name, kind: server.kind, problem: found ? null : `${command} is not installed` };
+    return { name, kind: server.kind, problem: isInstalled(command, env) ? null : `${command} is not installed` };
   });
+
+/** What stands at a path in the project is known when it is started there. */
+const isInstalled = (command: string, env: Config["env"]): boolean =>
+  command.includes("/")
+    ? !isAbsolute(command) || isProgram(command)
+    : findProgram(command, env["PATH"] ?? "") !== undefined;
+
+/** The programs of MCP servers that this machine has and commands cannot read. */
+export const unseenServers = (sandbox: Sandbox, { mcpServers, env }: Pick<Config, "mcpServers" | "env">) => {
+  const programs = Object.values(mcpServers).flatMap((server) => (server.kind === "stdio" ? [server.command] : []));
+  const wanted = programs.filter((command) => !(command.includes("/") && !isAbsolute(command)));
+  return unseenIn(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin", [...new Set(wanted)]);
+};
 
 const isProgram = (path: string): boolean => {
   try {

@@ -75,15 +75,20 @@ export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): E
       const address = addressOf(directory);
       if (address !== undefined)
         return Object.entries(environments).find(([key]) => plain(key) === plain(address))?.[1];
-      const real = realOf(directory);
-      const found = Object.entries(environments)
-        .filter(([key]) => key.startsWith("/") && isWithin(real, realOf(key)))
-        .toSorted(([a], [b]) => realOf(b).length - realOf(a).length);
-      return found[0]?.[1];
+      return configuredFor(directory, environments);
     },
     secrets: async (names) =>
       Object.fromEntries(await Promise.all(names.map(async (name) => [name, await read(name)] as const))),
   };
+};
+
+/** The operator's environment for a project in a directory. */
+export const configuredFor = (directory: string, environments: Config["environments"]) => {
+  const real = realOf(directory);
+  const found = Object.entries(environments)
+    .filter(([key]) => key.startsWith("/") && isWithin(real, realOf(key)))
+    .toSorted(([a], [b]) => realOf(b).length - realOf(a).length);
+  return found[0]?.[1];
 };
 
 /** What can be read without running anything, so that it is redacted from the start on. */

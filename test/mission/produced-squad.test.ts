@@ -47,7 +47,7 @@ type Place = { directory: string; dataDir: string };
 
 /** What the Mission records of the squad `api`, installed in the project as it stands in the catalog. */
 const judged = async ({ directory, dataDir }: Place, { id = "api", phase = "payments/checkout" } = {}) => {
-  const catalog = createCatalog({ dataDir, external: [] });
+  const catalog = createCatalog({ dataDir, external: [], servers: ["docs"] });
   const found = (await catalog.scan(directory)).squads.find(({ squad }) => squad.id === "api");
   const squad = {
     id: "api",
@@ -100,6 +100,13 @@ test("a tool, a program or a file beside the words makes it no package at all", 
     { "agents/agent-0.md": agentOf("agent-0").replace("tools: [read, shell]", "tools: [deploy]") },
   ])
     expect(await at((place) => project(place, packed({}, more)))).toMatch(/its package is broken/);
+});
+
+test("one that names a server of the operator's is a package, and is not taken", async () => {
+  const naming = agentOf("agent-0").replace("tools: [read, shell]", "tools: [read, mcp__docs]");
+  expect(await at((place) => project(place, packed({}, { "agents/agent-0.md": naming })))).toMatch(
+    /Expected tools of the service alone for the agent agent-0, got mcp__docs/,
+  );
 });
 
 test("one of the user's scope, another id, a phase that went, a broken neighbour, nothing at all", async () => {

@@ -35,6 +35,20 @@ test("an agent names MCP servers that are configured; where they are not known, 
     ["unknown_tool", `tools: Expected an MCP server of the configuration (${known}), got "docs"`],
   ];
   expect([parse(["mail"]), parse(undefined)]).toEqual([wrong("mail"), wrong("it has none")]);
+  // Whoever judges has none, so its file does not say otherwise.
+  const judge = agentOf("reviewer").replace("[read, shell]", "[read, mcp__docs]");
+  const parsed = parsePackage(
+    filesOf(
+      textsOf(
+        { "agents/qa.md": undefined, "agents/orchestrator.md": agentOf("orchestrator"), "agents/reviewer.md": judge },
+        { agents: ["reviewer"] },
+      ),
+    ),
+    { ...around, servers: ["docs"] },
+  );
+  expect(parsed.ok ? [] : parsed.issues.map(({ file, message }) => [file, message])).toEqual([
+    ["agents/reviewer.md", 'tools: Expected no MCP server for a reviewer, got "docs"'],
+  ]);
 });
 
 test("control: a package in order is a squad", () => {

@@ -66,8 +66,8 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield* store(config);
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
-  const { lists, tier, programs, ...found } = await sandbox(config);
-  yield* await checkMcpServers(config, programs);
+  const { lists, tier, programs, unseen, ...found } = await sandbox(config);
+  yield* await checkMcpServers(config, programs, unseen);
   yield found;
   yield* await checkEnvironments(config, lists);
   yield* await checkImages(config, tier);
@@ -283,10 +283,17 @@ const unfilteredLine = (why: string): string =>
 /** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
 const sandbox = async (
   config: Config,
-): Promise<Finding & { lists: string | undefined; tier: 1 | 2 | 3; programs: ReadonlySet<string> | undefined }> => {
+): Promise<
+  Finding & {
+    lists: string | undefined;
+    tier: 1 | 2 | 3;
+    programs: ReadonlySet<string> | undefined;
+    unseen: readonly string[];
+  }
+> => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
-    const { listProblem, sandboxOf } = await import("../../service/machine.ts");
+    const { listProblem, sandboxOf, unseenServers } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const { container } = found;
     const filtered = found.filter === undefined && container === undefined ? "" : ", system calls filtered";
@@ -296,7 +303,8 @@ const sandbox = async (
       [network, setupNetwork].some((wanted) => typeof wanted === "object"),
     );
     const lists = usesLists ? await listProblem(found, config) : undefined;
-    const about = { lists, tier: found.tier, programs: container?.image.programs };
+    const unseen = await unseenServers(found, config);
+    const about = { lists, tier: found.tier, programs: container?.image.programs, unseen };
     if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), ...about };
     return found.unfiltered === undefined
       ? { ...ok("Sandbox", text), ...about }
@@ -307,6 +315,7 @@ const sandbox = async (
       lists: "there is no sandbox",
       tier: 3,
       programs: undefined,
+      unseen: [],
     };
   } finally {
     await rm(scratch, { recursive: true, force: true });

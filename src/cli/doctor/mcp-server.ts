@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 import { line } from "../terminal/format.ts";
@@ -7,6 +8,7 @@ import { line } from "../terminal/format.ts";
 export const checkMcpServers = async (
   config: Config,
   programs: ReadonlySet<string> | undefined,
+  unseen: readonly string[],
 ): Promise<Finding[]> => {
   if (Object.keys(config.mcpServers).length === 0) return [];
   const { askMcpServer, mcpServersOn } = await import("../../service/machine.ts");
@@ -16,11 +18,49 @@ export const checkMcpServers = async (
       if (problem !== null)
         return bad(label, problem, "Install it where the service runs, or correct mcpServers in config.jsonc.");
       const server = config.mcpServers[name];
-      if (server?.kind !== "http") return ok(label, `${server?.command}, installed`);
+      if (server?.kind !== "http") return installed(label, server, unseen);
       const answer = await askMcpServer(name, server);
       return typeof answer === "number"
         ? ok(label, `${server.url} answers with ${answer} ${answer === 1 ? "tool" : "tools"}`)
         : note(label, `${server.url}: ${line(answer, 300)}`, "Until then, Tasks run without its tools.");
     }),
   );
+};
+
+/** A program that is there, and what may keep it from working where it runs. */
+const installed = (label: string, server: Program | undefined, unseen: readonly string[]): Finding => {
+  const { command = "", args = [], network = false } = server ?? {};
+  if (unseen.includes(command))
+    return note(
+      label,
+      `${command} is installed, and commands cannot read it`,
+      "Add its folder to `sandbox.paths` in config.jsonc. Until then, Tasks run without its tools.",
+    );
+  if (network === false && fetches(command, args))
+    return note(
+      label,
+      `${command} fetches packages, and has no network here`,
+      "Install the package and name its program, or list the registry's hosts in `network`.",
+    );
+  return ok(label, `${command}, installed`);
+};
+
+type Program = Config["mcpServers"][string] & { kind: "stdio" };
+
+/** Programs that run a package which they fetch: those that do nothing else, and others by their first word. */
+const fetchers: Record<string, readonly string[] | undefined> = {
+  npx: undefined,
+  pnpx: undefined,
+  bunx: undefined,
+  uvx: undefined,
+  npm: ["exec", "x"],
+  pnpm: ["dlx"],
+  yarn: ["dlx"],
+  bun: ["x"],
+  pipx: ["run"],
+};
+
+const fetches = (command: string, args: readonly string[]): boolean => {
+  const name = basename(command);
+  return Object.hasOwn(fetchers, name) && (fetchers[name]?.includes(args[0] ?? "") ?? true);
 };

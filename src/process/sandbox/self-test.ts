@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { shellQuote } from "../../shell-quote.ts";
 import type { Image } from "./image-root.ts";
 import type { SandboxPlace } from "./place.ts";
 import { proxyPort, type Sandbox } from "./sandbox.ts";
@@ -76,6 +77,29 @@ export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
         ok: false,
         why: `it needs bubblewrap (tier 1), and this is ${sandbox.container === undefined ? `tier ${sandbox.tier}` : "a container"}`,
       };
+
+/** Which of the programs commands do not find, though this machine may have them. Of a container or without isolation nothing is said. */
+export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonly string[]): Promise<string[]> => {
+  if (sandbox.name !== "bubblewrap" || programs.length === 0) return [];
+  const folder = mkdtempSync("/var/tmp/sortie-probe-");
+  try {
+    const [tree, own] = [join(folder, "tree"), join(folder, "box")];
+    for (const made of [tree, own]) mkdirSync(made);
+    const lines = programs.map((program, at) => `command -v -- ${shellQuote(program)} >/dev/null || echo ${at}`);
+    const argv = sandbox.wrap?.({
+      place: { tree, at: tree, under: () => [], over: () => [] },
+      folder: own,
+      cwd: tree,
+      unfiltered: true,
+      command: () => ["-c", [...lines, ":"].join("\n")],
+    });
+    const { output } = await execute(argv ?? [], { PATH: path, LC_ALL: "C" });
+    const unseen = new Set(output.trim().split("\n"));
+    return programs.filter((_, at) => unseen.has(String(at)));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+};
 
 /** What a container needs for the service, by the word of its probe. */
 const lacking = {

@@ -1,4 +1,4 @@
-import type { ModelRef } from "../../domain/agent.ts";
+import { isReviewer, type ModelRef } from "../../domain/agent.ts";
 import { mcpPrefix } from "../../tool/mcp/server.ts";
 import { tools } from "../../tool/registry.ts";
 import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
@@ -126,7 +126,9 @@ const agentOf = (
       if (tool.startsWith(mcpPrefix)) {
         const { servers = [] } = around;
         const server = tool.slice(mcpPrefix.length);
-        if (servers !== "any" && !servers.includes(server))
+        if (isReviewer({ name }))
+          add(["tools", index], "unknown_tool", `tools: Expected no MCP server for a reviewer, got "${server}"`);
+        else if (servers !== "any" && !servers.includes(server))
           add(
             ["tools", index],
             "unknown_tool",

@@ -90,7 +90,7 @@ export const connectTo = async (
   const words = (error: unknown): McpFailure => {
     if (failure !== undefined) return failure;
     if (error instanceof McpFailure) return error;
-    const end = said().trim().slice(-longestEnd);
+    const end = endOf(said());
     const why =
       error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout
         ? "it did not answer in time"
@@ -140,6 +140,15 @@ export const connectTo = async (
 };
 
 const longestEnd = 500;
+
+/** The last that a program wrote, without where in its code it was: of a fault that is most of it, and what it says stands before. */
+const endOf = (written: string): string =>
+  written
+    .split("\n")
+    .filter((line) => !/^\s+at /.test(line))
+    .join("\n")
+    .trim()
+    .slice(-longestEnd);
 
 const unchecked: jsonSchemaValidator = {
   getValidator:

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isOwnVariable } from "../../protocol/task/environment.ts";
+import { isOwnVariable, secretNamed } from "../../protocol/task/environment.ts";
 
 /**
  * MCP servers that a project asks for in `.mcp.json`, in the form that other agents have. What the file names is read here,
@@ -36,8 +36,11 @@ export const readAsked = (text: string): Asked => {
   }
   const listed = z.object({ mcpServers: z.record(z.string(), z.unknown()) }).safeParse(value);
   if (!listed.success) return { servers: {}, problems: { "": "it has no mcpServers" } };
+  const all = Object.entries(listed.data.mcpServers);
   const asked: Asked = { servers: {}, problems: {} };
-  for (const [given, settings] of Object.entries(listed.data.mcpServers).slice(0, mostServers)) {
+  if (all.length > mostServers)
+    asked.problems[""] = `it names ${all.length} servers; the first ${mostServers} are read`;
+  for (const [given, settings] of all.slice(0, mostServers)) {
     const name = given
       .toLowerCase()
       .replaceAll(/[^a-z0-9-]+/g, "-")
@@ -47,7 +50,9 @@ export const readAsked = (text: string): Asked => {
       asked.problems[given.slice(0, 64)] = "its name is no name, or taken";
     else {
       const read = askedServer.safeParse(settings);
-      const problem = read.success ? problemOf(read.data) : "expected a command, or an http or https url";
+      const problem = read.success
+        ? (foreignOf(settings) ?? problemOf(read.data))
+        : "expected a command, or an http or https url";
       if (problem !== undefined || !read.success) asked.problems[name] = problem ?? "";
       else asked.servers[name] = read.data;
     }
@@ -55,15 +60,46 @@ export const readAsked = (text: string): Asked => {
   return asked;
 };
 
+const foreign = z.object({
+  type: z.unknown().optional(),
+  disabled: z.unknown().optional(),
+  cwd: z.unknown().optional(),
+  network: z.unknown().optional(),
+  auth: z.unknown().optional(),
+});
+
+/** What other agents' files say of a server and this service does not do: without it, it would be another server. */
+const foreignOf = (settings: unknown): string | undefined => {
+  const { type, disabled, cwd, network, auth } = foreign.parse(settings);
+  if (disabled === true) return "the file disables it";
+  if (type === "sse") return "sse is not supported; expected streamable HTTP";
+  if (cwd !== undefined) return "cwd is not supported; a project's program runs in the project's root";
+  if (network !== undefined && network !== "none")
+    return "a project cannot ask for a network; put the server into config.jsonc";
+  return auth === undefined ? undefined : "a project cannot ask for auth; put the server into config.jsonc";
+};
+
 /**
  * A program of a project's choice gets no value of the service: it may be a file of the project, which agents change without
- * changing what was granted.
+ * changing what was granted. An address gets variables in its headers. A value that stands for another one and is not
+ * understood is refused, because the server would be sent the words for it.
  */
 const problemOf = (server: AskedServer): string | undefined => {
-  if ("url" in server) return undefined;
+  const values = Object.entries("url" in server ? server.headers : server.env);
+  const secret = values.find(([, value]) => secretNamed(value) !== undefined);
+  if (secret !== undefined)
+    return `${secret[0]} names a secret, which a project's server does not get; put the server into config.jsonc`;
+  if ("url" in server) {
+    if (server.url.includes("${")) return "its url has a variable; only headers can have one";
+    const odd = values.find(([, value]) => value.replaceAll(reference, "").includes("${"));
+    return odd && `${odd[0]} has a variable in a form that is not supported; expected env:NAME or \${NAME}`;
+  }
+  if (server.command.includes("${")) return "its command has a variable, which a project's program does not get";
+  if (server.args.some((text) => text.includes("${")))
+    return "its args have a variable, which a project's program does not get";
   const own = Object.keys(server.env).find(isOwnVariable);
   if (own !== undefined) return `${own} changes how programs outside of the sandbox start`;
-  const named = Object.entries(server.env).find(([, value]) => variablesIn(value).length > 0);
+  const named = values.find(([, value]) => variablesIn(value).length > 0 || value.includes("${"));
   return (
     named &&
     `${named[0]} names a variable of the service, which a project's program does not get; put the server into config.jsonc`

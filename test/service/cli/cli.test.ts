@@ -1,5 +1,5 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -722,6 +722,11 @@ test("trust: an environment is shown whole, and granted apart from the servers",
     { file: ".mcp.json", granted: false },
     { file: ".sortie/environment.jsonc", granted: true, ...asked },
   ]);
+  expect((await trust()).out).toContain("Granted. It applies to Tasks");
+  mkdirSync(dataDir, { recursive: true });
+  writeFileSync(join(dataDir, "config.jsonc"), JSON.stringify({ environments: { [folder]: { network: "none" } } }));
+  expect((await trust()).out).toContain("Granted. It has no effect while `environments` in config.jsonc");
+  rmSync(join(dataDir, "config.jsonc"));
   writeFileSync(join(folder, ".sortie/environment.jsonc"), JSON.stringify({ network: "everything" }));
   const wrong = await trust();
   expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining("cannot be used: network") as string]);
@@ -854,8 +859,14 @@ describe("doctor", () => {
   test("MCP servers: a program that is missing is bad, an address that does not answer is noted", async () => {
     const folder = join(scratch.path, "servers");
     mkdirSync(folder);
+    const hidden = join(folder, "docs-mcp");
+    writeFileSync(hidden, "#!/bin/sh\n", { mode: 0o755 });
     const mcpServers = {
       here: { command: process.execPath },
+      hidden: { command: hidden },
+      project: { command: "./tools/docs-mcp" },
+      fetched: { command: "npx", args: ["-y", "docs-mcp"] },
+      online: { command: "npx", args: ["-y", "docs-mcp"], network: "all" },
       gone: { command: "no-such-program-anywhere" },
       far: { url: `${closedURL}/mcp` },
     };
@@ -865,6 +876,11 @@ describe("doctor", () => {
     expect(lineWith(out, "MCP here")).toMatch(/^ok .*installed/);
     expect(lineWith(out, "MCP gone")).toMatch(/^bad .*no-such-program-anywhere is not installed/);
     expect(lineWith(out, "MCP far")).toContain(closedURL);
+    if (lineWith(out, "Sandbox").includes("bubblewrap"))
+      expect(lineWith(out, "MCP hidden")).toMatch(/^note .*docs-mcp is installed, and commands cannot read it/);
+    expect(lineWith(out, "MCP project")).toMatch(/^ok /);
+    expect(lineWith(out, "MCP fetched")).toMatch(/^note .*npx fetches packages, and has no network here/);
+    expect(lineWith(out, "MCP online")).toMatch(/^ok /);
   });
 
   test("a kernel that takes no filter of system calls is said; with one it says that they are filtered", async () => {

@@ -22,6 +22,7 @@ const servers = {
   dies: hostile("dies"),
   absent: hostile("absent"),
   missing: { command: "/nowhere/at-all" },
+  lost: { command: process.execPath, args: ["/nowhere/lost.js"] },
   floods: hostile("floods"),
   changes: hostile("changes"),
   asks: hostile("asks"),
@@ -106,6 +107,8 @@ test(
     expect(Object.fromEntries(problems)).toEqual({
       absent: expect.stringContaining("no such luck") as string,
       missing: expect.stringMatching(/not found|No such file/) as string,
+      // Of a fault with many lines what it is.
+      lost: expect.stringContaining("Cannot find module '/nowhere/lost.js'") as string,
       invalid: expect.stringMatching(/^Invalid result for tools\/list: [^\n]+$/) as string,
       mute: "it did not answer in time",
     });
