@@ -15,6 +15,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import type { Command } from "../../src/process/process.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
+import { inspectImage } from "../../src/process/image/engine.ts";
 import { imageMounts, inImage } from "../../src/process/sandbox/image-root.ts";
 import type { Mount } from "../../src/process/sandbox/place.ts";
 import { imageID, makeEngine, makeRoot, reference } from "../harness/image.ts";
@@ -244,4 +245,36 @@ test("mounts go around what is mounted over them, and no link of the image leads
     undefined,
     "usr/src/z",
   ]);
+});
+
+test("what an image shows one by one is bounded: each is an argument of every command", () => {
+  using root = temporary();
+  const fill = (from: number, to: number) => {
+    for (let at = from; at < to; at += 1) writeFileSync(join(root.path, "var", `f${at}`), "");
+  };
+  mkdirSync(join(root.path, "var"));
+  fill(0, 3998);
+  expect(imageMounts(root.path, [])).toHaveLength(3998);
+  fill(3998, 4000);
+  expect(() => imageMounts(root.path, [])).toThrow(
+    "its /var has more entries than the 4000 that can be shown one by one",
+  );
+});
+
+test.each<[string, readonly string[], RegExp]>([
+  ["a folder of PATH too many", [`PATH=${"/opt:".repeat(64)}/bin`], /small:1 has more than 64 folders on its PATH/],
+  ["long", ["PATH=/bin", `A=${"x".repeat(70_000)}`], /small:1 sets variables of more than 65536 characters/],
+  ["many", Array.from({ length: 20_000 }, (_, at) => `V${at}=x`), /more than 65536 characters/],
+  ["NUL", ["PATH=/bin", "A=b\0c"], /the character NUL/],
+])("the variables of an image are bounded: %s", async (_name, given, why) => {
+  const inspected = async (env: readonly string[]) => {
+    const arch = process.arch === "x64" ? "amd64" : process.arch;
+    const said = [{ Id: imageID, Os: "linux", Architecture: arch, Size: 1, Config: { Env: env } }];
+    return await inspectImage({ name: "podman", file: "/usr/bin/podman" }, reference, {}, () =>
+      Promise.resolve({ output: JSON.stringify(said), error: "" }),
+    );
+  };
+  expect(await inspected(given)).toEqual({ why: expect.stringMatching(why) });
+  const usual = [`PATH=${"/opt:".repeat(63)}/bin`, `A=${"x".repeat(60_000)}`];
+  expect(await inspected(usual)).toEqual({ id: imageID, env: usual, bytes: 1 });
 });

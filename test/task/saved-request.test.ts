@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { callOf, expand, withArguments } from "../../src/protocol/task/saved-call.ts";
+import { callOf, expand, withArguments, withArgumentsWithin } from "../../src/protocol/task/saved-call.ts";
 import { savedRequests } from "../../src/task/saved-request.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
 import { temporary, writeFiles } from "../harness/project.ts";
@@ -32,6 +32,20 @@ test("arguments are words, or all of them; what has no place stands below", () =
   expect(withArguments("About $ARGUMENTS.", "a  b")).toBe("About a  b.");
   expect(withArguments("Costs $10 and $HOME.", "x")).toBe("Costs $10 and $HOME.\n\nx");
   expect(withArguments("Literally: $1", "$ARGUMENTS $&")).toBe("Literally: $ARGUMENTS");
+});
+
+test("what arguments make of a request is bounded, however many places it has for them", () => {
+  const long = "x".repeat(100_000);
+  const text = "$ARGUMENTS $1".repeat(10_000);
+  expect(withArgumentsWithin(text, long, 200_000)).toBeUndefined();
+  expect(withArgumentsWithin("None.", long, 50_000)).toBeUndefined();
+  expect(withArgumentsWithin("None.", long, 100_006)).toBeUndefined();
+  expect(withArgumentsWithin("None.", long, 100_007)).toBe(`None.\n\n${long}`);
+  expect(withArgumentsWithin("$1$1", "abc", 5)).toBeUndefined();
+  expect(withArgumentsWithin("$1$1", "abc", 6)).toBe("abcabc");
+  expect(withArgumentsWithin("$1$2$2$2", "abcdefgh", 8)).toBe("abcdefgh");
+  // What a place takes itself is not counted twice.
+  expect(withArgumentsWithin("$ARGUMENTS", "abc", 10)).toBe("abc");
 });
 
 test("a text that begins otherwise is a request of its own", () => {

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { copyBounded, expectBounded, readBounded, readLarge, textAt } from "../../src/workspace/file/bounded-read.ts";
-import { someEntries } from "../../src/workspace/file/some-entries.ts";
+import { someEntries } from "../../src/process/sandbox/some-entries.ts";
 import { temporary } from "../harness/project.ts";
 
 const scene = () => {

@@ -1,7 +1,7 @@
 import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import type { Log } from "../../log.ts";
-import { withArguments } from "../../protocol/task/saved-call.ts";
+import { withArgumentsWithin } from "../../protocol/task/saved-call.ts";
 import { issuesOf, quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
 import { failureOf } from "../response/response.ts";
@@ -86,7 +86,13 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
           ProtocolErrorCode.InvalidParams,
           `Expected one of the project's saved requests (${saved.map((one) => one.name).join(", ") || "there is none"}); got ${quote(name)}.`,
         );
-      const request = withArguments(found.text, given["arguments"] ?? "");
+      const most = deps.limits.requestBytes;
+      const request = withArgumentsWithin(found.text, given["arguments"] ?? "", most);
+      if (request === undefined)
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          `Expected arguments with which the request has at most ${most} characters, got more.`,
+        );
       const text = `Hand this over to Sortie with task_create, as \`request\`, word for word:\n\n${request}`;
       return { description: found.description, messages: [{ role: "user", content: { type: "text", text } }] };
     });

@@ -39,6 +39,19 @@ export const findEngine = async (
   return { why: `${why}. Install podman (Debian, Ubuntu: apt install podman), or start docker` };
 };
 
+/** Of all variables of an image: each command is started with them. */
+const mostCharacters = 64 * 1024;
+/** Each program is looked for in all of them. */
+const mostFolders = 64;
+
+const problemOf = (given: readonly string[]): string | undefined => {
+  const all = given.join("\n");
+  if (all.length > mostCharacters) return `sets variables of more than ${mostCharacters} characters`;
+  if (all.includes("\0")) return "sets a variable with the character NUL, which no program can be given";
+  const path = given.find((line) => line.startsWith("PATH=")) ?? "";
+  return path.split(":").length > mostFolders ? `has more than ${mostFolders} folders on its PATH` : undefined;
+};
+
 export type Inspected = { id: string; env: string[]; bytes: number };
 
 /** What an engine has under a name; undefined: nothing, or no image for this machine. */
@@ -59,7 +72,9 @@ export const inspectImage = async (
       return { why: `the image ${reference} is for ${os}/${arch}, not linux/${here}` };
     const [, hex] = /^(?:sha256:)?([0-9a-f]{64})$/.exec(id) ?? [];
     if (hex === undefined) return { why: `the id of the image ${reference} is no SHA-256 (${id.slice(0, 100)})` };
-    return { id: hex, env: config?.Env ?? [], bytes };
+    const given = config?.Env ?? [];
+    const problem = problemOf(given);
+    return problem === undefined ? { id: hex, env: given, bytes } : { why: `the image ${reference} ${problem}` };
   } catch {
     return { why: `${file} says of the image ${reference} what cannot be read` };
   }

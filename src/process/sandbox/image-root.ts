@@ -1,6 +1,7 @@
-import { lstatSync, readdirSync, readlinkSync } from "node:fs";
+import { lstatSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount } from "./place.ts";
+import { someEntries } from "./some-entries.ts";
 import { isWithin } from "./system-mount.ts";
 
 /**
@@ -27,15 +28,22 @@ export type Image = {
 /** The sandbox has its own, or none. */
 const never = new Set("/proc /sys /dev /run /tmp /boot /var/tmp /var/run /var/lock /var/log".split(" "));
 
+/** Entries that are mounted one by one; each is an argument of the sandbox, and is looked at for every command. */
+const mostMounts = 4000;
+
 /**
  * Everything in the image but that, and but what stands at `targets`, where other things are mounted: a folder above one of
- * these is shown by what is in it, because nothing can be created in one that is mounted.
+ * these is shown by what is in it, because nothing can be created in one that is mounted. Throws where that is too much.
  */
 export const imageMounts = (root: string, targets: readonly string[]): Mount[] => {
   const mounts: Mount[] = [];
+  let left = mostMounts;
   const isAbove = (path: string) => path === "/var" || targets.some((target) => isWithin(path, target));
   const visit = (from: string, to: string): void => {
-    for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const { entries, crowded } = someEntries(from, left);
+    if (crowded) throw new Error(`its ${to} has more entries than the ${mostMounts} that can be shown one by one`);
+    left -= entries.length;
+    for (const entry of entries) {
       const [own, path] = [join(from, entry.name), join(to, entry.name)];
       if (never.has(path) || targets.includes(path)) continue;
       if (entry.isSymbolicLink()) {
@@ -43,7 +51,7 @@ export const imageMounts = (root: string, targets: readonly string[]): Mount[] =
         if (!isAbove(path)) mounts.push({ kind: "link", text: readlinkSync(own), to: path });
       } else if (entry.isDirectory() && isAbove(path)) visit(own, path);
       // Empty ones at the top, as for other people's disks, say nothing.
-      else if (to === "/" && (!entry.isDirectory() || readdirSync(own).length === 0)) continue;
+      else if (to === "/" && (!entry.isDirectory() || !someEntries(own, 0).crowded)) continue;
       else if (entry.isDirectory() || entry.isFile()) mounts.push({ kind: "ro", from: own, to: path });
     }
   };

@@ -12,16 +12,28 @@ export const callOf = (text: string): { name: string; given: string } | undefine
  * The request's text: `$ARGUMENTS` stands for all that was given, `$1` to `$9` for its words, where quotes hold words together.
  * What a text has no place for stands below it.
  */
-export const withArguments = (text: string, given: string): string => {
+export const withArguments = (text: string, given: string): string =>
+  withArgumentsWithin(text, given, Number.POSITIVE_INFINITY) ?? "";
+
+/** undefined: it would have more characters than that. Each place takes all that was given, however long that is. */
+export const withArgumentsWithin = (text: string, given: string, most: number): string | undefined => {
+  if (given.length > most) return undefined;
   const words = [...given.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(
     ([, double, single, plain]) => double ?? single ?? plain ?? "",
   );
   let placed = false;
-  const filled = text.replaceAll(/\$(ARGUMENTS\b|[1-9](?!\d))/g, (_, which: string) => {
+  // Later places may be shorter than what stands for them in the text, so that it is not over at once.
+  let more = 0;
+  let over = false;
+  const filled = text.replaceAll(/\$(ARGUMENTS\b|[1-9](?!\d))/g, (place, which: string) => {
     placed = true;
-    return which === "ARGUMENTS" ? given : (words[Number(which) - 1] ?? "");
+    const put = which === "ARGUMENTS" ? given : (words[Number(which) - 1] ?? "");
+    more += put.length - place.length;
+    over ||= more > 2 * most;
+    return over ? "" : put;
   });
-  return placed || given === "" ? filled : `${filled}\n\n${given}`;
+  const whole = placed || given === "" ? filled : `${filled}\n\n${given}`;
+  return over || whole.length > most ? undefined : whole;
 };
 
 /** The request behind `/name …` among those of a project; a text that calls none stays. `unknown`: there is none of that name. */

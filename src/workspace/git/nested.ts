@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { someEntries } from "../file/some-entries.ts";
+import { someEntries } from "../../process/sandbox/some-entries.ts";
 
 /** `names`: of all folders together; what is looked at takes time at once. */
 const maxNested = { folders: 2000, depth: 6, names: 25_000 };

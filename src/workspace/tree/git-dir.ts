@@ -2,7 +2,7 @@ import { mkdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
-import { someEntries } from "../file/some-entries.ts";
+import { someEntries } from "../../process/sandbox/some-entries.ts";
 import { isOwn } from "../git/answer.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";

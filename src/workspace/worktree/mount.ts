@@ -4,7 +4,7 @@ import type { Mount, SandboxPlace } from "../../process/sandbox/place.ts";
 import type { WorktreeRecord } from "../record.ts";
 import { statsAt } from "../file/bounded-read.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
-import { someEntries } from "../file/some-entries.ts";
+import { someEntries } from "../../process/sandbox/some-entries.ts";
 import { alternatesIn } from "../git/answer.ts";
 import { nestedGits } from "../git/nested.ts";
 import { plainConfig } from "../git/plain-config.ts";

@@ -156,6 +156,9 @@ test("a project's saved requests are prompts of its connection; another connecti
   ]);
   const { messages } = await mcp.client.getPrompt({ name: "fix", arguments: { arguments: "12" } });
   expect(JSON.stringify(messages)).toContain("word for word:\\n\\nFix issue 12.");
+  await expect(mcp.client.getPrompt({ name: "fix", arguments: { arguments: "x".repeat(300_000) } })).rejects.toThrow(
+    /at most 262144 characters/,
+  );
   await expect(mcp.client.getPrompt({ name: "no" })).rejects.toThrow(/saved requests \(fix\); got "no"/);
   await using bare = await connect(urlOf(stage.service.url));
   expect(await bare.client.listPrompts()).toMatchObject({ prompts: [] });
