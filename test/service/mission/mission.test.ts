@@ -281,7 +281,7 @@ describe("what goes wrong", () => {
     const { missionID } = await wake(url, directory, { text: "[stay]" });
     const mission = await restOf(url, directory, missionID);
     expect(said[2]).toContain(
-      'Expected the phase "a", whose Task runs, to stay; end that first with `task_cancel`. The plan is as it was.',
+      'Expected the phase "a", whose Task runs, to stay; end that with `task_cancel`, which may stand before this in the same reply. The plan is as it was.',
     );
     expect(mission.tasks).toMatchObject([
       { lifecycleStatus: "cancelled", error: expect.stringContaining("another way") },
