@@ -45,7 +45,9 @@ export const escapes: Record<string, string> = {
   "change the mode of a program": ok("chmod --reference=/usr/bin/env /usr/bin/env"),
   "change the system's passwords file": write("/etc/passwd"),
   "make a file at the top": ok("touch /.sortie-escape && rm /.sortie-escape"),
-  "see the disk of the machine": ok("ls /old_root /host /mnt /srv /boot /lost+found | grep -q ."),
+  "see the disk of the machine": ok(
+    "for at in /old_root /host /mnt /srv /boot /lost+found; do ls -A $at; done 2>/dev/null | grep -q .",
+  ),
   "read the machine's log": "cat /var/log/* 2>/dev/null | grep -q . && echo ESCAPED",
   "reach the folder /run of the machine": "ls /run | grep -qvx sortie && echo ESCAPED",
   "see another's files in /tmp": read("{PLANTED}"),

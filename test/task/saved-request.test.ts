@@ -52,5 +52,7 @@ test("a text that begins otherwise is a request of its own", () => {
   const saved = [{ name: "a:b", description: "", arguments: null, text: "Do $1." }];
   expect(expand("/a:b it", saved)).toEqual({ request: "Do it." });
   expect(expand("/other it", saved)).toEqual({ unknown: "other" });
-  for (const text of ["/etc/hosts is wrong", "Do /a:b", "/ a", "//a"]) expect(callOf(text), text).toBeUndefined();
+  for (const text of ["/etc/hosts is wrong", "Do /a:b", "//a"]) expect(callOf(text), text).toBeUndefined();
+  // A slash whose name is left out is no request: "/" would be all that an agent is given.
+  for (const text of ["/", " / ", "/ a", "/\na"]) expect(expand(text, saved), text).toEqual({ unknown: "" });
 });

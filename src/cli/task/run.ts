@@ -59,7 +59,7 @@ export const runTask = async (
   };
   const given = request === "-" ? await readStdin() : request;
   const body = {
-    request: request === "-" || options.repo !== undefined ? given : await saved(given, service, target),
+    request: request === "-" ? given : await saved(given, options.repo, service, target),
     productPillar: pillar,
     source: "cli",
     ...(check.length === 0 ? {} : { checks: check }),
@@ -103,8 +103,14 @@ export const runTask = async (
 };
 
 /** What `/name` with arguments stands for in this project. */
-const saved = async (text: string, service: Service, target: Target): Promise<string> => {
-  if (callOf(text) === undefined) return text;
+const saved = async (text: string, repo: string | undefined, service: Service, target: Target): Promise<string> => {
+  const call = callOf(text);
+  if (call === undefined) return text;
+  if (repo !== undefined)
+    throw new Exit(
+      exit.usage,
+      `Expected a request in words with --repo, got "/${clean(call.name)}": saved requests are those of a directory. A text that is to begin like this comes from standard input (-).`,
+    );
   const known = expectData(await service.project.requests(), target.url);
   const found = expand(text, known);
   if ("request" in found) return found.request;

@@ -2,10 +2,10 @@ import type { SavedRequest } from "./saved-request.ts";
 
 /** How a saved request is called, and arguments are put into it. The page loads this, so it imports no code. */
 
-/** `/name` with arguments; undefined: the text is a request of its own. */
+/** `/name` with arguments; undefined: the text is a request of its own. A slash alone is a call, of no name. */
 export const callOf = (text: string): { name: string; given: string } | undefined => {
-  const [, name, given = ""] = /^\/([A-Za-z0-9][\w.:-]{0,127})(?:\s+([\s\S]*))?$/.exec(text.trim()) ?? [];
-  return name === undefined ? undefined : { name, given: given.trim() };
+  const found = /^\/([A-Za-z0-9][\w.:-]{0,127})?(?:\s+([\s\S]*))?$/.exec(text.trim());
+  return found === null ? undefined : { name: found[1] ?? "", given: (found[2] ?? "").trim() };
 };
 
 /**

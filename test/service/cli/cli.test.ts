@@ -257,8 +257,19 @@ describe("run", () => {
     const back = await run('/swap "good day" hello');
     expect(back.code, back.out + back.err).toBe(0);
     expect(readFileSync(join(folder, "greet.txt"), "utf8")).toBe("hello\n");
-    const unknown = await run("/other");
-    expect([unknown.code, unknown.err]).toEqual([2, expect.stringContaining(".claude/commands: /swap") as string]);
+    const list = async () => (await launch(["task", "ls", "--json", "--url", url, "-C", folder]).ended).out;
+    const before = await list();
+    for (const [words, why] of [
+      [["/other"], '.claude/commands: /swap), got "/other"'],
+      [["/"], '.claude/commands: /swap), got "/"'],
+      [["/ hello"], '.claude/commands: /swap), got "/"'],
+      [["/swap", "a", "b", "--repo", "https://example.com/app.git"], 'with --repo, got "/swap"'],
+      [["/", "--repo", "https://example.com/app.git"], 'with --repo, got "/"'],
+    ] as const) {
+      const { code, err } = await run(...words);
+      expect([code, err], words.join(" ")).toEqual([2, expect.stringContaining(why) as string]);
+    }
+    expect([await list(), new Set(before.match(/task_[0-9a-z]{26}/g)).size]).toEqual([before, 2]);
   });
 
   test("--output-schema: a file with one, the output last; the built-in rules give none", async () => {

@@ -160,6 +160,7 @@ test("a project's saved requests are prompts of its connection; another connecti
     /at most 262144 characters/,
   );
   await expect(mcp.client.getPrompt({ name: "no" })).rejects.toThrow(/saved requests \(fix\); got "no"/);
+  await expect(mcp.client.getPrompt({ name: "" })).rejects.toThrow(/saved requests \(fix\); got ""/);
   await using bare = await connect(urlOf(stage.service.url));
   expect(await bare.client.listPrompts()).toMatchObject({ prompts: [] });
 });

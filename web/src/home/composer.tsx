@@ -12,7 +12,7 @@ import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
 import { chosenOf, choicesFrom, toText } from "./choices.ts";
 import { Decides } from "./decides.tsx";
-import { Saved, sentOf, useSaved } from "./saved.tsx";
+import { CallState, Saved, useCall } from "./saved.tsx";
 import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */
@@ -72,9 +72,6 @@ export const Composer = ({
   const [agreed, setAgreed] = useState<string | undefined>();
   const inPlace = because !== null && agreed === project;
 
-  const saved = useSaved(place === undefined ? undefined : project, request);
-  const sent = sentOf(request, saved);
-
   const create = useMutation({
     mutationFn: ({ where, request: text }: { where: string; request: string }) =>
       ask(
@@ -100,9 +97,14 @@ export const Composer = ({
     },
   });
 
+  const { call, resolve, asItStands } = useCall(project, request, (text) => {
+    if (project !== undefined) create.mutate({ where: project, request: text });
+  });
+  const busy = create.isPending || call?.state === "reading";
+
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
-    if (create.isPending) return;
+    if (busy) return;
     if (project === undefined) {
       setWants(
         "Choose a project first: the path of a Git project on the service's machine, or the URL of a repository.",
@@ -113,12 +115,10 @@ export const Composer = ({
       area.current?.focus();
     } else if (because !== null && !inPlace) {
       setWants("Make it a Git repository with a commit first, or choose to work in place.");
-    } else if ("unknown" in sent) {
-      setWants(`The project has no saved request /${sent.unknown} in .claude/commands.`);
-      area.current?.focus();
     } else {
       setWants(undefined);
-      create.mutate({ where: project, request: sent.request });
+      create.reset();
+      resolve();
     }
   };
   const trouble = wants ?? (create.error === null ? undefined : wordsOf(create.error));
@@ -159,16 +159,14 @@ export const Composer = ({
         }}
         className="field-sizing-content max-h-[45vh] min-h-10 w-full resize-none group-data-[open=true]:min-h-24 bg-transparent px-4 py-2 text-md outline-none"
       />
-      {saved !== undefined && (
-        <Saved
-          request={request}
-          saved={saved}
-          onChoose={(chosen) => {
-            setRequest(chosen);
-            area.current?.focus();
-          }}
-        />
-      )}
+      <Saved
+        project={project === undefined || isAddress(project) || projectError !== undefined ? undefined : project}
+        request={request}
+        onChoose={(chosen) => {
+          setRequest(chosen);
+          area.current?.focus();
+        }}
+      />
       {files.length > 0 && (
         <div className="px-4 pb-2">
           <AttachedList files={files} onFiles={setFiles} />
@@ -208,6 +206,7 @@ export const Composer = ({
           {trouble}
         </p>
       )}
+      {call !== undefined && <CallState call={call} onAsItStands={asItStands} />}
       <div className="hidden items-center gap-1 border-t border-line px-2 py-2 group-data-[open=true]:flex">
         <button
           type="button"
@@ -222,8 +221,8 @@ export const Composer = ({
         <AttachButton words="Attach" files={files} onFiles={setFiles} />
         <span className="flex-1" />
         <kbd className="key hidden sm:inline-block">Ctrl Enter</kbd>
-        <button type="submit" className="button button-primary ml-2" disabled={create.isPending}>
-          {create.isPending ? "Starting" : "Start Task"}
+        <button type="submit" className="button button-primary ml-2" disabled={busy}>
+          {busy ? "Starting" : "Start Task"}
         </button>
       </div>
     </form>
