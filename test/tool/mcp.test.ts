@@ -59,6 +59,17 @@ test("few tools stand by themselves; twenty servers' tools are one tool, found b
   expect(finder && [effectOf(finder, wanted), effectOf(finder, { query: "x" })]).toEqual(["unknown", "none"]);
 });
 
+test("of more than ten servers with tools none stands by itself, however few words they need", () => {
+  const { tools: one } = listingOf("docs", [{ name: "find", description: "Finds." }]);
+  const told = (count: number, more: number) =>
+    mcpTools(
+      Array.from({ length: count + more }, (_, at) => ({ server: `s${at}`, tools: at < count ? one : [] })),
+      none,
+    ).told.length;
+  // Those that have none are not counted.
+  expect([told(1, 0), told(10, 0), told(10, 10), told(11, 0), told(20, 0)]).toEqual([1, 10, 10, 1, 1]);
+});
+
 test("rules name a tool, or all of a server; paths count for reading and writing", () => {
   const rules = compileRules({ deny: ["mcp__docs"], ask: ["mcp__mail__send"], allow: [] }, null);
   const about = (tool: string, input: object = {}) =>

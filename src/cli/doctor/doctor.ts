@@ -67,7 +67,7 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await checkWebhooks(config);
   yield* await checkRepositories(config);
   const { lists, tier, programs, unseen, ...found } = await sandbox(config);
-  yield* await checkMcpServers(config, programs, unseen);
+  yield* await checkMcpServers(config, programs, unseen, lists);
   yield found;
   yield* await checkEnvironments(config, lists);
   yield* await checkImages(config, tier);
@@ -299,9 +299,11 @@ const sandbox = async (
     const filtered = found.filter === undefined && container === undefined ? "" : ", system calls filtered";
     const of = container === undefined ? "" : ` (${config.sandbox.image}; an experiment)`;
     const text = `${found.name}${of}, tier ${found.tier}, network ${found.network ? "on" : "off"}${filtered}`;
-    const usesLists = Object.values(config.environments).some(({ network, setupNetwork }) =>
-      [network, setupNetwork].some((wanted) => typeof wanted === "object"),
-    );
+    const networks = [
+      ...Object.values(config.environments).flatMap(({ network, setupNetwork }) => [network, setupNetwork]),
+      ...Object.values(config.mcpServers).map((server) => server.kind === "stdio" && server.network),
+    ];
+    const usesLists = networks.some((wanted) => typeof wanted === "object");
     const lists = usesLists ? await listProblem(found, config) : undefined;
     const unseen = await unseenServers(found, config);
     const about = { lists, tier: found.tier, programs: container?.image.programs, unseen };

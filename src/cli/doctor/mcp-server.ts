@@ -5,10 +5,12 @@ import { line } from "../terminal/format.ts";
 
 /** The checks of `sortie doctor` on MCP servers: programs that are missing, and addresses that do not answer. None is started. */
 
+/** `lists`: why programs cannot be kept to a list of hosts. */
 export const checkMcpServers = async (
   config: Config,
   programs: ReadonlySet<string> | undefined,
   unseen: readonly string[],
+  lists: string | undefined,
 ): Promise<Finding[]> => {
   if (Object.keys(config.mcpServers).length === 0) return [];
   const { askMcpServer, mcpServersOn } = await import("../../service/machine.ts");
@@ -18,7 +20,7 @@ export const checkMcpServers = async (
       if (problem !== null)
         return bad(label, problem, "Install it where the service runs, or correct mcpServers in config.jsonc.");
       const server = config.mcpServers[name];
-      if (server?.kind !== "http") return installed(label, server, unseen);
+      if (server?.kind !== "http") return installed(label, server, unseen, lists);
       const answer = await askMcpServer(name, server);
       return typeof answer === "number"
         ? ok(label, `${server.url} answers with ${answer} ${answer === 1 ? "tool" : "tools"}`)
@@ -28,8 +30,19 @@ export const checkMcpServers = async (
 };
 
 /** A program that is there, and what may keep it from working where it runs. */
-const installed = (label: string, server: Program | undefined, unseen: readonly string[]): Finding => {
+const installed = (
+  label: string,
+  server: Program | undefined,
+  unseen: readonly string[],
+  lists: string | undefined,
+): Finding => {
   const { command = "", args = [], network = false } = server ?? {};
+  if (typeof network === "object" && lists !== undefined)
+    return bad(
+      label,
+      `${command} cannot be kept to a list of hosts here: ${lists}`,
+      'Give it "none" or "all" as its `network` in config.jsonc. Until then, Tasks run without its tools.',
+    );
   if (unseen.includes(command))
     return note(
       label,

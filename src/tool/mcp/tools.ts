@@ -13,6 +13,8 @@ export type OfServer = { server: string; tools: readonly ListedTool[] };
 
 /** Names, descriptions and schemas of all of them together that an agent is told of in each request. */
 const mostTold = 10 * 1024;
+/** Of more servers hardly any is of use to one Task, and below that bound their tools would still be most of a first request. */
+const mostServersTold = 10;
 
 /** `told`: those that the model reads of. All of `tools` can be called. */
 export const mcpTools = (
@@ -25,7 +27,8 @@ export const mcpTools = (
       sum + Buffer.byteLength(name + description + JSON.stringify(parameters)),
     0,
   );
-  if (bytes <= mostTold) return { tools: own, told: own };
+  const answering = servers.filter(({ tools }) => tools.length > 0).length;
+  if (bytes <= mostTold && answering <= mostServersTold) return { tools: own, told: own };
   const finder = finderOf(servers, own);
   return { tools: [...own, finder], told: [finder] };
 };

@@ -878,6 +878,7 @@ describe("doctor", () => {
       project: { command: "./tools/docs-mcp" },
       fetched: { command: "npx", args: ["-y", "docs-mcp"] },
       online: { command: "npx", args: ["-y", "docs-mcp"], network: "all" },
+      listed: { command: process.execPath, network: ["docs.example.org"] },
       gone: { command: "no-such-program-anywhere" },
       far: { url: `${closedURL}/mcp` },
     };
@@ -892,6 +893,20 @@ describe("doctor", () => {
     expect(lineWith(out, "MCP project")).toMatch(/^ok /);
     expect(lineWith(out, "MCP fetched")).toMatch(/^note .*npx fetches packages, and has no network here/);
     expect(lineWith(out, "MCP online")).toMatch(/^ok /);
+    expect(lineWith(out, "MCP listed")).toMatch(lineWith(out, "Sandbox").includes("bubblewrap") ? /^ok / : /^bad /);
+    // A sandbox that has no lists; a form that no list has.
+    mkdirSync(join(folder, "bin"));
+    writeFileSync(join(folder, "bin/bwrap"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+    const weaker = { PATH: `${join(folder, "bin")}:${env.PATH}` };
+    const off = await launch(["doctor", "--port", "0", "--data-dir", folder], { extra: weaker }).ended;
+    expect(lineWith(off.out, "MCP listed")).toMatch(
+      /^bad .* cannot be kept to a list of hosts here: it needs bubblewrap/,
+    );
+    expect(lineWith(off.out, "MCP online")).toMatch(/^ok /);
+    const wrong = { listed: { command: process.execPath, network: ["https://docs.example.org/"] } };
+    writeFileSync(join(folder, "config.jsonc"), JSON.stringify({ mcpServers: wrong }));
+    const { code: refused, out: said, err } = await launch(["doctor", "--port", "0", "--data-dir", folder]).ended;
+    expect([refused, said + err]).toEqual([1, expect.stringContaining("expected a host such as") as string]);
   });
 
   test("a kernel that takes no filter of system calls is said; with one it says that they are filtered", async () => {

@@ -31,7 +31,10 @@ const web = createServer((request, response) => {
       "tools/list": {
         tools: Array.from({ length: Number(count) }, (_, at) => ({
           name: `find-${at}`,
-          description: `Finds what is kept in ${path} number ${at}. `.padEnd(480, "It takes words and gives lines. "),
+          description: `Finds what is kept in ${path} number ${at}. `.padEnd(
+            count === "1" ? 300 : 480,
+            "It takes words and gives lines. ",
+          ),
           inputSchema: { type: "object", properties: { query: { type: "string", description: "Words" } } },
         })),
       },
@@ -88,11 +91,14 @@ const play = async ({ service, directory }: Awaited<ReturnType<typeof serve>>, t
     type === "tool.finished" ? [typeof data.output === "string" ? data.output : data.output.head] : [],
   );
   const listed = log.flatMap(({ type, data }) => (type === "mcp.listed" ? [data] : []));
-  const first = lab.provider.requests.slice(before - lab.provider.count()).find(({ turn }) => turn === 0);
+  const asked = lab.provider.requests.slice(before - lab.provider.count());
+  const first = asked.find(({ turn }) => turn === 0);
   const names = (first?.body.tools ?? [])
     .map(({ function: { name } }) => name)
     .filter((name) => name.startsWith("mcp"));
-  return { taskID, task, outputs, listed, names, bytes: Buffer.byteLength(JSON.stringify(first?.body)) };
+  const lists = new Set(asked.map(({ body }) => JSON.stringify(body.tools)));
+  const bytes = Buffer.byteLength(JSON.stringify(first?.body));
+  return { taskID, task, outputs, listed, names, bytes, lists: lists.size };
 };
 
 test("the first request with the tools of twenty servers has at most 16 KB", { timeout: 120_000 }, async () => {
@@ -105,6 +111,27 @@ test("the first request with the tools of twenty servers has at most 16 KB", { t
   expect(listed.map(({ count, problem }) => [count, problem])).toEqual(Array.from({ length: 20 }, () => [tools, null]));
   expect(outputs[0]).toContain("from server7");
   expect({ names: names.length, fits: bytes <= 16 * 1024 ? "16 KB" : bytes }).toEqual({ names: 1, fits: "16 KB" });
+});
+
+test("twenty servers' tools that need few words leave the first request at 16 KB, too; of ten they are told by name", {
+  timeout: 120_000,
+}, async () => {
+  const many = await play(await serve(addresses(20, 1)), [
+    call("mcp_tools", { query: "number" }),
+    call("mcp_tools", { tool: nameOf(19, "find-0"), arguments: {} }),
+  ]);
+  const bytes = many.listed.reduce((sum, { tools }) => sum + Buffer.byteLength(JSON.stringify(tools)), 0);
+  expect([many.listed.length, bytes > 9000 && bytes < 20_000]).toEqual([20, true]);
+  expect(many.outputs[1]).toContain("from server19");
+  // What a provider has cached of a session stays good.
+  expect({ names: many.names, lists: many.lists, fits: many.bytes <= 16 * 1024 ? "16 KB" : many.bytes }).toEqual({
+    names: ["mcp_tools"],
+    lists: 1,
+    fits: "16 KB",
+  });
+  const few = await play(await serve(addresses(10, 1)), [call(nameOf(9, "find-0"))]);
+  expect(few.outputs[0]).toContain("from server9");
+  expect([few.names.length, few.names.includes("mcp_tools"), few.lists]).toEqual([10, false, 1]);
 });
 
 test("a program that dies is started five times in a turn, each time named, and no more; the next attempt starts it again", {
