@@ -38,7 +38,8 @@ const lab = (options: Partial<ProcessOptions> & { more?: string; files?: Record<
     const processes = createProcesses({
       folder: join(folder.path, "data/processes"),
       runID: join(folder.path, "data"),
-      keepEnv: { ...process.env, PATH: `${engine.bin}:${path}` },
+      // The engine is the first that is found, and the machine's own docker no second one.
+      keepEnv: { ...process.env, DOCKER_HOST: "unix:///nowhere", PATH: `${engine.bin}:${path}` },
       ...(tier1 === undefined ? {} : { sandbox: tier1 }),
       images: true,
       log: silent,

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connectTo } from "../../src/tool/mcp/connection.ts";
@@ -120,6 +121,101 @@ test.each<[string, Answer, RegExp]>([
 ])("%s", async (_, call, words) => {
   const { origin } = await serve(call);
   expect(await told(origin)).toMatch(words);
+});
+
+/** Each is bounded by the limit of the call, 1.5 seconds, and by 4 MiB. `times`: how often the call may come, if not once. */
+test.each<[string, Answer, RegExp, number?]>([
+  [
+    "a stream of events that never ends",
+    (_, out) => {
+      out.writeHead(200, { "content-type": "text/event-stream" });
+      const beat = setInterval(() => out.write(": still here\n\nid: 7\nretry: 0\n\n"), 20);
+      out.on("close", () => clearInterval(beat));
+    },
+    /^failed: it did not answer in time$/,
+  ],
+  [
+    "a stream of comments as fast as it goes",
+    (_, out) => {
+      out.writeHead(200, { "content-type": "text/event-stream" });
+      const more = () => {
+        while (!out.destroyed && out.write(`: ${"x".repeat(60_000)}\n`));
+        if (!out.destroyed) out.once("drain", more);
+      };
+      more();
+    },
+    /^failed: it did not answer in time$/,
+  ],
+  [
+    "a stream that breaks off before the answer",
+    (_, out) => {
+      out.writeHead(200, { "content-type": "text/event-stream" });
+      out.write("id: 1\nretry: 0\ndata: {}\n\n", () => socketOf(out).destroy());
+    },
+    /^failed: /,
+  ],
+  [
+    "an answer that is packed, of 200 MB",
+    (id, out) => {
+      out.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip" });
+      out.end(gzipSync(Buffer.concat([Buffer.from(result(id, '{"content":[]}')), Buffer.alloc(200_000_000, " ")])));
+    },
+    /^failed: it answered with what is no answer$/,
+  ],
+  [
+    "an answer of as many bytes as there are headers for",
+    (id, out) => {
+      out.writeHead(200, { "content-type": "application/json", "x-much": "h".repeat(1_000_000) });
+      out.end(result(id, fine));
+    },
+    /^failed: /,
+  ],
+  [
+    "an answer of one byte at a time",
+    (id, out) => {
+      out.writeHead(200, { "content-type": "application/json" });
+      const text = result(id, fine).padEnd(1000);
+      let at = 0;
+      const beat = setInterval(() => out.write(text[at++ % 1000]), 50);
+      out.on("close", () => clearInterval(beat));
+    },
+    /^failed: it did not answer in time$/,
+  ],
+  [
+    "a redirect to itself",
+    (_, out) => out.writeHead(307, { location: "/mcp" }).end(),
+    /^failed: .*(?:307|redirect)/i,
+    // The library follows it, for it may be a server's own path that has moved.
+    6,
+  ],
+  [
+    "a redirect to a file",
+    (_, out) => out.writeHead(302, { location: "file:///etc/passwd" }).end(),
+    /^failed: .*(?:302|redirect)/i,
+  ],
+  [
+    "an answer to another question",
+    (id, out) => json(out, result(id + 1, fine)),
+    /^failed: it did not answer in time$/,
+  ],
+  [
+    "two answers at once",
+    (id, out) => json(out, `[${result(id, fine)},${result(id, '{"content":[]}')}]`),
+    /^true: fine$/,
+  ],
+  [
+    "a demand for credentials, again and again",
+    (_, out) => out.writeHead(401, { "www-authenticate": 'Bearer resource_metadata="http://169.254.169.254/x"' }).end(),
+    /^failed: /,
+  ],
+])("%s", { timeout: 15_000 }, async (_, call, words, times = 1) => {
+  const { origin, asked } = await serve(call);
+  const begun = performance.now();
+  const said = await told(origin);
+  expect(said).toMatch(words);
+  expect(said.length).toBeLessThan(600);
+  expect(performance.now() - begun).toBeLessThan(6000);
+  expect(asked.filter(({ body }) => body.includes("tools/call"))).toHaveLength(times);
 });
 
 test("a server that never takes the last word of the beginning is not waited for", async () => {

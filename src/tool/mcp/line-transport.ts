@@ -40,7 +40,8 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     if ("problem" in heard) return end(heard.problem);
     questions += heard.asks;
     if (questions > mostQuestions) return end(`it asked more than ${mostQuestions} questions`);
-    transport.onmessage?.(JSON.parse(heard.text) as JSONRPCMessage);
+    const given = JSON.parse(heard.text) as JSONRPCMessage | JSONRPCMessage[];
+    for (const message of Array.isArray(given) ? given : [given]) transport.onmessage?.(message);
   };
   const listen = (text: string) => {
     if (text.trim() === "") return;
