@@ -97,7 +97,7 @@ inBrowser("saved requests", () => {
     });
     await text().fill("/fix 42 soon");
     await page.keyboard.press("Control+Enter");
-    await form().getByRole("status").getByText("Reading the project's saved requests. What is called").waitFor();
+    await form().getByRole("status").getByText("It is sent as soon as").waitFor();
     expect(await violations(page)).toEqual([]);
     // A second time, as the impatient do.
     await page.keyboard.press("Control+Enter");
@@ -115,7 +115,7 @@ inBrowser("saved requests", () => {
     });
     await text().fill("/fix 42");
     await page.keyboard.press("Control+Enter");
-    const waits = form().getByText("What is called is sent as soon as they have come");
+    const waits = form().getByText("It is sent as soon as");
     await waits.waitFor();
     await text().fill("/fix 421");
     await waits.waitFor({ state: "detached" });
@@ -167,12 +167,12 @@ inBrowser("saved requests", () => {
     const directory = await open("unknown");
     await text().fill("/other 42");
     await start().click();
-    await alert().getByText("no saved request /other in .claude/commands. It has /docs:add, /fix.").waitFor();
+    await alert().getByText('(.claude/commands: /docs:add, /fix), got "/other".').waitFor();
     expect(await asItStands().count()).toBe(0);
     await text().fill("/");
     expect(await alert().count()).toBe(0);
     await page.keyboard.press("Control+Enter");
-    await alert().getByText("Expected the name of a saved request after the slash. It has /docs:add, /fix.").waitFor();
+    await alert().getByText('(.claude/commands: /docs:add, /fix), got "/".').waitFor();
     expect(await requestsIn(directory)).toEqual([]);
     await text().fill("/etc/hosts has a typo");
     await start().click();

@@ -12,13 +12,20 @@ import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
 import { chosenOf, choicesFrom, toText } from "./choices.ts";
 import { Decides } from "./decides.tsx";
-import { CallState, Saved, useCall } from "./saved.tsx";
+import { CallState, useCall } from "./call.tsx";
 import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */
 
 const loadOptions = () => import("./options.tsx").then(({ Options }) => ({ default: Options }));
 const Options = lazy(loadOptions);
+/** Without it a request can be sent all the same. */
+const loadSaved = () =>
+  import("./saved.tsx").then(
+    ({ Saved }) => ({ default: Saved }),
+    () => ({ default: () => null }),
+  );
+const Saved = lazy(loadSaved);
 
 export const Composer = ({
   project,
@@ -138,6 +145,7 @@ export const Composer = ({
         setUsed(true);
         // Before they are asked for: a form that grows in two steps moves under the pointer.
         void loadOptions();
+        void loadSaved();
       }}
       data-open={wide}
       className="group card focus-within:border-edge"
@@ -159,14 +167,18 @@ export const Composer = ({
         }}
         className="field-sizing-content max-h-[45vh] min-h-10 w-full resize-none group-data-[open=true]:min-h-24 bg-transparent px-4 py-2 text-md outline-none"
       />
-      <Saved
-        project={project === undefined || isAddress(project) || projectError !== undefined ? undefined : project}
-        request={request}
-        onChoose={(chosen) => {
-          setRequest(chosen);
-          area.current?.focus();
-        }}
-      />
+      {request.startsWith("/") && (
+        <Suspense>
+          <Saved
+            project={project === undefined || isAddress(project) || projectError !== undefined ? undefined : project}
+            request={request}
+            onChoose={(chosen) => {
+              setRequest(chosen);
+              area.current?.focus();
+            }}
+          />
+        </Suspense>
+      )}
       {files.length > 0 && (
         <div className="px-4 pb-2">
           <AttachedList files={files} onFiles={setFiles} />
