@@ -12,7 +12,7 @@ import { keepDraft, readDraft } from "../settings.ts";
 import { InPlace } from "./in-place.tsx";
 import { chosenOf, choicesFrom, toText } from "./choices.ts";
 import { Decides } from "./decides.tsx";
-import { CallState, useCall } from "./call.tsx";
+import { CallState, useCall } from "../component/form/saved-call.tsx";
 import { ProjectField } from "./project-field.tsx";
 
 /** The form for a new Task: project, request and options. */

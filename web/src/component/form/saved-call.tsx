@@ -1,8 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { callOf, expand } from "../../../src/protocol/task/saved-call.ts";
-import { ask, client, savedRequestsOf, wordsOf } from "../api.ts";
-import { isAddress } from "../place.ts";
+import { callOf, expand } from "../../../../src/protocol/task/saved-call.ts";
+import { ask, client, savedRequestsOf, wordsOf } from "../../api.ts";
+import { isAddress } from "../../place.ts";
 
 /** The call of a request that a project keeps: what it stands for is put in its place when it is sent. */
 
