@@ -39,7 +39,9 @@ const filledWith = async (sink: Sink, tasks: number, first: string): Promise<Fil
 const projectIn = (bench: Bench): string => {
   if (logs === undefined) return bench.project("store", "git");
   const path = join(logs, "project");
-  return existsSync(path) ? path : makeProject(path, { "a.txt": "one\n" });
+  if (existsSync(path)) return path;
+  mkdirSync(path, { recursive: true });
+  return makeProject(path, { "a.txt": "one\n" });
 };
 
 /** What `make` fills; kept in the folder where logs stay. */

@@ -84,17 +84,17 @@ describe.each(backends.filter(({ name }) => name !== "SQLite :memory:"))("$name"
   test("a log in use is counted beside the work, and answers the same until then", async () => {
     await using place = (await open()) as Open;
     await work(place.store, 7, 40);
-    const asked = async () => {
-      const { since: _, ...overview } = await place.store.overview({ since: new Date(0), project: undefined });
-      return [await place.store.projects(10), overview];
-    };
+    const asked = async () => ({
+      projects: await place.store.projects(10),
+      overview: await place.store.overview({ since: new Date(0), project: undefined }),
+    });
     const before = await asked();
     // As after the migration, on which a node of the version before has added some.
     const uncounted = "update project_counts set counted = 0, latest = null, tasks = 3, active = -2, need = 1, run = 9";
     await place.sql(uncounted);
     expect(await asked()).toEqual(before);
     await place.reopen?.();
-    await vi.waitFor(async () => expect(await place.sql(kept)).toHaveLength(before[0]?.length as number), 10_000);
+    await vi.waitFor(async () => expect(await place.sql(kept)).toHaveLength(before.projects.length), 10_000);
     const { kept: rows, counted } = await both(place);
     expect(rows).toEqual(counted);
     expect(await asked()).toEqual(before);
