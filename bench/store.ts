@@ -14,7 +14,7 @@ import type { Row } from "./table.ts";
 /**
  * Every reading route of a service over a large log beside one over a small one, on each database that answers here: p99
  * of one client, and its ratio, which is what a log may cost that grows. Two logs of 10,000 and 100,000 Tasks;
- * BENCH_TASKS=1000000 sets the larger one, which takes half an hour to fill and 50 GB of disk. With BENCH_LOGS=folder the logs
+ * BENCH_TASKS=1000000 sets the larger one, which takes twenty minutes to fill, and 51 GB of disk. With BENCH_LOGS=folder the logs
  * stay, in the folder and in databases named `sortie_bench_…`, and the next run has them.
  */
 
