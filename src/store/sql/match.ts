@@ -94,8 +94,7 @@ const otherwise = (filter: Filter): RawBuilder<unknown> => {
       ? sql``
       : sql`and ((select project from tasks where tasks.stream = events.stream) = ${hash(project)} or (
           select project from missions where missions.stream = events.stream) = ${hash(project)})`;
-  const ofMission =
-    mission === undefined ? sql`` : sql`and (stream = ${mission} or (${task}) = ${mission})`;
+  const ofMission = mission === undefined ? sql`` : sql`and (stream = ${mission} or (${task}) = ${mission})`;
   return sql`${ofProject} ${ofMission} ${ofTypes(filter)}`;
 };
 

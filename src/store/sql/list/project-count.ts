@@ -45,7 +45,8 @@ const run = async (options: Parameters<typeof countProjects>[0], signal: AbortSi
         return;
       }
       if (signal.aborted) return;
-      if (counted === 0) log.info({}, "the Tasks of all projects are being counted; lists of projects take longer until then");
+      if (counted === 0)
+        log.info({}, "the Tasks of all projects are being counted; lists of projects take longer until then");
       await countProject(options, next.project);
       counted += 1;
       if (counted % 1000 === 0) log.info({ projects: counted }, "Tasks are being counted");

@@ -60,7 +60,8 @@ const triggersOf = (kind: Kind): string[] => {
   ];
   return all.flatMap(([name, on, condition, work]) => {
     const when = condition === undefined ? "" : `when (${condition})`;
-    if (kind === "sqlite") return [`create trigger ${name} after ${on} on tasks for each row ${when} begin ${work} end`];
+    if (kind === "sqlite")
+      return [`create trigger ${name} after ${on} on tasks for each row ${when} begin ${work} end`];
     return [
       `create function ${name}() returns trigger language plpgsql set search_path from current
          as $work$ begin ${work} return null; end $work$`,
