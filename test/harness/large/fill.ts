@@ -38,6 +38,9 @@ const year = 365 * 24 * 3_600_000;
 
 const batch = 500;
 
+/** One in 25 of the newest Tasks is active, of so many. */
+const atWorkIn = 10_000;
+
 export const fill = async (
   sink: Sink,
   { tasks, projects = 1000, turns = 20, first = "/work/p0" }: Size,
@@ -99,13 +102,15 @@ export const fill = async (
   clone(ended[2] as Template, projects - 1);
   for (;;) {
     if (made >= tasks) break;
+    // What is at work is of the last ones, and no more in a longer log.
     const kind = made % 50;
+    const isNew = made >= tasks - atWorkIn;
     if (kind < 2) {
       const index = made < 50 ? 0 : projectAt();
       const { ids, missionID } = clone(templates.mission, index);
       if (index === 0) mission = { stream: ids[0] ?? "", missionID };
-    } else if (kind === 10) clone(templates.begun, projectAt());
-    else if (kind === 11) clone(templates.underWay, projectAt());
+    } else if (isNew && kind === 10) clone(templates.begun, projectAt());
+    else if (isNew && kind === 11) clone(templates.underWay, projectAt());
     else clone(ended[made % 3] as Template, projectAt());
     if (made % batch === 0) await flush();
   }
