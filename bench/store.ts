@@ -1,22 +1,26 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import { createPostgresStore } from "../src/store/postgres/postgres.ts";
 import { createSqliteStore } from "../src/store/sqlite/sqlite.ts";
 import { fill, type Filled, postgresSink, type Sink, sqliteSink } from "../test/harness/large/fill.ts";
-import { freshDatabase, postgresURL } from "../test/harness/postgres.ts";
+import { freshDatabase, keptDatabase, postgresURL } from "../test/harness/postgres.ts";
+import { makeProject } from "../test/harness/project.ts";
 import { drain, listen } from "./client.ts";
 import type { Bench, Figure } from "./figure.ts";
-import type { Listener } from "./service.ts";
+import { type Listener, startService } from "./service.ts";
 import type { Row } from "./table.ts";
 
 /**
- * Every reading route of a service over a large log beside one over a log of a tenth of the Tasks, on each database that
- * answers here: p99 of one client, and its ratio, which is what a log may cost that grows. Two logs of 10,000 and
- * 100,000 Tasks; BENCH_TASKS=1000000 sets the larger one.
+ * Every reading route of a service over a large log beside one over a small one, on each database that answers here: p99
+ * of one client, and its ratio, which is what a log may cost that grows. Two logs of 10,000 and 100,000 Tasks;
+ * BENCH_TASKS=1000000 sets the larger one, which takes twenty minutes to fill, and 51 GB of disk. With BENCH_LOGS=folder the logs
+ * stay, in the folder and in databases named `sortie_bench_…`, and the next run has them.
  */
 
 const larger = Number(process.env["BENCH_TASKS"] ?? 100_000);
+const smaller = 10_000;
+const logs = process.env["BENCH_LOGS"];
 
 type Place = {
   kind: string;
@@ -31,27 +35,51 @@ const filledWith = async (sink: Sink, tasks: number, first: string): Promise<Fil
   return await fill(open, { tasks, turns: 1000, first });
 };
 
+/** The largest project of all logs. */
+const projectIn = (bench: Bench): string => {
+  if (logs === undefined) return bench.project("store", "git");
+  const path = join(logs, "project");
+  if (existsSync(path)) return path;
+  mkdirSync(path, { recursive: true });
+  return makeProject(path, { "a.txt": "one\n" });
+};
+
+/** What `make` fills; kept in the folder where logs stay. */
+const filledIn = async (dataDir: string, make: () => Promise<Filled>): Promise<Filled> => {
+  const note = join(dataDir, "filled.json");
+  if (logs !== undefined && existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as Filled;
+  const filled = await make();
+  writeFileSync(note, JSON.stringify(filled));
+  return filled;
+};
+
 /** A service over such a log, in a place of its own. */
 const open = async (bench: Bench, kind: "SQLite" | "PostgreSQL", tasks: number): Promise<Place> => {
   await using scope = new AsyncDisposableStack();
-  const name = `store-${kind.toLowerCase()}-${tasks}`;
-  const dataDir = join(bench.root, name);
+  const dataDir = join(logs ?? bench.root, `${kind.toLowerCase()}-${tasks}`);
   mkdirSync(dataDir, { recursive: true });
-  scope.defer(() => rmSync(dataDir, { recursive: true, force: true }));
-  const project = bench.project("store", "git");
+  if (logs === undefined) scope.defer(() => rmSync(dataDir, { recursive: true, force: true }));
+  const project = projectIn(bench);
   const env: Record<string, string> = {};
   let filled: Filled;
   if (kind === "SQLite") {
     const file = join(dataDir, "sortie.db");
-    await (await createSqliteStore({ file, dataDir, log: silent }))[Symbol.asyncDispose]();
-    filled = await filledWith(sqliteSink(file), tasks, project);
+    filled = await filledIn(dataDir, async () => {
+      await (await createSqliteStore({ file, dataDir, log: silent }))[Symbol.asyncDispose]();
+      return filledWith(sqliteSink(file), tasks, project);
+    });
   } else {
-    const { url } = scope.use(await freshDatabase(postgresURL ?? "", {}));
-    await (await createPostgresStore({ url, dataDir, log: silent }))[Symbol.asyncDispose]();
-    filled = await filledWith(await postgresSink(url, "public"), tasks, project);
+    const { url } =
+      logs === undefined
+        ? scope.use(await freshDatabase(postgresURL ?? "", {}))
+        : await keptDatabase(postgresURL ?? "", `sortie_bench_${tasks}`);
+    filled = await filledIn(dataDir, async () => {
+      await (await createPostgresStore({ url, dataDir, log: silent }))[Symbol.asyncDispose]();
+      return filledWith(await postgresSink(url, "public"), tasks, project);
+    });
     env["SERVICE_DATABASE_URL"] = url;
   }
-  const service = scope.use(await bench.service(name, { env }));
+  const service = scope.use(await startService({ dataDir, baseURL: bench.baseURL, env }));
   const held = scope.move();
   return { kind, service, filled, startMs: service.coldMs, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
@@ -118,10 +146,10 @@ const timesOf = async (count: number, reads: readonly (() => Promise<unknown>)[]
 export const store: Figure = async (bench) => {
   const most = bench.quick ? 2000 : larger;
   const count = bench.quick ? 10 : 200;
-  const project = bench.project("store", "git");
+  const project = projectIn(bench);
   const rows: Row[] = [];
   for (const kind of postgresURL === undefined ? (["SQLite"] as const) : (["SQLite", "PostgreSQL"] as const)) {
-    await using few = await open(bench, kind, most / 10);
+    await using few = await open(bench, kind, Math.min(smaller, most / 10));
     await using many = await open(bench, kind, most);
     rows.push({
       figure: `${kind}: start to /health`,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { userInfo } from "node:os";
-import { Client } from "pg";
+import { Client, DatabaseError } from "pg";
 
 /**
  * Where the tests find PostgreSQL: `SERVICE_TEST_DATABASE_URL`, else database `test` on 127.0.0.1:5432 as `postgres`
@@ -63,16 +63,28 @@ export const freshSchema = (url: string) => {
   };
 };
 
+/** A database of this name, which stays. */
+export const keptDatabase = async (url: string, name: string): Promise<{ url: string }> => {
+  await ask(url, `create database "${name}"`).catch((error: unknown) => {
+    if (!(error instanceof DatabaseError && error.code === "42P04")) throw error;
+  });
+  return { url: databaseIn(url, name) };
+};
+
+const databaseIn = (url: string, name: string): string => {
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return own.href;
+};
+
 /** A database of its own for one test, with these settings for all who connect to it. */
 export const freshDatabase = async (url: string, settings: Record<string, string>) => {
   const name = `sortie_test_${randomBytes(6).toString("hex")}`;
   await ask(url, `create database "${name}"`);
   for (const [key, value] of Object.entries(settings))
     await ask(url, `alter database "${name}" set ${key} = '${value}'`);
-  const own = new URL(url);
-  own.pathname = `/${name}`;
   return {
-    url: own.href,
+    url: databaseIn(url, name),
     [Symbol.asyncDispose]: () => ask(url, `drop database if exists "${name}" with (force)`),
   };
 };

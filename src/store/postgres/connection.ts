@@ -78,9 +78,10 @@ export const settle = async (client: ClientBase, { statement, lock }: Bounds): P
      set default_transaction_isolation = 'read committed';
      set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3`,
   );
-  // Not every server has these.
+  // Not every server has these. No query here runs so long that compiling it would pay, whatever a large log has it estimated at.
   await client.query(
-    "select set_config(name, '0', false) from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')",
+    `select set_config(name, case name when 'jit' then 'off' else '0' end, false) from pg_settings
+      where name in ('idle_session_timeout', 'transaction_timeout', 'jit')`,
   );
 };
 

@@ -19,6 +19,7 @@ import { isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { keepLeases } from "./lease.ts";
 import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
+import { countProjects } from "../sql/list/project-count.ts";
 import { createLive, type FarLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createDatabaseBlobs, fromDatabase, prepareBlobs } from "./blob.ts";
@@ -231,6 +232,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       stopping.signal,
     );
   const atomically: Atomically = (queries) => apart((trx) => runAll(trx, queries));
+  scope.use(countProjects({ db, kind: "postgres", atomically, log }));
 
   const folder = join(dataDir, "blobs");
   let blobs: Blobs = createBlobs(folder, space);
@@ -280,7 +282,9 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     },
     follow: createFollow(commits, reads),
     orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
-    erase: (stream, expected) => pump.submit({ streams: [stream] }, eraseMember(stream, expected), { urgent: true }),
+    // Under the log's lock, as every commit that changes counts of projects: those rows are then locked by one at a time.
+    erase: (stream, expected) =>
+      pump.submit({ streams: [stream], appends: true }, eraseMember(stream, expected), { urgent: true }),
     async forget(before) {
       await removeInSteps(db, reader, "answers", sql`at < ${before.getTime()}`);
     },

@@ -87,14 +87,14 @@ const ofTypes = ({ types }: Filter): RawBuilder<unknown> =>
 /** What a filter asks of an event besides its stream. */
 const otherwise = (filter: Filter): RawBuilder<unknown> => {
   const { project, mission } = filter;
-  const task = sql`select 1 from tasks where tasks.stream = events.stream`;
+  const task = sql`select mission from tasks where tasks.stream = events.stream`;
+  // As a value, looked up for each event: of an `exists`, PostgreSQL would first collect all Tasks of the project.
   const ofProject =
     project === undefined
       ? sql``
-      : sql`and (exists (${task} and project = ${hash(project)}) or exists (
-          select 1 from missions where missions.stream = events.stream and project = ${hash(project)}))`;
-  const ofMission =
-    mission === undefined ? sql`` : sql`and (stream = ${mission} or exists (${task} and mission = ${mission}))`;
+      : sql`and ((select project from tasks where tasks.stream = events.stream) = ${hash(project)} or (
+          select project from missions where missions.stream = events.stream) = ${hash(project)})`;
+  const ofMission = mission === undefined ? sql`` : sql`and (stream = ${mission} or (${task}) = ${mission})`;
   return sql`${ofProject} ${ofMission} ${ofTypes(filter)}`;
 };
 

@@ -41,6 +41,21 @@ export type Tables = {
     overview: "need" | "run" | "queue" | "failed" | null;
     settled: number | null;
   };
+  /**
+   * How many Tasks a project has, how many of them are active, and as what those count in the overview: kept by triggers on
+   * `tasks`. `counted` 0: they began to count at a log in use, and what was there before is not in it yet. `latest`: the Task
+   * that was added last, as long as it is there.
+   */
+  project_counts: {
+    project: string;
+    tasks: number;
+    active: number;
+    need: number;
+    run: number;
+    queue: number;
+    counted: number;
+    latest: string | null;
+  };
   /** List rows of Missions. `name` is the SHA-256 of project and Mission id: one Mission per pair. */
   missions: {
     stream: string;

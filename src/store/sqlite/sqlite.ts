@@ -17,6 +17,7 @@ import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
+import { countProjects } from "../sql/list/project-count.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
@@ -153,6 +154,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
   });
   const { submit } = transactions;
+  scope.use(countProjects({ db, kind: "sqlite", atomically: transactions.lazily, log }));
   const stopping = new AbortController();
   let closing = false;
 

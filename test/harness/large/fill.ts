@@ -38,6 +38,9 @@ const year = 365 * 24 * 3_600_000;
 
 const batch = 500;
 
+/** One in 25 of the newest Tasks is active, of so many. */
+const atWorkIn = 10_000;
+
 export const fill = async (
   sink: Sink,
   { tasks, projects = 1000, turns = 20, first = "/work/p0" }: Size,
@@ -99,13 +102,15 @@ export const fill = async (
   clone(ended[2] as Template, projects - 1);
   for (;;) {
     if (made >= tasks) break;
+    // What is at work is of the last ones, and no more in a longer log.
     const kind = made % 50;
+    const isNew = made >= tasks - atWorkIn;
     if (kind < 2) {
       const index = made < 50 ? 0 : projectAt();
       const { ids, missionID } = clone(templates.mission, index);
       if (index === 0) mission = { stream: ids[0] ?? "", missionID };
-    } else if (kind === 10) clone(templates.begun, projectAt());
-    else if (kind === 11) clone(templates.underWay, projectAt());
+    } else if (isNew && kind === 10) clone(templates.begun, projectAt());
+    else if (isNew && kind === 11) clone(templates.underWay, projectAt());
     else clone(ended[made % 3] as Template, projectAt());
     if (made % batch === 0) await flush();
   }
@@ -186,6 +191,8 @@ const putLong = async (
 export const sqliteSink = (file: string): Sink => {
   const database = new Database(file);
   database.pragma("synchronous = off");
+  // A log beside the file would be as large as the file.
+  database.pragma("journal_mode = delete");
   database.exec("begin");
   const indexes = database
     .prepare<[], { name: string; sql: string }>(
@@ -213,7 +220,7 @@ export const sqliteSink = (file: string): Sink => {
   };
 };
 
-/** Into the schema of a closed store. */
+/** Into the schema of a closed store; the indexes come back at the end. */
 export const postgresSink = async (url: string, schema: string): Promise<Sink> => {
   const client = new Client({ connectionString: url, options: `-c search_path=${schema} -c synchronous_commit=off` });
   await client.connect();
@@ -223,6 +230,12 @@ export const postgresSink = async (url: string, schema: string): Promise<Sink> =
       where table_schema = current_schema()`,
   );
   for (const { table, name, type } of known) types.set(`${table}.${name}`, type);
+  const { rows: indexes } = await client.query<{ name: string; sql: string }>(
+    `select relname as name, pg_get_indexdef(indexrelid) as sql from pg_index join pg_class on pg_class.oid = indexrelid
+      where relnamespace = current_schema()::regnamespace and not indisprimary
+        and indrelid::regclass::text in ('events', 'tasks', 'metadata', 'blob_names', 'texts')`,
+  );
+  for (const { name } of indexes) await client.query(`drop index ${name}`);
   return {
     async put(table, rows) {
       const columns = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
@@ -234,7 +247,9 @@ export const postgresSink = async (url: string, schema: string): Promise<Sink> =
     },
     async set(position) {
       await client.query("update log set position = $1", [position]);
-      await client.query("analyze");
+      await client.query("set maintenance_work_mem = '512MB'");
+      for (const { sql } of indexes) await client.query(sql);
+      await client.query("vacuum analyze");
     },
     [Symbol.asyncDispose]: () => client.end(),
   };

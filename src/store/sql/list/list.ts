@@ -149,23 +149,20 @@ export const createLists = (
     },
 
     async projects(limit, signal) {
-      // All of it is asked of `tasks_page`: from project to project, what is newest in each, and how many those shown have.
+      // Counts are kept; what is newest in each project is asked of `tasks_page`. A project that is not counted yet is counted here.
+      const own = sql`from tasks where tasks.project = shown.project`;
       const rows = await reader.rows(
         sql<{ tasks: number; active: number; updated: number; summary: string }>`
-          with recursive known (project) as (
-            select min(project) from tasks
-            union all select (select min(project) from tasks where tasks.project > known.project) from known
-             where known.project is not null
-          ), shown as (
-            select project, (select max(updated) from tasks where tasks.project = known.project) as updated
-              from known where project is not null order by updated desc limit ${limit}
+          with shown as (
+            select project, tasks, active, counted,
+                   (select max(updated) from tasks where tasks.project = project_counts.project) as updated
+              from project_counts order by updated desc ${sql.raw(kind === "postgres" ? "nulls last" : "")} limit ${limit}
           )
           select shown.updated,
-                 (select count(*) from tasks where tasks.project = shown.project) as tasks,
-                 (select count(*) from tasks where tasks.project = shown.project and lifecycle = 'active') as active,
-                 (select summary from tasks where tasks.project = shown.project
-                   order by tasks.updated desc, stream desc limit 1) as summary
-            from shown order by shown.updated desc`.compile(db),
+                 case when counted = 1 then tasks else (select count(*) ${own}) end as tasks,
+                 case when counted = 1 then active else (select count(*) ${own} and lifecycle = 'active') end as active,
+                 (select summary ${own} order by tasks.updated desc, stream desc limit 1) as summary
+            from shown where shown.updated is not null order by shown.updated desc`.compile(db),
         signal,
       );
       return rows.map(({ tasks, active, updated, summary }) => {

@@ -10,8 +10,8 @@ import { hash } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * Numbers over all projects, from an index that has only Tasks at work and failed ones: what has ended otherwise, however
- * much it is, costs nothing.
+ * Numbers over all projects: what is at work by the counts that are kept for each project, and what failed by an index that
+ * has little else. What has ended, however much it is, costs nothing.
  */
 
 type Counts = Overview["total"];
@@ -29,6 +29,15 @@ const placeOf = ({ directory, repository }: Pick<TaskSummary, "directory" | "rep
 /** Asks that are shown. */
 const mostAsks = 200;
 
+const states = ["need", "run", "queue"] as const;
+
+const mostKnown = 10_000;
+
+/** Values of one query. */
+const chunk = 500;
+const chunks = <T>(all: readonly T[]): T[][] =>
+  Array.from({ length: Math.ceil(all.length / chunk) }, (_, index) => all.slice(index * chunk, (index + 1) * chunk));
+
 export const createOverview = (
   db: Kysely<Tables>,
   reader: Reader,
@@ -39,21 +48,60 @@ export const createOverview = (
   const within = (project: string | undefined) =>
     project === undefined ? sql`` : sql`and ${sql.raw(kind === "sqlite" ? "+" : "")}project = ${project}`;
 
-  /** Where each project is: by its newest Task. */
+  /** Where Tasks are that are the latest of their projects; it does not change. */
+  const known = new Map<string, Place>();
+
+  /** Where each project is: by its latest Task, of which most are known. */
   const placesOf = async (projects: readonly string[], signal?: AbortSignal) => {
-    if (projects.length === 0) return new Map<string, Place>();
-    const rows = await reader.rows(
-      sql<{ project: string; summary: string }>`
-        with shown (project) as (values ${sql.join(projects.map((project) => sql`(${project})`))})
-        select shown.project, (select summary from tasks where tasks.project = shown.project
-          order by tasks.updated desc, stream desc limit 1) as summary from shown`.compile(db),
+    const latest: { project: string; stream: string }[] = [];
+    for (const part of chunks(projects))
+      latest.push(
+        ...(await reader.rows(
+          sql<{ project: string; stream: string }>`
+            select project, stream from (
+              select project, coalesce(latest, (select stream from tasks where tasks.project = project_counts.project
+                order by updated desc, stream desc limit 1)) as stream
+                from project_counts where project in (${sql.join(part)})) found
+             where stream is not null`.compile(db),
+          signal,
+        )),
+      );
+    if (known.size > mostKnown) known.clear();
+    for (const part of chunks(latest.map(({ stream }) => stream).filter((stream) => !known.has(stream))))
+      for (const { stream, summary } of await reader.rows(
+        db.selectFrom("tasks").select(["stream", "summary"]).where("stream", "in", part).compile(),
+        signal,
+      ))
+        known.set(stream, placeOf(JSON.parse(summary) as TaskSummary));
+    return new Map(
+      latest.flatMap(({ project, stream }): [string, Place][] => {
+        const place = known.get(stream);
+        return place === undefined ? [] : [[project, place]];
+      }),
+    );
+  };
+
+  const atWork = async (project: string | undefined, signal?: AbortSignal) => {
+    type Row = Pick<Tables["project_counts"], "project" | "counted" | "need" | "run" | "queue">;
+    const own = project === undefined ? sql`` : sql`and project = ${project}`;
+    const kept = await reader.rows(
+      sql<Row>`
+        select project, counted, need, run, queue from project_counts
+         where (counted = 0 or need > 0 or run > 0 or queue > 0) ${own}`.compile(db),
       signal,
     );
-    return new Map(
-      rows.flatMap(({ project, summary }): [string, Place][] =>
-        summary === null ? [] : [[project, placeOf(JSON.parse(summary) as TaskSummary)]],
-      ),
+    const uncounted = new Set(kept.filter(({ counted }) => counted === 0).map((row) => row.project));
+    const found = kept
+      .filter(({ counted }) => counted === 1)
+      .flatMap((row) => states.map((state) => ({ project: row.project, overview: state, count: row[state] })));
+    if (uncounted.size === 0) return found;
+    const rest = await reader.rows(
+      sql<(typeof found)[number]>`
+        select project, overview, count(*) as count from tasks
+         where overview in ('need', 'run', 'queue') ${within(project)} group by project, overview`.compile(db),
+      signal,
     );
+    return [...found, ...rest.filter((row) => uncounted.has(row.project))];
   };
 
   const missionAsks = async (project: string | undefined, signal?: AbortSignal) => {
@@ -81,12 +129,10 @@ export const createOverview = (
   return async ({ since, project: wanted }, signal) => {
     const project = wanted === undefined ? undefined : hash(wanted);
     const own = within(project);
-    const [counted, waiting, missions] = await Promise.all([
+    const [working, failed, waiting, missions] = await Promise.all([
+      atWork(project, signal),
       reader.rows(
-        sql<{ project: string; overview: keyof typeof fields; count: number }>`
-          select project, overview, count(*) as count from tasks
-           where overview in ('need', 'run', 'queue') ${own} group by project, overview
-          union all
+        sql<{ project: string; overview: "failed"; count: number }>`
           select project, overview, count(*) as count from tasks
            where overview = 'failed' and settled >= ${since.getTime()} ${own} group by project, overview`.compile(db),
         signal,
@@ -104,7 +150,8 @@ export const createOverview = (
       const before = sums.get(of) ?? none;
       sums.set(of, { ...before, [field]: before[field] + count });
     };
-    for (const { project: of, overview, count } of counted) add(of, fields[overview], count);
+    for (const { project: of, overview, count } of [...working, ...failed])
+      if (count > 0) add(of, fields[overview], count);
     for (const { project: of } of missions) add(of, "needsYou", 1);
     const places = await placesOf([...sums.keys()], signal);
     for (const { project: of, place } of missions) if (!places.has(of)) places.set(of, place);

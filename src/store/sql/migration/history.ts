@@ -3,6 +3,7 @@ import { projectOf } from "../../../domain/state/project.ts";
 import type { TaskSummary } from "../../../protocol/task/status.ts";
 import { hash, nameOf, overviewOf } from "../row.ts";
 import { createIndex, type Index, indexes } from "./index-set.ts";
+import { addProjectCounts } from "./project-count.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
@@ -367,6 +368,7 @@ export const migrations: readonly Migration[] = [
         .execute();
     },
   },
+  { name: "0009-project-counts", up: addProjectCounts },
 ];
 
 /** Calls `change` for each project that is a repository by address and has another hash: as many steps as projects. */

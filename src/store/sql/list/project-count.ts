@@ -1,0 +1,87 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { type Kysely, sql } from "kysely";
+import type { Log } from "../../../log.ts";
+import { messageOf } from "../../../error.ts";
+import type { Kind, Tables } from "../schema.ts";
+import type { Atomically } from "../write.ts";
+
+/**
+ * Counts the Tasks of projects that were there before counts were kept, a project at a time, beside the work. Until then who
+ * reads them counts for themselves. A process that ends in between leaves the rest to the next one.
+ */
+
+/** After each project, in milliseconds: other work gets between. */
+const pauseMs = 10;
+const againMs = 30_000;
+
+export const countProjects = (options: {
+  db: Kysely<Tables>;
+  kind: Kind;
+  atomically: Atomically;
+  log: Log;
+}): AsyncDisposable => {
+  const stop = new AbortController();
+  const running = run(options, stop.signal);
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await running;
+    },
+  };
+};
+
+const run = async (options: Parameters<typeof countProjects>[0], signal: AbortSignal): Promise<void> => {
+  const { db, log } = options;
+  // The store is open first.
+  await pause(0);
+  let counted = 0;
+  while (!signal.aborted) {
+    try {
+      const { rows } = await sql<{ project: string }>`
+        select project from project_counts where counted = 0 order by project limit 1`.execute(db);
+      const [next] = rows;
+      if (next === undefined) {
+        if (counted > 0) log.info({ projects: counted }, "the Tasks of all projects are counted");
+        return;
+      }
+      if (signal.aborted) return;
+      if (counted === 0)
+        log.info({}, "the Tasks of all projects are being counted; lists of projects take longer until then");
+      await countProject(options, next.project);
+      counted += 1;
+      if (counted % 1000 === 0) log.info({ projects: counted }, "Tasks are being counted");
+    } catch (error) {
+      if (signal.aborted) return;
+      log.warn({ error: messageOf(error) }, "the Tasks of a project could not be counted; it is tried again");
+      await pause(againMs, undefined, { signal, ref: false }).catch(() => {});
+    }
+    await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
+  }
+};
+
+/**
+ * What commits meanwhile add waits for the row (PostgreSQL) or for the transaction, and is added to the count: so the row is
+ * locked first, and the statement after that sees all that was added before.
+ */
+const countProject = async (
+  { db, kind, atomically }: Parameters<typeof countProjects>[0],
+  project: string,
+): Promise<void> => {
+  const own = sql`from tasks where tasks.project = ${project}`;
+  const active = sql`${own} and lifecycle = 'active'`;
+  const lock = sql`select 1 from project_counts where project = ${project} for update`.compile(db);
+  await atomically([
+    ...(kind === "postgres" ? [lock] : []),
+    sql`
+      update project_counts set counted = 1,
+        tasks = (select count(*) ${own}),
+        active = (select count(*) ${active}),
+        need = (select count(*) ${active} and overview = 'need'),
+        run = (select count(*) ${active} and overview = 'run'),
+        queue = (select count(*) ${active} and overview = 'queue'),
+        latest = (select stream ${own} order by updated desc, stream desc limit 1)
+       where project = ${project} and counted = 0`.compile(db),
+    // All of them were deleted meanwhile.
+    sql`delete from project_counts where project = ${project} and counted = 1 and tasks = 0`.compile(db),
+  ]);
+};
