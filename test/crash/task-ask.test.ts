@@ -52,7 +52,8 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
         return { calls: [{ tool: "write", input: { path: "colour.txt", content: `${said?.[1] ?? said?.[2]}\n` } }] };
       return { text: "Done." };
     }
-    if (newest.includes("asks, and waits")) return answers[how]?.(/task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "") ?? {};
+    if (/asks \(ask_\w+\), and waits/.test(newest))
+      return answers[how]?.(/task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "") ?? {};
     if (newest.includes("ended completed")) return { calls: [finish()] };
     return mission[turn] ?? { text: "Waiting." };
   });
