@@ -373,7 +373,7 @@ const countsOf = ({ missions }: Observed): Record<string, number> => {
   const count = (from: readonly Event[], type: string, is: (data: Record<string, unknown>) => boolean = () => true) =>
     from.filter((event) => event.type === type && is(event.data)).length;
   const ofAsk = new Map(
-    all.flatMap(({ type, data }) => (type === "ask.opened" ? [[String(data["askID"]), data["of"]] as const] : [])),
+    all.flatMap(({ type, data }) => (type === "ask.opened" ? [[data["askID"], data["of"]] as const] : [])),
   );
   const approved = (of: string, decision: string) =>
     count(
