@@ -98,7 +98,7 @@ export const playWholeMonth = async (
 
   const known = new Map<
     string,
-    { story: Story & { day: number }; directory: string; said: string[]; answered: string[] }
+    { story: Story & { day: number }; directory: string; said: string[]; written: string[]; answered: string[] }
   >();
   const statusOf = async (name: string): Promise<MissionStatus> => {
     const { status, body } = await call(`/mission/${name}/status`, known.get(name)?.directory ?? "");
@@ -190,7 +190,9 @@ export const playWholeMonth = async (
   const isQuiet = (status: MissionStatus): boolean =>
     status.agentStatus === "inactive" &&
     status.tasks.every(
-      ({ status: runs, pending }) => runs === "inactive" || pending.some(({ passesAt }) => passesAt === undefined),
+      // What a Task asks a Mission that was aborted passes on to a person by itself, in its time.
+      ({ status: runs, pending }) =>
+        runs === "inactive" || pending.some(({ passesAt }) => passesAt === undefined || status.aborted),
     ) &&
     status.state !== "working";
 
@@ -245,14 +247,14 @@ export const playWholeMonth = async (
 
   const observe = async (): Promise<Observed> => {
     const missions: Observed["missions"] = [];
-    for (const [name, { directory, said, answered }] of known) {
+    for (const [name, { directory, said, written, answered }] of known) {
       const [events, status] = [await eventsOf(name), await statusOf(name)];
       const own = events.filter(({ taskID }) => taskID === undefined);
       const tasks = Map.groupBy(
         events.filter(({ taskID }) => taskID !== undefined),
         ({ taskID }) => String(taskID),
       );
-      missions.push({ status, own, tasks, said, answered, commits: commitsOf(directory, first) });
+      missions.push({ status, own, tasks, said, written, answered, commits: commitsOf(directory, first) });
     }
     const told = new Map(
       receiver.received.map(({ headers, message }) => [String(headers["webhook-id"]), shortOf(message)] as const),
@@ -282,19 +284,22 @@ export const playWholeMonth = async (
   for (let day = 1; day <= days; day += 1) {
     for (const story of stories.filter((one) => one.day === day)) {
       const directory = random.pick(projects);
-      known.set(story.name, { story, directory, said: [], answered: [] });
+      known.set(story.name, { story, directory, said: [], written: [], answered: [] });
       const limits = { askSeconds: 0 };
       await wake(story.name, "Make it.", { limits, ...story.wake });
     }
     for (const [name, { directory, story }] of known) {
       const { state, merge, merged, stateReason } = await statusOf(name);
       // The user comes by: raises the budget, asks how it stands, has it merged.
-      if (state === "paused") await wake(name, "Take more.", { budget: { maxSteps: 400 } });
+      if (state === "aborted") await wake(name, "Go on.");
+      else if (state === "paused") await wake(name, "Take more.", { budget: { maxSteps: 400 } });
       else if (state === "stalled" || (state === "blocked" && day < days - 3))
         await wake(name, `Go on: direction ${story.directions.length - 1}.`);
       else if (state === "done" && merge === "manual" && merged?.state !== "merged" && stateReason !== null)
         await call(`/mission/${name}/merge`, directory, {}, `merge ${name} ${day}`);
     }
+    await settle();
+    if (day < days - 5) await whim(day);
     await settle();
     for (const hours of [9, 15]) {
       await pass(hours);
@@ -307,6 +312,38 @@ export const playWholeMonth = async (
   }
   if (last === undefined) throw new Error("Expected a day, got none.");
   return { last, days, kills, had: countsOf(last) };
+
+  /** What nobody expects of a user: a word to a Task that has ended, or an end of all of it for a day. */
+  async function whim(day: number): Promise<void> {
+    const name = random.pick([...known.keys()]);
+    const mission = known.get(name);
+    if (mission === undefined) return;
+    const { directory, written } = mission;
+    const { tasks, status } = await statusOf(name);
+    const ended = tasks.filter(
+      ({ lifecycleStatus, title }) => lifecycleStatus === "completed" && title.startsWith("Phase "),
+    );
+    switch (random.below(4)) {
+      case 0: {
+        if (ended.length === 0) return;
+        const { taskID } = random.pick(ended);
+        const text = `And this (${day}).`;
+        const answer = await call(`/task/${taskID}/message`, directory, { source: "user", text }, `message ${day}`);
+        if (answer.status === 202) written.push(text);
+        else if (answer.body["code"] !== "budget_reached") throw new Error(JSON.stringify(answer.body));
+        return;
+      }
+      case 1:
+        await call(
+          `/mission/${name}/abort`,
+          directory,
+          status === "running" ? { cascade: day % 2 === 0 } : {},
+          `abort ${day}`,
+        );
+        return;
+      default:
+    }
+  }
 
   /** Hours pass, while it runs or while it does not. */
   async function pass(hours: number): Promise<void> {
@@ -438,6 +475,8 @@ const countsOf = ({ missions }: Observed): Record<string, number> => {
     "squads made": count(own, "squad.reconciled"),
     standstills: count(own, "mission.stalled"),
     "wakes by time": count(own, "mission.woken", ({ by }) => by === "time"),
+    "Tasks that went on after their end": count(own, "task.reopened"),
+    aborts: count(own, "mission.aborted"),
     "budgets reached": count(own, "mission.paused"),
     "Missions done": missions.filter(({ status }) => status.state === "done").length,
     Tasks: missions.reduce((sum, { status }) => sum + status.tasks.length, 0),

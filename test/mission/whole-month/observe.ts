@@ -22,8 +22,12 @@ export type Observed = {
     own: Event[];
     /** Those of its Tasks, by id. */
     tasks: ReadonlyMap<string, Event[]>;
-    /** Texts with which callers woke it, each of its own; and asks that they answered. Acknowledged, maybe after a death. */
+    /**
+     * Texts with which callers woke it, and that they wrote to its Tasks, each of its own; and asks that they answered.
+     * Acknowledged, maybe after a death.
+     */
     said: readonly string[];
+    written: readonly string[];
     answered: readonly string[];
     /** All commits of its project that no branch had before. */
     commits: readonly Commit[];
@@ -150,7 +154,7 @@ const checkAsked = (mission: Mission, told: Observed["told"], say: Say): void =>
 
 /** Nothing is carried out twice, and nothing that was acknowledged is lost. */
 const checkDone = (mission: Mission, say: Say): void => {
-  const { own, tasks, said, answered } = mission;
+  const { own, tasks, said, written, answered, status } = mission;
   const dispatched = dataOf<{ callID: string; taskID: string; merge?: { commit: string } }>(own, "task.dispatched");
   for (const callID of twice(dispatched.map((one) => one.callID))) say(`the call ${callID} dispatched twice`);
   const merges = dispatched.flatMap(({ merge, taskID }) => {
@@ -168,7 +172,8 @@ const checkDone = (mission: Mission, say: Say): void => {
     );
     const heard = ends.map(({ attempt, outcome }) => `${attempt} ${outcome}`).join(", ");
     const were = settled.map((outcome, at) => `${at + 1} ${outcome}`).join(", ");
-    if (heard !== were) say(`${taskID} ended "${were}", and it heard "${heard}"`);
+    // One that was aborted hears of it when it is woken.
+    if (heard !== were && !status.aborted) say(`${taskID} ended "${were}", and it heard "${heard}"`);
   }
   for (const [name, log] of logsOf(mission)) {
     const answers = dataOf<Answered>(log, "ask.answered");
@@ -185,6 +190,11 @@ const checkDone = (mission: Mission, say: Say): void => {
   for (const text of said) {
     const times = received.filter((one) => one.text === text).length;
     if (times !== 1) say(`the text ${JSON.stringify(text)} was heard ${times} times`);
+  }
+  const toTasks = [...tasks.values()].flatMap((log) => dataOf<{ text: unknown }>(log, "message.received"));
+  for (const text of written) {
+    const times = toTasks.filter((one) => one.text === text).length;
+    if (times !== 1) say(`the message ${JSON.stringify(text)} came to its Task ${times} times`);
   }
 };
 

@@ -81,6 +81,7 @@ export const controls: Record<Kind, readonly Spoil[]> = {
       ({ said }) => said.length > 0,
       (mission) => Object.assign(mission, { said: [...mission.said, "Never heard."] }),
     ),
+    onMission(any, (mission) => Object.assign(mission, { written: [...mission.written, "Never heard."] })),
     onMission(
       ({ answered }) => answered.length > 0,
       (mission) => Object.assign(mission, { answered: [...mission.answered, "ask_never"] }),
