@@ -58,7 +58,7 @@ const valueOf = (text: string): string => {
 export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
   let inside = false;
   return config.split("\n").flatMap((line) => {
-    const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*")?)\s*\](.*)$/.exec(line);
+    const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*"\s*)?)\](.*)$/.exec(line);
     if (header !== null) inside = wanted.test(header[1]?.trim() ?? "");
     const pair = /^\s*([\w-]+)\s*=\s*(.*)$/.exec(header?.[2] ?? line);
     return inside && pair !== null && key.test(pair[1] ?? "") ? [valueOf(pair[2] ?? "")] : [];
