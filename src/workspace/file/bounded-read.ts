@@ -8,10 +8,10 @@ import { FileRefused } from "./folder.ts";
  * anything else throws FileRefused, which names the path, what was expected and what is there.
  */
 
-/** Bytes. `pointer`: files of one line. What is larger is no such file of git's. */
+/** Bytes. `pointer`: files of one line. `config`: ten thousand branches. What is larger is no such file of git's. */
 export const most = {
   pointer: 64 * 1024,
-  config: 8 * 1024 * 1024,
+  config: 1024 * 1024,
   refs: 64 * 1024 * 1024,
   index: 256 * 1024 * 1024,
 } as const;
