@@ -66,6 +66,18 @@ const many = 300;
 
 const cases: Case[] = [
   {
+    name: "a title that changes again before its first is indexed is found by the last one alone",
+    async run({ store }) {
+      const [taskID = ""] = await begin(store, [{ title: "aardvark", request: "none" }]);
+      for (const title of ["buffalo", "caribou"])
+        await store.commit({
+          appends: [{ stream: taskID, expected: "any", events: [{ type: "task.updated", data: { title } }] }],
+        });
+      expect(await found(store, "caribou")).toEqual([taskID]);
+      expect([...(await found(store, "aardvark")), ...(await found(store, "buffalo"))]).toEqual([]);
+    },
+  },
+  {
     name: "what a search finds is what has its letters, of Tasks and of Missions, after changes and deletions",
     async run({ store }) {
       const seed = 1 + Math.floor(Math.random() * 1e6);

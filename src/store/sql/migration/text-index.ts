@@ -23,7 +23,9 @@ export const indexText = (stream: StreamID): RawBuilder<unknown> => sql`
   insert into text_ids (id, stream) select ${sql.raw(nextID)}, stream from texts
    where stream = ${stream} and not exists (select 1 from text_ids where text_ids.stream = texts.stream)`;
 
-const wait = "insert or ignore into text_pending (stream) values (new.stream)";
+/** Not `or ignore`: what the statement that wakes a trigger says of conflicts counts in it, too. */
+const wait = `insert into text_pending (stream)
+       select new.stream where not exists (select 1 from text_pending where stream = new.stream)`;
 
 const triggers = [
   `create trigger text_ids_insert after insert on text_ids begin
