@@ -60,6 +60,5 @@ export const removeMirror = (mirror: string): void => {
 
 /** Gives the space of all that were removed back. */
 export const clearRemoved = async (folder: string): Promise<void> => {
-  for (const name of namesIn(folder))
-    if (name.startsWith(removed)) await removeTree(join(folder, name));
+  for (const name of namesIn(folder)) if (name.startsWith(removed)) await removeTree(join(folder, name));
 };
