@@ -23,6 +23,10 @@ export type Recorded = DomainEvent & {
 /** The id of the message that is a Task's request. */
 export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
 
+/** Of what a person answered to one of a Mission's Tasks, as that hears of it. */
+export const answerMessageID = (askID: string): string => askID.replace(/^ask_/, "msg_");
+export const answerSource = "answer";
+
 export const sessionOf = (event: DomainEvent): string | undefined => {
   if (event.type !== "artifact.recorded") return "sessionID" in event.data ? event.data.sessionID : undefined;
   return event.data.by.kind === "call" ? event.data.by.sessionID : undefined;

@@ -193,9 +193,9 @@ const earlierOf = ({ verdict: before }: MissionState): string[] =>
         `## What was found when it was judged before, at ${before.commit}: ${before.verdict}\n${markForeign("an earlier verdict", before.notes)}`,
       ];
 
-/** What people wrote to the Mission, and what they answered, in their order. */
+/** What people wrote to the Mission, and what they answered it or its Tasks, in their order. */
 const saidBy = async (run: MissionRun): Promise<string[]> => {
-  const types = ["message.received", "ask.opened", "ask.answered"] as const;
+  const types = ["message.received", "ask.opened", "ask.answered", "task.answered"] as const;
   const asked = new Map<string, string>();
   const said: string[] = [];
   for (const event of await run.store.read(run.stream, { types: [...types] })) {
@@ -205,6 +205,10 @@ const saidBy = async (run: MissionRun): Promise<string[]> => {
       const question = asked.get(event.data.askID);
       if (question !== undefined)
         said.push(markForeign("an answer of the user", `To: ${question}\n${event.data.answer}`));
+    }
+    if (event.type === "task.answered" && event.data.said !== undefined) {
+      const { question, answer } = event.data.said;
+      said.push(markForeign("an answer of the user to a Task", `To: ${question}\n${answer}`));
     }
     if (event.type === "message.received" && event.data.source === "user")
       said.push(

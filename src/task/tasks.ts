@@ -142,7 +142,8 @@ export interface Tasks {
   cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
   /**
    * Answers an open ask. When two answers race, the first one counts and the other is refused with `ask_closed`; the
-   * wrong kind of answer is `invalid_request`. `from`: who it is, for an approval.
+   * wrong kind of answer is `invalid_request`. `from`: who it is, for an approval. What a person answers to a Task of a
+   * Mission is told to that, too.
    */
   answer(
     directory: string,
@@ -150,7 +151,7 @@ export interface Tasks {
     askID: string,
     body: TaskAnswer,
     once: IdempotencyKey | undefined,
-    from: Answerer,
+    from: Answerer | "mission",
   ): Promise<Accepted<AnswerAccepted>>;
   /** Has a person asked what the Task asked its Mission; does nothing where that is over, or nobody's any more. */
   pass(taskID: string, askID: string): Promise<void>;

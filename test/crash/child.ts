@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { ServerResponse } from "node:http";
 import { runInNewContext } from "node:vm";
@@ -10,7 +11,8 @@ import { watchPoints } from "./whole/points.ts";
  * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
  * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
  * after a collection. With TEST_KILL_ANSWER it ends itself before the answer to a request for that path. After SIGHUP each Task that ends leaves what TEST_LEAK names, so large. At
- * SIGALRM an hour passes by its clock.
+ * SIGALRM an hour passes by its clock; with TEST_CLOCK, a file, that many milliseconds have passed from the start on, and it is
+ * read again then.
  */
 // Before the service takes hold of the functions that are watched.
 const atPoints = await watchPoints({
@@ -42,8 +44,11 @@ const startToLeak = async (): Promise<void> => {
 };
 process.on("SIGHUP", () => void startToLeak());
 const clock = createClock();
-let skipped = 0;
-process.on("SIGALRM", () => (skipped += 3_600_000));
+const clockFile = process.env["TEST_CLOCK"];
+const skippedInFile = (): number | undefined =>
+  clockFile === undefined ? undefined : Number(readFileSync(clockFile, "utf8"));
+let skipped = skippedInFile() ?? 0;
+process.on("SIGALRM", () => (skipped = skippedInFile() ?? skipped + 3_600_000));
 const service = await createService(
   loadConfig({ port: 0 }),
   process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),

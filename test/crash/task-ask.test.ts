@@ -52,7 +52,8 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
         return { calls: [{ tool: "write", input: { path: "colour.txt", content: `${said?.[1] ?? said?.[2]}\n` } }] };
       return { text: "Done." };
     }
-    if (newest.includes("asks, and waits")) return answers[how]?.(/task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "") ?? {};
+    if (/asks \(ask_\w+\), and waits/.test(newest))
+      return answers[how]?.(/task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "") ?? {};
     if (newest.includes("ended completed")) return { calls: [finish()] };
     return mission[turn] ?? { text: "Waiting." };
   });
@@ -100,10 +101,18 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
     expect(done.tasks).toMatchObject([{ lifecycleStatus: "completed", attempt: 1, pending: [] }]);
     const events = await eventsOf(service.url, project, "m");
     const times = (type: string) => events.filter((event) => event.type === type).length;
-    expect([times("ask.opened"), times("task.asked"), times("ask.answered"), times("task.answered")]).toEqual([
-      1, 1, 1, 1,
-    ]);
     const passes = how === "pass" || how === "silent" ? 1 : 0;
+    // A person's answer is told to the Mission, beside that they were asked.
+    expect([times("ask.opened"), times("task.asked"), times("ask.answered"), times("task.answered")]).toEqual([
+      1,
+      1,
+      1,
+      1 + passes,
+    ]);
+    const said = events.flatMap(({ type, data }) => (type === "task.answered" ? (data["said"] ?? []) : []));
+    expect(said).toEqual(
+      passes === 0 ? [] : [{ phase: "a", title: "Phase a", question: "Which colour?", answer: "Blue" }],
+    );
     expect([times("ask.passed"), times("checks.replaced")]).toEqual([passes, how === "checks" ? 1 : 0]);
     const heard = events.find(({ type }) => type === "ask.answered")?.data;
     expect(heard).toMatchObject(

@@ -22,6 +22,7 @@ type Move =
   | { kind: "end" }
   | { kind: "settle" }
   | { kind: "warn" }
+  | { kind: "answer" }
   | { kind: "compact"; window: number }
   | { kind: "renew" };
 
@@ -47,6 +48,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("end" as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("settle" as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("warn" as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("answer" as const) }) },
   {
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant("compact" as const), window: fc.integer({ min: 100, max: 2000 }) }),
@@ -95,6 +97,16 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
     },
   });
   const warn: DomainEvent = { type: "budget.warned", data: { name: "maxSteps", used: 8, cap: 10 } };
+  const answered = (count: number): DomainEvent => ({
+    type: "task.answered",
+    data: {
+      sessionID: "ses_1",
+      taskID: "task_2",
+      askID: `ask_${count}`,
+      how: "closed",
+      said: { phase: "a", title: "Task two", question: "Red or blue?", answer: `Blue, and everywhere (${count}).` },
+    },
+  });
   add(created());
   for (const move of list) {
     if (settled && move.kind !== "message") continue;
@@ -105,6 +117,9 @@ const live = (list: readonly Move[]): { events: Recorded[]; chat: Conversation }
         break;
       case "warn":
         add(warn);
+        break;
+      case "answer":
+        add(answered(events.length));
         break;
       case "turn": {
         const read = events.length;
@@ -246,11 +261,39 @@ describe("a summary", () => {
         expect(new Set(versions).size).toBe(versions.length);
         const cut = events.findLast((event) => event.type === "conversation.compacted");
         const through = cut?.type === "conversation.compacted" ? cut.data.through : 0;
-        const late = events.filter(({ version, type }) => version > through && type === "message.received");
+        const late = events.filter(
+          ({ version, type }) => version > through && (type === "message.received" || type === "task.answered"),
+        );
         for (const { version } of late) expect(versions).toContain(version);
       }),
       { seed, numRuns: 200 },
     );
+  });
+
+  test("what a person answered to a Task stays as what they wrote does, also when all else is replaced", () => {
+    const turn = { kind: "turn", calls: 1, size: 1000, during: 0, note: false } as const;
+    const message = { kind: "message", disposition: "steered", size: 1 } as const;
+    for (const shorten of [{ kind: "renew" }, { kind: "compact", window: 400 }] as const) {
+      const { chat, events } = live([
+        turn,
+        { kind: "answer" },
+        turn,
+        { kind: "end" },
+        message,
+        turn,
+        { kind: "end" },
+        message,
+        shorten,
+      ]);
+      expect(events.filter(({ type }) => type === "conversation.compacted")).toHaveLength(1);
+      const [request, answer] = chat.said;
+      expect(request).toMatchObject({ text: created().data.request });
+      expect(answer).toMatchObject({ role: "user", source: "answer" });
+      expect(answer?.role === "user" && answer.text).toMatch(
+        /Red or blue\?[^]*The answer, which the Task has: Blue, and everywhere/,
+      );
+      expect(plain(opened(events))).toEqual(plain(chat));
+    }
   });
 
   test("is due by what the provider counted and what came since, and only where it helps", () => {

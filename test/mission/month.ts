@@ -3,7 +3,9 @@ import { expect } from "vitest";
 import type { DomainEvent, StreamID } from "../../src/domain/event.ts";
 import { isMission } from "../../src/domain/event.ts";
 import { settledEvent } from "../../src/domain/task/end.ts";
+import { standingOf } from "../../src/domain/mission/standing.ts";
 import { nextStep } from "../../src/domain/mission/next.ts";
+import { isRunning } from "../../src/domain/state/mission.ts";
 import { isRead } from "../../src/domain/state/stream.ts";
 import { createSlots } from "../../src/engine/slot.ts";
 import type { Engine } from "../../src/engine/engine.ts";
@@ -77,6 +79,26 @@ const playAgent = (messages: readonly PromptMessage[], random: Random, waits: bo
   if (left > 0 && random.below(3) === 0) return later;
   const input = left === 0 ? { outcome: "done", summary: "All." } : { outcome: "blocked", summary: `${left} left.` };
   return [{ tool: "finish", input }];
+};
+
+/**
+ * At rest, once a day: it is in a state that its facts bear out, nothing was dispatched twice, and a standstill was said since
+ * its agent last heard something.
+ */
+const checkDay = async (store: Store, stream: StreamID, about: string): Promise<void> => {
+  const state = await store.mission(stream);
+  if (state === undefined) throw new Error("Expected the Mission, got none.");
+  const { state: word } = standingOf(state);
+  const running = state.tasks.filter(isRunning).length;
+  expect(nextStep(state).kind, about).toBe("sleep");
+  if (word === "done" || word === "blocked") expect([state.finished?.outcome, running], about).toEqual([word, 0]);
+  else if (word === "waiting") expect(running > 0 || state.finished?.wakeAt != null, about).toBe(true);
+  else expect(["aborted", "stalled"], about).toContain(word);
+  expect(new Set(state.tasks.map(({ callID }) => callID)).size, about).toBe(state.tasks.length);
+  const own = await store.read(stream);
+  const since = own.slice(own.findLastIndex(({ version }) => version === state.input));
+  const said = since.filter(({ type }) => type === "mission.stalled").length;
+  if (word === "stalled") expect(said, about).toBe(1);
 };
 
 /** `lose`: at the very end a Task ends without a word to its Mission, for the control. */
@@ -275,8 +297,13 @@ export const playMonth = async (
   await wake("Begin.");
   wakes += 1;
   let aborted = false;
+  let today = 0;
   while (clock < end) {
     await quiet();
+    if (Math.floor(clock / day) > today) {
+      today = Math.floor(clock / day);
+      await checkDay(world.store, await world.missions.find(directory, "m"), `seed ${seed}, ${now().toISOString()}`);
+    }
     // To whatever comes first: a Task's end, a time that the Mission set, a whim of the user's.
     const soonest = await nextTime();
     clock = Math.min(end, Math.max(clock + minute, Math.min(soonest, clock + (1 + random.below(2000)) * minute)));

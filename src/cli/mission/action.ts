@@ -9,6 +9,7 @@ import { createWords } from "../task/event-line.ts";
 import { bodyOf } from "../task/prompt.ts";
 import { attachment } from "../task/run.ts";
 import { headOf } from "../verify/verify.ts";
+import { stateText } from "./plan.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
 import { during, type Screen } from "../terminal/screen.ts";
@@ -162,9 +163,9 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
     ...(mission.checks.length === 0 ? [] : [["Checks", line(mission.checks.map(({ name }) => name).join("; "), 400)]]),
     ["Use", `${mission.usage.modelCalls} model calls, cost ${money(mission.usage.costUSD)}`],
   ];
-  const plan = mission.plan.map(({ id, title, state, squad, after, general }) => [
+  const plan = mission.plan.map(({ id, title, state, waits, squad, after, general }) => [
     `  ${line(id, 40)}`,
-    state,
+    stateText({ state, waits }),
     squad === null ? "" : line(squad.id, 40),
     after.length === 0 ? "" : `after ${line(after.join(", "), 60)}`,
     line(title, 60),

@@ -41,13 +41,13 @@ const titlesOf = ({ plan: phases, planChange }: MissionStatus): Titles =>
 const longestTitle = 120;
 
 const phaseText = (
-  { id, title, phase, objective, acceptance, after, state, squad, general, correction, attempts }: MissionPhase,
+  { id, title, phase, objective, acceptance, after, state, waits, squad, general, correction, attempts }: MissionPhase,
   number: number,
   titles: Titles,
   { colors: { bold, dim } }: Pick<Screen, "colors">,
 ): string => {
   const stands = [
-    state,
+    stateText({ state, waits }),
     ...(attempts > 1 ? [`attempt ${attempts}`] : []),
     ...(correction === null ? [] : [`a correction ${correction === "failed" ? "failed" : "was cancelled"}`]),
     ...(squad === null ? [] : [`squad ${line(squad.id, 64)}`]),
@@ -60,6 +60,14 @@ const phaseText = (
     ...(after.length === 0 ? [] : [`  After ${namesOf(after, titles)}`]),
     ...(general === null ? [] : [`  A general squad: ${line(general, 500)}`]),
   ].join("\n");
+};
+
+/** With what a person has to say before it goes on. */
+export const stateText = ({ state, waits }: Pick<MissionPhase, "state" | "waits">): string => {
+  if (waits === null) return state;
+  const { kind, of, since } = waits;
+  const what = `${kind === "question" ? "answer" : kind}${of === null ? "" : ` of the ${of}`}`;
+  return `${state}, waits for your ${what}${since === null ? "" : ` since ${since.slice(0, 16).replace("T", " ")} UTC`}`;
 };
 
 const namesOf = (ids: readonly string[], titles: Titles): string =>

@@ -4271,6 +4271,15 @@ export type TaskEvent = {
          * closed: it was answered, or is no longer relevant; passed: a person is asked
          */
         how: 'closed' | 'passed';
+        /**
+         * What a person said to it, in the same commit as that: an answer, a message that came in its place, or why they refused an approval
+         */
+        said?: {
+            phase: string;
+            title: string;
+            question: string;
+            answer: string;
+        };
     };
 } | {
     id: number;
@@ -5062,6 +5071,22 @@ export type MissionPhase = {
      */
     after: Array<string>;
     state: 'waiting' | 'ready' | 'producing' | 'running' | 'done' | 'failed' | 'cancelled';
+    /**
+     * What a person is asked before its Task, or the one that makes its squad, goes on; null: nothing
+     */
+    waits: {
+        taskID: string;
+        askID: string;
+        kind: 'permission' | 'question' | 'approval';
+        /**
+         * For an approval: what is to be approved
+         */
+        of: 'plan' | 'squad' | 'landing' | null;
+        /**
+         * null: the Task does something beside it
+         */
+        since: string | null;
+    } | null;
     squad: SquadRef | null;
     /**
      * The newest Task that does it

@@ -1,6 +1,6 @@
 import { warningText } from "../session/budget.ts";
-import { type Recorded, requestMessageID, sessionOf } from "../event.ts";
-import { agentNotice } from "../mission/wording.ts";
+import { answerMessageID, answerSource, type Recorded, requestMessageID, sessionOf } from "../event.ts";
+import { agentNotice, answerNotice } from "../mission/wording.ts";
 
 import {
   type AssistantMessage,
@@ -165,6 +165,21 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       chat.unread.push({ version: event.version, message });
       return;
     }
+    case "task.answered": {
+      const text = answerNotice(event);
+      if (text === undefined) return;
+      const messageID = answerMessageID(event.data.askID);
+      const message: UserMessage = {
+        role: "user",
+        messageID,
+        version: event.version,
+        source: answerSource,
+        text,
+        attachments: [],
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
     case "mission.aborted":
     case "task.settled":
       closeTurn(chat);
@@ -202,6 +217,7 @@ export const conversationTypes = [
   "task.settled",
   "task.ended",
   "task.asked",
+  "task.answered",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
@@ -251,6 +267,7 @@ export const messageEventTypes = [
   "budget.warned",
   "task.ended",
   "task.asked",
+  "task.answered",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",

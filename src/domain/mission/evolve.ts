@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 26;
+export const missionRevision = 27;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -155,8 +155,13 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...state, tasks: changed(state, event.data.taskID, () => ({ lookAt: event.data.lookAt })) };
     case "task.overdue":
       return { ...heard(state, event), tasks: changed(state, event.data.taskID, () => ({ lookAt: null })) };
-    case "task.answered":
-      return { ...state, questions: state.questions.filter(({ askID }) => askID !== event.data.askID) };
+    case "task.answered": {
+      const { askID, said } = event.data;
+      return {
+        ...(said === undefined ? state : { ...overheard(state), words: event.version }),
+        questions: state.questions.filter((question) => question.askID !== askID),
+      };
+    }
     case "task.reopened":
       return {
         ...state,
@@ -169,7 +174,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...state, tasks: changed(state, event.data.taskID, () => ({ reserved: event.data.reserved })) };
     case "task.ended":
       return {
-        ...(isQuiet(state, event.data) ? state : heard(state, event)),
+        ...(isQuiet(state, event.data) ? overheard(state) : heard(state, event)),
         ...afterEnd(state, event.data),
         ...afterVerdict(state, event.data),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
@@ -183,7 +188,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       };
     case "squad.reconciled":
       return {
-        ...(waitsForPlan(state) ? state : heard(state, event)),
+        ...(waitsForPlan(state) ? overheard(state) : heard(state, event)),
         tasks: changed(state, event.data.taskID, () => ({ reconciled: event.data.squad })),
       };
     case "squad.refused":
@@ -272,6 +277,9 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   told: null,
   messages: state.messages + 1,
 });
+
+/** A message that its agent reads with the next one that it hears. */
+const overheard = (state: MissionState): MissionState => ({ ...state, messages: state.messages + 1 });
 
 /** Merges attachments; a file replaces an older one with the same name. */
 const together = (known: readonly AttachmentRef[], given: readonly AttachmentRef[]): AttachmentRef[] => {

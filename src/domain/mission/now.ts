@@ -1,3 +1,6 @@
+import type { PhaseWait } from "../../protocol/mission/status.ts";
+import type { TaskSummary } from "../../protocol/task/status.ts";
+import { toPerson } from "../session/ask.ts";
 import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
 import { isRunning, type MissionState } from "../state/mission.ts";
 import { stepOf } from "./step.ts";
@@ -26,3 +29,22 @@ const doingOf = (state: MissionState): Doing | undefined => {
     ? undefined
     : { kind: "time", text: `Waiting until ${step.until.slice(0, 16).replace("T", " ")} UTC` };
 };
+
+// ---- What its Tasks wait for that only a person can give: their own logs say it, so that it is read from their rows ----
+
+/** undefined: it waits for nobody. */
+export const personalWait = ({ taskID, lifecycleStatus, pending, now }: TaskSummary): PhaseWait | undefined => {
+  const [ask] = lifecycleStatus === "active" ? toPerson(pending) : [];
+  if (ask === undefined) return undefined;
+  return { taskID, askID: ask.id, kind: ask.kind, of: ask.of ?? null, since: now?.kind === "ask" ? now.since : null };
+};
+
+export type Waits = ReadonlyMap<string, PhaseWait>;
+
+/** By Task. */
+export const waitsIn = (rows: readonly TaskSummary[]): Waits =>
+  new Map(rows.flatMap((row) => [personalWait(row) ?? []].flat().map((wait) => [row.taskID, wait] as const)));
+
+/** For its Mission's agent, which is not who is asked. */
+export const waitText = ({ kind, of, since }: PhaseWait): string =>
+  `waits for the user's ${kind === "question" ? "answer" : kind}${of === null ? "" : ` of the ${of}`}${since === null ? "" : `, since ${since.slice(0, 16).replace("T", " ")} UTC`}`;

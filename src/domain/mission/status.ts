@@ -11,7 +11,9 @@ import { judgeOf } from "./whole/verdict.ts";
 import { agentStatus } from "./next.ts";
 import { planChangeOf } from "./plan-change.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
+import { short } from "../session/now.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";
+import { type Waits, waitsIn } from "./now.ts";
 
 /** What lists and the status record show of a Mission, from its own fold and the rows of its Tasks. */
 
@@ -110,12 +112,14 @@ export const missionStatusOf = (
   const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
   const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
   const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])));
-  const plan = planOf(seen);
+  const waits = waitsIn(active);
+  const plan = planOf(seen, waits);
   const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;
   return {
     ...row,
     state: word,
     stateReason: reason,
+    now: nowAmong(row.now, active, waits),
     session: sessionOf(state),
     status: running > 0 ? "running" : "inactive",
     lastEventID: state.position,
@@ -164,6 +168,13 @@ export const missionStatusOf = (
   };
 };
 
+/** Beside its Tasks: one of them waits for a person, and the Mission for that. */
+const nowAmong = (now: MissionStatus["now"], tasks: readonly TaskSummary[], waits: Waits): MissionStatus["now"] => {
+  const asking = now?.kind === "tasks" ? tasks.find(({ taskID }) => waits.has(taskID)) : undefined;
+  if (now === null || asking?.now?.kind !== "ask") return now;
+  return { kind: "ask", text: short(`"${asking.title}": ${asking.now.text}`), since: asking.now.since };
+};
+
 /** What became of its branch, by the newest Task that merges it. */
 const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
   const last = tasks.findLast(({ merge }) => merge !== undefined);
@@ -201,12 +212,15 @@ const together = (one: Usage, other: Usage): Usage => ({
   toolCalls: one.toolCalls + other.toolCalls,
 });
 
-export const planOf = (state: MissionState): MissionPhase[] =>
+/** `waits`: what its Tasks' rows say. */
+export const planOf = (state: MissionState, waits: Waits = new Map()): MissionPhase[] =>
   state.plan.map((phase) => {
     const work = workOf(state, phase.id);
+    const atWork = [...work, ...productionsOf(state, phase.id)].filter(isRunning);
     return {
       ...phase,
       state: phaseState(state, phase),
+      waits: atWork.flatMap(({ taskID }) => waits.get(taskID) ?? [])[0] ?? null,
       squad: work.at(-1)?.squad ?? producedFor(state, phase.id) ?? null,
       taskID: work.at(-1)?.taskID ?? null,
       productionTaskID: productionsOf(state, phase.id).at(-1)?.taskID ?? null,

@@ -31,6 +31,18 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
   }
 };
 
+/** What a person said to one of its Tasks, whose words stay as those said to itself do; undefined: nobody said anything. */
+export const answerNotice = ({
+  data: { taskID, said },
+}: DomainEvent & { type: "task.answered" }): string | undefined =>
+  said === undefined
+    ? undefined
+    : [
+        `The user answered Task ${taskID} of phase ${said.phase}, ${quoted(said.title)}, which had asked:`,
+        material(taskID, said.question),
+        `The answer, which the Task has: ${said.answer}`,
+      ].join("\n");
+
 /** Of a verdict on the whole: what is missing. */
 const verdictText = ({ taskID, verdict }: EventData["task.ended"]): string | undefined => {
   if (verdict === undefined) return undefined;
@@ -249,8 +261,11 @@ export const missionSentence = (
       return `Looks at a Task again at ${event.data.lookAt.slice(11, 16)} UTC`;
     case "task.overdue":
       return `Task ${quoted(event.data.title)} still runs`;
-    case "task.answered":
-      return event.data.how === "passed" ? "A Task's question is passed on to a person" : "A Task's question is closed";
+    case "task.answered": {
+      const { how, said } = event.data;
+      if (said !== undefined) return `The user answered Task ${quoted(said.title)}: ${said.answer}`;
+      return how === "passed" ? "A Task's question is passed on to a person" : "A Task's question is closed";
+    }
     case "task.reopened":
       return "An ended Task continues";
     case "task.reserved":

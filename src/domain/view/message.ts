@@ -1,8 +1,8 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Message } from "../../protocol/task/board.ts";
 import type { LongText } from "../../protocol/text.ts";
-import { type Recorded, requestMessageID } from "../event.ts";
-import { missionSentence, agentNotice } from "../mission/wording.ts";
+import { answerMessageID, answerSource, type Recorded, requestMessageID } from "../event.ts";
+import { missionSentence, agentNotice, answerNotice } from "../mission/wording.ts";
 
 /** Folds events into the messages that people read. */
 
@@ -15,6 +15,7 @@ export const messageTypes = [
   "tool.finished",
   "task.ended",
   "task.asked",
+  "task.answered",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
@@ -61,6 +62,13 @@ export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded
         if (text === undefined) break;
         const messageID = `service-${event.version}`;
         messages.push(user(event, messageID, event.data.sessionID, "service", { text, attachments: [] }));
+        break;
+      }
+      case "task.answered": {
+        const text = answerNotice(event);
+        if (text === undefined) break;
+        const { sessionID, askID } = event.data;
+        messages.push(user(event, answerMessageID(askID), sessionID, answerSource, { text, attachments: [] }));
         break;
       }
       case "reply.finished": {

@@ -2,6 +2,7 @@ import { isPlanDue } from "../../domain/mission/approval.ts";
 import { usedOf } from "../../domain/mission/budget.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
+import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { deliveredBy, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import { maxOutput } from "../../tool/result.ts";
@@ -31,15 +32,15 @@ export const planSummary = (state: MissionState, written: readonly string[], dro
  * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go
  * first, and then all but the phases asked for.
  */
-export const planText = (state: MissionState, asked: readonly string[]): string => {
-  const phases = planOf(state);
+export const planText = (state: MissionState, asked: readonly string[], waits: Waits): string => {
+  const phases = planOf(state, waits);
   const shown = (whole: (phase: MissionPhase) => boolean) =>
     JSON.stringify(
       {
         phases: phases.map((phase) => ({
           ...(whole(phase) ? wordsOf(phase) : { title: phase.title, words: "left out: name it in `phases`" }),
           ...standOf(phase),
-          tasks: tasksOf(state, phase),
+          tasks: tasksOf(state, phase, waits),
         })),
         ...restOf(state),
       },
@@ -54,9 +55,10 @@ export const planText = (state: MissionState, asked: readonly string[]): string 
 
 const wordsOf = ({ title, phase, objective, acceptance }: MissionPhase) => ({ title, phase, objective, acceptance });
 
-const standOf = ({ id, state, correction, after, squad, taskID, productionTaskID, attempts }: MissionPhase) => ({
+const standOf = ({ id, state, waits, correction, after, squad, taskID, productionTaskID, attempts }: MissionPhase) => ({
   id,
   state,
+  ...(waits === null ? {} : { now: `${waits.taskID} ${waitText(waits)}` }),
   ...(correction === null ? {} : { correction }),
   ...(after.length === 0 ? {} : { after }),
   ...(squad === null ? {} : { squad: squad.id }),
@@ -65,10 +67,10 @@ const standOf = ({ id, state, correction, after, squad, taskID, productionTaskID
   attempts,
 });
 
-const tasksOf = (state: MissionState, { id }: PlannedPhase) =>
+const tasksOf = (state: MissionState, { id }: PlannedPhase, waits: Waits) =>
   workOf(state, id).map((task) => ({
     taskID: task.taskID,
-    now: isRunning(task) ? "running" : outcomeOf(task),
+    now: isRunning(task) ? (waits.has(task.taskID) ? "waits for the user" : "running") : outcomeOf(task),
     ...(deliveredBy(task)?.landedCommit == null ? {} : { landed: deliveredBy(task)?.landedCommit }),
   }));
 

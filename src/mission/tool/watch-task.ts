@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
+import { waitsIn } from "../../domain/mission/now.ts";
 import { isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
@@ -55,7 +56,10 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
       }),
     );
     // What calls before it in the same reply made of the plan is in it.
-    const text = await run.inOrder(() => Promise.resolve(planText(run.state(), phases)));
+    const text = await run.inOrder(async () => {
+      const waits = waitsIn(await run.store.dispatched(run.stream));
+      return planText(run.state(), phases, waits);
+    });
     return ok(
       shown.length === 0 ? text : `${text}\n${truncateMiddle(JSON.stringify(shown, null, 1), "name fewer Tasks")}`,
     );
@@ -163,7 +167,7 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
           return ok(`The user is asked. You are woken when the Task ends.${stillOpen(left)}`);
         }
         const once = { scope, key: callID, bodyHash: hash("sha256", answer) };
-        await run.tasks.answer(run.state().directory, taskID, ask.id, { answer, source: "mission" }, once, noAddress);
+        await run.tasks.answer(run.state().directory, taskID, ask.id, { answer }, once, "mission");
         return ok(left.length === 0 ? goesOn : `Answered.${stillOpen(left)}`);
       }),
     ),
@@ -178,9 +182,6 @@ const stillOpen = (left: readonly Question[]): string =>
   left.length === 0 ? "" : ` It waits for the answer to ${left.map(({ id }) => id).join(", ")}, too.`;
 
 const goesOn = "It goes on with that.";
-
-/** Who answers an approval is recorded; a Mission answers none. */
-const noAddress = { user: null, address: "" };
 
 const cancelInput = z.strictObject({
   task: z.string(),

@@ -1,3 +1,4 @@
+import { personalWait, waitText } from "../../domain/mission/now.ts";
 import { isRunning } from "../../domain/state/mission.ts";
 import { noUsage } from "../../domain/state/stream.ts";
 import type { DomainEvent } from "../../domain/event.ts";
@@ -14,7 +15,9 @@ export const hearOverdue = async (run: MissionRun): Promise<void> => {
   await run.record(
     due.map(({ taskID, phase, title }): DomainEvent => {
       const row = rows.get(taskID);
-      const data = { sessionID: run.stream, taskID, phase, title, doing: row?.now?.text ?? null };
+      const wait = row === undefined ? undefined : personalWait(row);
+      const doing = wait === undefined ? (row?.now?.text ?? null) : `It ${waitText(wait)}.`;
+      const data = { sessionID: run.stream, taskID, phase, title, doing };
       return { type: "task.overdue", data: { ...data, usage: row?.usage ?? noUsage } };
     }),
     { decidedAt: version },

@@ -4,6 +4,7 @@ import { createPrompts } from "../../agent/prompt/message.ts";
 import { estimate, planRenewal } from "../../domain/conversation/compaction.ts";
 import { isRead } from "../../domain/state/stream.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
+import { waitsIn } from "../../domain/mission/now.ts";
 import { handsOn } from "../../domain/mission/hand-on.ts";
 import { noUsage, type PromptMessage } from "../../model/model.ts";
 import { keepText } from "../../store/blob/text.ts";
@@ -68,14 +69,15 @@ const longest = { words: 300, call: 200 };
 
 const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promise<string> => {
   const state = run.state();
+  const waits = waitsIn(await run.store.dispatched(run.stream));
   const steps = stepsIn(gone);
   const section = (heading: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${heading}\n${lines.join("\n")}`];
   return [
     ...section("## Phases that are done", doneLines(state)),
-    ...section("## Phases that are not (`task_status` has all their words)", planLines(state)),
+    ...section("## Phases that are not (`task_status` has all their words)", planLines(state, waits)),
     ...section("## The plan's approval", approvalLines(state)),
-    ...section("## Tasks whose phase is not done", endLines(state)),
+    ...section("## Tasks whose phase is not done", endLines(state, waits)),
     ...section("## Briefs of what is not done", await briefLines(run)),
     ...section(headings.told, newestOf(steps.told, most.told)),
     ...section(headings.said, newestOf(steps.said, most.said)),

@@ -2,11 +2,13 @@ import { oneLine } from "../../agent/loop/compaction.ts";
 import { askedPlan, isPlanDue } from "../../domain/mission/approval.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
+import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { deliveredBy, isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import { requireText } from "../../store/blob/text.ts";
+import { shareRoom } from "../../tool/result.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -14,8 +16,15 @@ import type { MissionRun } from "../run.ts";
  * told in one line for each phase, and in full only what is not.
  */
 
-const most = { phases: 60, done: 40, recent: 3, ends: 40, briefs: 20 };
-const longest = { words: 300, done: 100, objective: 200, brief: 800 };
+const most = { phases: 60, done: 40, ends: 40, briefs: 20 };
+const longest = { words: 300, objective: 200, brief: 800 };
+
+/**
+ * Characters of what Tasks reported, of all phases that are done together and of all that are not. Short reports are told
+ * whole, the others get equal parts of what is left, and no less than `least`: whoever plans what comes next needs what was
+ * found before.
+ */
+const room = { done: 6_000, ends: 4_000, least: 150 };
 
 /** Characters by which a commit is named. */
 const shortCommit = 12;
@@ -25,16 +34,39 @@ export const doneLines = (state: MissionState): string[] => {
   const done = state.plan.filter((phase) => phaseState(state, phase) === "done");
   const told = done.slice(-most.done);
   const older = done.slice(0, -most.done).map(({ id }) => id);
+  const reports = told.map(({ id }) => reportOf(deliveryOf(state, id).end));
+  const rooms = shareRoom(lengthsOf(reports), room.done, room.least);
   return [
-    ...(older.length === 0 ? [] : [`- ${older.join(", ")}`]),
-    ...told.map((phase, at) => `- ${doneLine(state, phase, at >= told.length - most.recent)}`),
+    ...cutLine(reports, rooms),
+    ...(older.length === 0 ? [] : [`- ${older.join(", ")}: \`task_evidence\` has what their Tasks reported`]),
+    ...told.map((phase, at) => `- ${doneLine(state, phase, cut(reports[at] ?? "", rooms[at] ?? 0))}`),
   ];
 };
 
-const doneLine = (state: MissionState, { id, title }: PlannedPhase, recent: boolean): string => {
+/** The newest Task of a phase that delivered, and that end of it. */
+const deliveryOf = (state: MissionState, id: string) => {
   const work = workOf(state, id);
   const task = work.findLast((one) => deliveredBy(one) !== undefined);
-  const end = task === undefined ? undefined : deliveredBy(task);
+  return { work, task, end: task === undefined ? undefined : deliveredBy(task) };
+};
+
+/** On one line. */
+const reportOf = (end: End | undefined): string =>
+  end === undefined ? "" : oneLine(readEnd(end.summary).report, Number.POSITIVE_INFINITY);
+
+const lengthsOf = (texts: readonly string[]): number[] => texts.map(({ length }) => length);
+
+/** Where the whole is, if any of them is cut. */
+const cutLine = (reports: readonly string[], rooms: readonly number[]): string[] =>
+  reports.some(({ length }, at) => length > (rooms[at] ?? 0))
+    ? ["What ends with … is cut; `task_evidence` with part outcome has all of it."]
+    : [];
+
+const cut = (report: string, length: number): string[] =>
+  report === "" ? [] : [`it said: ${JSON.stringify(oneLine(report, length))}`];
+
+const doneLine = (state: MissionState, { id, title }: PlannedPhase, said: string[]): string => {
+  const { work, task, end } = deliveryOf(state, id);
   const named = `${id} ${JSON.stringify(title)}`;
   if (task === undefined || end === undefined) return named;
   const last = task.ends.at(-1);
@@ -42,13 +74,15 @@ const doneLine = (state: MissionState, { id, title }: PlannedPhase, recent: bool
     `${named}: ${task.taskID}${work.length > 1 ? ` of ${work.length} Tasks` : ""}${isRunning(task) ? " (runs again)" : ""}`,
     ...(end.landedCommit === null ? [] : [`landed ${end.landedCommit.slice(0, shortCommit)}`]),
     ...statOf(end),
-    ...saidIn(end, recent ? longest.words : longest.done),
-    ...(last === undefined || last === end || isRunning(task) ? [] : [`its correction: ${endLine(last)}`]),
+    ...said,
+    ...(last === undefined || last === end || isRunning(task)
+      ? []
+      : [`its correction: ${endLine(last, cut(reportOf(last), longest.words))}`]),
   ].join("; ");
 };
 
-export const planLines = (state: MissionState): string[] => {
-  const open = planOf(state).filter((phase) => phase.state !== "done");
+export const planLines = (state: MissionState, waits: Waits): string[] => {
+  const open = planOf(state, waits).filter((phase) => phase.state !== "done");
   const rest = open.length > most.phases ? [`- and ${open.length - most.phases} more`] : [];
   return [...open.slice(0, most.phases).map((phase) => `- ${phaseLine(phase)}`), ...rest];
 };
@@ -64,49 +98,53 @@ export const approvalLines = (state: MissionState): string[] => {
   ];
 };
 
-const phaseLine = ({ id, title, phase, state, after, squad, objective }: MissionPhase): string =>
+const phaseLine = ({ id, title, phase, state, waits, after, squad, objective }: MissionPhase): string =>
   [
     `${id} ${JSON.stringify(title)} (${phase}): ${state}`,
+    ...(waits === null ? [] : [`${waits.taskID} ${waitText(waits)}`]),
     ...(after.length === 0 ? [] : [`after ${after.join(", ")}`]),
     ...(squad === null ? [] : [`squad ${squad.id}`]),
     oneLine(objective, longest.objective),
   ].join("; ");
 
 /** Of what is not done, and of phases that are in the plan no more. */
-export const endLines = (state: MissionState): string[] => {
+export const endLines = (state: MissionState, waits: Waits): string[] => {
   const done = new Set(state.plan.filter((phase) => phaseState(state, phase) === "done").map(({ id }) => id));
-  const lines = state.tasks.flatMap((task) => {
-    if (done.has(task.phase)) return [];
+  const open = state.tasks.filter((task) => !done.has(task.phase) && (isRunning(task) || task.ends.length > 0));
+  const told = open.slice(-most.ends);
+  const reports = told.map((task) => reportOf(isRunning(task) ? undefined : task.ends.at(-1)));
+  const rooms = shareRoom(lengthsOf(reports), room.ends, room.least);
+  const lines = told.map((task, at) => {
     const end = task.ends.at(-1);
-    const now = isRunning(task) ? ["runs"] : end === undefined ? [] : [endLine(end)];
+    const wait = waits.get(task.taskID);
+    const now = isRunning(task)
+      ? wait === undefined
+        ? "runs"
+        : waitText(wait)
+      : end === undefined
+        ? ""
+        : endLine(end, cut(reports[at] ?? "", rooms[at] ?? 0));
     const landed = deliveredBy(task)?.landedCommit;
-    return [
-      `- ${task.taskID} of ${task.phase}: ${[...now, ...(landed == null ? [] : [`landed ${landed.slice(0, shortCommit)}`])].join("; ")}`,
-    ];
+    return `- ${task.taskID} of ${task.phase}: ${now}${landed == null ? "" : `; landed ${landed.slice(0, shortCommit)}`}`;
   });
-  const dropped = lines.length - most.ends;
-  return dropped <= 0 ? lines : [`- ${dropped} older ones are left out`, ...lines.slice(-most.ends)];
+  const dropped = open.length - told.length;
+  return [...cutLine(reports, rooms), ...(dropped === 0 ? [] : [`- ${dropped} older ones are left out`]), ...lines];
 };
 
 type End = EventData["task.ended"];
 
-const endLine = (end: End): string =>
+const endLine = (end: End, said: string[]): string =>
   [
     `${end.outcome}${end.code === undefined ? "" : ` (${end.code})`}`,
     ...(end.error === undefined ? [] : [oneLine(end.error, longest.words)]),
     ...statOf(end),
-    ...saidIn(end, longest.words),
+    ...said,
   ].join("; ");
 
 const statOf = ({ evidence }: End): string[] =>
   evidence?.diffStat == null
     ? []
     : [`${evidence.diffStat.files} files +${evidence.diffStat.insertions} -${evidence.diffStat.deletions}`];
-
-const saidIn = ({ summary }: End, length: number): string[] => {
-  const { report } = readEnd(summary);
-  return report.trim() === "" ? [] : [`it said: ${JSON.stringify(oneLine(report, length))}`];
-};
 
 /** Whoever has to brief a phase anew wants to know how it was briefed. */
 export const briefLines = async (run: MissionRun): Promise<string[]> => {

@@ -199,7 +199,7 @@ export const missionEvents = {
     default: z.string().nullable(),
     passesAt: z.iso.datetime().describe("The latest time at which a person is asked"),
   }),
-  /** What a Task asked is not the Mission's to answer any more. */
+  /** What a Task asked is not the Mission's to answer any more, or was a person's to answer, and they did. */
   "task.answered": z.object({
     sessionID,
     taskID: z.string(),
@@ -207,6 +207,12 @@ export const missionEvents = {
     how: z
       .enum(["closed", "passed"])
       .describe("closed: it was answered, or is no longer relevant; passed: a person is asked"),
+    said: z
+      .object({ phase: z.string(), title: z.string(), question: z.string(), answer: z.string() })
+      .exactOptional()
+      .describe(
+        "What a person said to it, in the same commit as that: an answer, a message that came in its place, or why they refused an approval",
+      ),
   }),
   /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
   "task.reopened": z.object({

@@ -140,9 +140,22 @@ export const planned = z.object({
   after: z.array(z.string()).describe("Ids of the phases that must be done before"),
 });
 
+const phaseWait = z.object({
+  taskID: z.string(),
+  askID: z.string(),
+  kind: z.enum(["permission", "question", "approval"]),
+  of: approvable.nullable().describe("For an approval: what is to be approved"),
+  since: time.nullable().describe("null: the Task does something beside it"),
+});
+
+export type PhaseWait = z.infer<typeof phaseWait>;
+
 const missionPhase = planned
   .extend({
     state: phaseState,
+    waits: phaseWait
+      .nullable()
+      .describe("What a person is asked before its Task, or the one that makes its squad, goes on; null: nothing"),
     squad: squadRef.nullable(),
     taskID: z.string().nullable().describe("The newest Task that does it"),
     productionTaskID: z.string().nullable(),

@@ -11,15 +11,18 @@ import type { TaskAnswer } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
+import { tellMission } from "../tell-mission.ts";
 
 /** Answers an open ask of a Task. When two answers race, the first one counts. */
 export const createAnswer =
   ({ store, now }: Pick<TasksDeps, "store" | "now">, { own, change }: Change): Tasks["answer"] =>
-  async (directory, taskID, askID, body, once, from) => {
+  async (directory, taskID, askID, body, once, answerer) => {
     await own(directory, taskID);
-    const source = body.source ?? "api";
+    const byMission = answerer === "mission";
+    const source = byMission ? answerer : (body.source ?? "api");
+    const from = byMission ? {} : { from: answerer };
     return change<AnswerAccepted>(taskID, once, async (state) => {
-      const decision = answer(state, askID, { ...body, source, from }, now());
+      const decision = answer(state, askID, { ...body, source, ...from }, now());
       switch (decision.kind) {
         case "closed":
           throw await closed(store, taskID, askID);
@@ -33,6 +36,7 @@ export const createAnswer =
             status: 200,
             body: { taskID, askID, accepted: true, status: "running", lifecycleStatus: "active", eventID: 0 },
             events: [...decision.events, ...(await approvalMessage(store, state, askID, { ...body, source }))],
+            also: byMission ? [] : await tellMission(store, state, [askID], body.answer),
             due: dueNow(now(), state.priority),
           };
       }

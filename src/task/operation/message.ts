@@ -11,6 +11,7 @@ import type { MessageAccepted } from "../../protocol/task/accepted.ts";
 import type { TaskCreate, TaskMessage } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
+import { tellMission } from "../tell-mission.ts";
 import { keepAttachments } from "./attachment.ts";
 import { checkSpecs, invalidField } from "./check-spec.ts";
 import type { Change } from "./commit-change.ts";
@@ -52,6 +53,7 @@ export const createMessage =
             : "steered";
       const sessionID = rootOf(state);
       const ended = asksClosedBy(state, disposition);
+      const closed = ended.flatMap((event) => (event.type === "ask.answered" ? event.data.askID : []));
       return {
         status: 202,
         body: {
@@ -64,7 +66,8 @@ export const createMessage =
           lifecycleStatus: "active",
           eventID: 0,
         },
-        also: reserved?.also ?? [],
+        // One that reserves had ended, and asks nothing.
+        also: reserved?.also ?? (mission === undefined ? await tellMission(store, state, closed, body.text) : []),
         events: [
           ...(reserved?.events ?? []),
           ...replaced,

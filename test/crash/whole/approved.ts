@@ -40,7 +40,7 @@ const lead = (request: MockRequest): MockTurn => {
   const last = messages.findLastIndex(({ role }) => role === "user");
   const heard = textOf(messages[last]?.content);
   const since = messages.slice(last + 1);
-  const asking = heard.includes("asks, and waits") ? /task_[0-9a-z]{26}/.exec(heard)?.[0] : undefined;
+  const asking = /asks \(ask_\w+\), and waits/.test(heard) ? /task_[0-9a-z]{26}/.exec(heard)?.[0] : undefined;
   if (asking !== undefined && since.length === 0)
     return { calls: [{ tool: "task_answer", input: { task: asking, pass: true } }] };
   const shown = since.findLastIndex(({ role, content }) => role === "tool" && textOf(content).startsWith("{"));

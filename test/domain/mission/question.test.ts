@@ -54,3 +54,17 @@ test("what a Task asked is over when it ends", () => {
   expect(state.questions).toEqual([{ taskID: "task_one", askID: "ask_1" }]);
   expect(log.add(taskEnded(state.tasks[0]!, "completed")).questions).toEqual([]);
 });
+
+test("what a person answered to a Task wakes nobody, and is among their words", () => {
+  const log = begun();
+  const before = log.add(asked, replied(log.state(), { text: "Hm." }));
+  expect(nextStep(before).kind).toBe("turn");
+  log.add(replied(log.state(), { text: "Hm." }));
+  const said = { phase: "a", title: "Task one", question: "Which?", answer: "Red." };
+  const state = log.add({
+    type: "task.answered",
+    data: { sessionID, taskID: "task_one", askID: "ask_1", how: "closed", said },
+  });
+  expect([nextStep(state).kind, isAwake(state), state.questions]).toEqual(["sleep", false, []]);
+  expect(state.words).toBe(state.version);
+});

@@ -15,6 +15,9 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 import { git, readText, until } from "../../harness/project.ts";
+import { view } from "../../../src/cli/mission/action.ts";
+import { plan as showPlan } from "../../../src/cli/mission/plan.ts";
+import { createScreen } from "../../../src/cli/terminal/screen.ts";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import type { PendingAsk } from "../../../src/protocol/task/status.ts";
 
@@ -189,7 +192,8 @@ test("a plan that was changed after its approval is shown with what differs from
   expect((await missionOf(url, directory, missionID)).planChange).toBeNull();
 });
 
-test("a squad is installed once its package was approved, handbooks and all", async () => {
+test("a squad is installed once its package was approved, handbooks and all; until then all say that it waits for that", async () => {
+  const told: string[] = [];
   stage.play("crew", {
     mission: turns(
       { calls: [plan({ id: "a", phase: "web/crew" })] },
@@ -197,6 +201,11 @@ test("a squad is installed once its package was approved, handbooks and all", as
         calls: [
           { tool: "produce_squad", input: { phase: "a", squad: "crew", name: "Crew", summary: "A crew.", roster } },
         ],
+      },
+      { calls: [{ tool: "task_status", input: {} }] },
+      (_turn, _request, newest) => {
+        told.push(newest);
+        return { text: "It waits." };
       },
       { calls: [finish("blocked", "Seen.")] },
     ),
@@ -226,8 +235,36 @@ test("a squad is installed once its package was approved, handbooks and all", as
   for (const words of ["You lead the crew.", "You are agent-2.", ask.would?.subject ?? "-"])
     expect(text).toContain(words);
   expect(() => readText(directory, ".sortie/squads/crew/squad.json")).toThrow("ENOENT");
+
+  const waiting = await missionOf(url, directory, missionID);
+  const since = (await taskOf(url, taskID)).now?.since ?? "";
+  expect(waiting.plan).toMatchObject([
+    { state: "producing", waits: { taskID, askID: ask.id, kind: "approval", of: "squad", since } },
+  ]);
+  expect(waiting).toMatchObject({
+    state: "asking",
+    now: {
+      kind: "ask",
+      text: expect.stringMatching(/^"Make the squad crew": Waiting for your approval: Install/),
+      since,
+    },
+  });
+  await wake(url, directory, { missionID, text: "How does it stand?" });
+  await until(
+    async () => told.length,
+    (count) => count === 1,
+  );
+  const minute = since.slice(0, 16).replace("T", " ");
+  expect(told[0]).toContain(`"now": "${taskID} waits for the user's approval of the squad, since ${minute} UTC"`);
+  const shown: string[] = [];
+  const screen = { ...createScreen(process.stdout, true), say: (text: string) => void shown.push(text) };
+  const target = { url, directory, username: "service", password: undefined };
+  for (const show of [view, showPlan]) await show(missionID, { target, screen, emit: undefined });
+  for (const text of shown)
+    expect(text).toContain(`producing, waits for your approval of the squad since ${minute} UTC`);
   await post(url, `/task/${taskID}/pending/${ask.id}`, directory, { decision: "allow" });
-  await restOf(url, directory, missionID);
+  const rest = await restOf(url, directory, missionID);
+  expect(rest.plan).toMatchObject([{ state: "ready", waits: null }]);
   expect(readText(directory, ".sortie/squads/crew/squad.json")).toContain("crew");
 });
 

@@ -14,6 +14,7 @@ import {
   turns,
   wake,
 } from "../../harness/double/missions.ts";
+import { verdictHeading } from "../../../src/mission/verdict.ts";
 import { readText, until } from "../../harness/project.ts";
 import { startReceiver } from "../../harness/receiver.ts";
 
@@ -51,6 +52,12 @@ const own = async (directory: string, missionID: string) =>
     taskID === undefined && (type === "task.asked" || type === "task.answered") ? [[type, data["how"]]] : [],
   );
 
+/** What people answered to its Tasks, as its own log has it. */
+const saidIn = async (directory: string, missionID: string): Promise<string[]> =>
+  (await eventsOf(stage.service.url, directory, missionID)).flatMap(({ type, data }) =>
+    type === "task.answered" && data["said"] !== undefined ? [(data["said"] as { answer: string }).answer] : [],
+  );
+
 test("its agent is woken with the question, and answers; no person is asked", async () => {
   await using receiver = await startReceiver();
   const told: string[] = [];
@@ -78,28 +85,43 @@ test("its agent is woken with the question, and answers; no person is asked", as
     ["task.asked", undefined],
     ["task.answered", "closed"],
   ]);
+  expect(await saidIn(directory, missionID)).toEqual([]);
   await receiver.got(1);
   expect(receiver.received.map(({ body }) => (JSON.parse(body) as { type: string }).type)).toEqual(["task.completed"]);
 });
 
-test("passed on it is a person's, with all the time of a person; so is what its agent says nothing of", async () => {
+test("passed on it is a person's, with all the time of a person; so is what its agent says nothing of", {
+  timeout: 60_000,
+}, async () => {
   for (const [name, says] of [
     ["passed", { calls: [{ tool: "task_answer", input: { task: "", pass: true } }] }],
     ["silent", { text: "Hm." }],
   ] as const) {
+    const told: string[] = [];
+    let judged = "";
+    stage.heard = ({ first }) => {
+      if (first.startsWith(verdictHeading)) judged = first;
+    };
     stage.play(name, {
       mission: turns(
         begun(name),
         { text: "It runs." },
         (_turn, _request, newest) =>
           "calls" in says ? { calls: [{ tool: "task_answer", input: { task: idIn(newest), pass: true } }] } : says,
-        { calls: [finish()] },
+        (_turn, _request, newest) => {
+          told.push(newest);
+          return { calls: [finish()] };
+        },
       ),
       task: asks,
     });
     const { url } = stage.service;
     const directory = stage.project();
-    const { missionID } = await wake(url, directory, { text: `[${name}]`, limits: { askSeconds: 0 } });
+    const { missionID } = await wake(url, directory, {
+      text: `[${name}]`,
+      limits: { askSeconds: 0 },
+      ...(name === "silent" ? { judged: true } : {}),
+    });
     const mission = await until(
       () => missionOf(url, directory, missionID),
       ({ tasks: [task] }) => (task?.pendingCount ?? 0) > 0,
@@ -111,10 +133,76 @@ test("passed on it is a person's, with all the time of a person; so is what its 
     expect(ask).not.toHaveProperty("passesAt");
     const { body } = await send(url, "/overview");
     expect(body["pending"]).toMatchObject([{ id: ask?.id, taskID: task?.taskID }]);
-    await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green" });
-    expect(await colourOf(directory, missionID)).toBe("The user answered: green\n");
-    expect((await own(directory, missionID)).map(([, how]) => how)).toEqual([undefined, "passed"]);
+    await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green, and everywhere" });
+    expect(await colourOf(directory, missionID)).toBe("The user answered: green, and everywhere\n");
+    // The Mission hears it with what wakes it next, the Task's end: it makes no request of its own.
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatch(
+      /^The user answered Task task_\w+ of phase a, "Phase a", which had asked:\n<data from="task_\w+">\nRed or blue\?\n<\/data>\nThe answer, which the Task has: green, and everywhere$/m,
+    );
+    expect(told[0]).toContain("ended completed");
+    const answered = (await eventsOf(url, directory, missionID)).filter(({ type }) => type === "task.answered");
+    expect(answered.map(({ data: { how, said } }) => [how, said])).toEqual([
+      ["passed", undefined],
+      ["closed", { phase: "a", title: "Phase a", question: "Red or blue?", answer: "green, and everywhere" }],
+    ]);
+    // Who judges the whole reads it among the words of the user.
+    if (name === "silent")
+      expect(judged).toMatch(
+        /<data from="an answer of the user to a Task">\nTo: Red or blue\?\ngreen, and everywhere\n<\/data>/,
+      );
+    const { body: log } = await send(url, `/mission/${missionID}/messages?directory=${encodeURIComponent(directory)}`);
+    const { messages, total } = log as unknown as {
+      messages: { source: string; text: string; role: string }[];
+      total: number;
+    };
+    expect(messages.filter(({ source }) => source === "answer")).toMatchObject([
+      { role: "user", text: expect.stringContaining("The answer, which the Task has: green, and everywhere") },
+    ]);
+    // With the verdict's, which wakes nobody either.
+    expect(total).toBe(messages.length);
   }
+});
+
+test("what a person says in another way to a Task that asks is told, too; a decision alone and a default are not", async () => {
+  const told: string[] = [];
+  stage.play("other", {
+    mission: turns(begun("other"), { text: "It runs." }, { text: "Hm." }, (_turn, _request, newest) => {
+      told.push(newest);
+      return { calls: [finish()] };
+    }),
+    task: asks,
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const { missionID } = await wake(url, directory, {
+    text: "[other]",
+    approve: ["landing"],
+    limits: { askSeconds: 0 },
+  });
+  const asking = () =>
+    until(
+      () => missionOf(url, directory, missionID),
+      ({ tasks: [task] }) => (task?.pendingCount ?? 0) > 0,
+    );
+  const [task] = (await asking()).tasks;
+  await post(url, `/task/${task?.taskID}/message`, directory, { source: "api", text: "Neither: green." });
+  // A landing that is refused with words, and one that is approved without any.
+  for (const answer of [{ decision: "deny", answer: "Never on a Friday." }, { decision: "allow" }]) {
+    const [one] = (await asking()).tasks;
+    const [ask] = one?.pending ?? [];
+    expect(ask?.kind).toBe("approval");
+    await post(url, `/task/${one?.taskID}/pending/${ask?.id}`, directory, answer);
+    await until(
+      () => taskOf(url, one?.taskID ?? ""),
+      ({ pending }) => pending.every(({ id }) => id !== ask?.id),
+    );
+  }
+  await restOf(url, directory, missionID);
+  const said = await saidIn(directory, missionID);
+  expect(said).toEqual(["Neither: green.", "Never on a Friday."]);
+  expect(told).toHaveLength(1);
+  for (const words of said) expect(told[0]).toContain(`The answer, which the Task has: ${words}`);
 });
 
 test("while it is the Mission's a person may answer all the same, and needs not", async () => {
@@ -159,6 +247,7 @@ test("while it is the Mission's a person may answer all the same, and needs not"
   free();
   await restOf(url, directory, missionID);
   expect(told[0]).toMatch(/The Task has ended and has no open question|The Task has no open question/);
+  expect(await saidIn(directory, missionID)).toEqual(["green"]);
   expect(readText(directory, "colour.txt")).toBe("The user answered: green\n");
 });
 
@@ -191,6 +280,7 @@ test("a Mission that says nothing for too long holds nothing up", async () => {
   expect(readText(directory, "colour.txt")).toContain("Nobody answered in time, so your default applies: red");
   const events = await eventsOf(url, directory, missionID);
   expect(events.filter(({ type }) => type === "ask.passed").map(({ data }) => data["by"])).toEqual(["timeout"]);
+  expect(await saidIn(directory, missionID)).toEqual([]);
   free();
   await restOf(url, directory, missionID);
 });

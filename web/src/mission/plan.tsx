@@ -16,6 +16,7 @@ import { Aside } from "../component/layout/aside.tsx";
 import { Progress } from "../component/layout/progress.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { StateIcon } from "../component/text/state.tsx";
+import { Ago } from "../component/text/time.tsx";
 import { stateOf, stateWord } from "../format.ts";
 import { sharesOf } from "./state.ts";
 
@@ -47,6 +48,19 @@ const TaskLine = ({ task, label }: { task: TaskSummary; label?: string }) => (
       {task.queue !== null && `, place ${task.queue.position}`}
     </span>
   </Link>
+);
+
+/** What a person has to say before the phase goes on. */
+const Waits = ({ wait: { kind, of, since } }: { wait: NonNullable<MissionPhase["waits"]> }) => (
+  <span className="text-need">
+    {`, waits for your ${kind === "question" ? "answer" : kind}${of === null ? "" : ` of the ${of}`}`}
+    {since !== null && (
+      <>
+        {", asked "}
+        <Ago at={since} />
+      </>
+    )}
+  </span>
 );
 
 const Phase = ({
@@ -82,6 +96,7 @@ const Phase = ({
           </span>
           <span className={`block text-xs ${tone.replace("animate-turn", "")}`}>
             {blocked ? `Blocked by ${after}` : words}
+            {phase.waits !== null && <Waits wait={phase.waits} />}
             {phase.squad !== null && `, squad ${phase.squad.id}`}
             {phase.attempts > 1 && `, attempt ${phase.attempts}`}
             {phase.correction !== null &&

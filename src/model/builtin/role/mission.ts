@@ -122,7 +122,7 @@ const read = (messages: readonly PromptMessage[]) => {
   const rosters: Roster[] = [];
   const problems: string[] = [];
   for (const message of messages) {
-    if (message.role !== "user" || message.source === "service") continue;
+    if (message.role !== "user" || message.source !== "user") continue;
     const outline = outlineOf(message.text);
     const first = items.length;
     for (const item of outline.items)

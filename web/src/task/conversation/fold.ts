@@ -104,6 +104,8 @@ const toneOf = (frame: Frame): Tone | undefined => {
       return frame.data.results.every(({ state }) => state === "passed") ? "good" : "bad";
     case "mission.proposed":
       return frame.data.pullRequest === null ? "warn" : "good";
+    case "task.answered":
+      return frame.data.said === undefined ? undefined : "plain";
     case "mission.unmerged":
       return frame.data.reason === null ? undefined : "warn";
     case "landing.finished":

@@ -1,0 +1,61 @@
+import { expect, test } from "vitest";
+import { doneLines, endLines, planLines } from "../../../src/mission/worker/state-text.ts";
+import { dispatched, type MissionLog, missionLog, phase, taskEnded, woken } from "../../harness/mission-log.ts";
+
+/** The state of a Mission as its agent reads it between two wakes. */
+
+const sessionID = "ses_1";
+const none = new Map();
+const idOf = (at: number) => `p${String(at)}`;
+const begun = (count: number): MissionLog => {
+  const log = missionLog();
+  const phases = Array.from({ length: count }, (_, at) => phase(idOf(at)));
+  log.add(...woken(), { type: "plan.written", data: { sessionID, callID: "c", phases } });
+  return log;
+};
+const end = (log: MissionLog, at: number, summary: string, outcome: "completed" | "failed" = "completed"): void => {
+  const state = log.add(dispatched(`c${at}`, { phase: idOf(at) }));
+  const fact = taskEnded(state.tasks.at(-1)!, outcome);
+  if (fact.type !== "task.ended") throw new Error("no end");
+  log.add({ ...fact, data: { ...fact.data, summary } });
+};
+/** A report of so many characters, with its own beginning and end. */
+const report = (at: number, length: number) => `Found ${at}: ${"x".repeat(length - 20)} end of ${at}.`;
+const note = "What ends with … is cut; `task_evidence` with part outcome has all of it.";
+
+test("a few reports are told whole, also those of phases that ended long ago", () => {
+  const log = begun(9);
+  for (let at = 0; at < 8; at += 1) end(log, at, report(at, 700));
+  const lines = doneLines(log.state());
+  expect(lines).toHaveLength(8);
+  for (const [at, line] of lines.entries()) expect(line).toContain(`end of ${at}.`);
+});
+
+test("long ones share what there is: short ones stay whole, and it is said what is cut and where it is", () => {
+  const log = begun(40);
+  for (let at = 0; at < 40; at += 1) end(log, at, at % 4 === 0 ? report(at, 90) : report(at, 3_900));
+  const [first, ...lines] = doneLines(log.state());
+  expect(first).toBe(note);
+  expect(lines).toHaveLength(40);
+  for (const [at, line] of lines.entries()) {
+    expect(line).toContain(`Found ${at}: `);
+    expect(line.includes(`end of ${at}.`)).toBe(at % 4 === 0);
+    if (at % 4 !== 0) expect(/x{150,}…"$/.test(line), line).toBe(true);
+  }
+  // Bounded, however many there are and however long.
+  expect(lines.join("\n").length).toBeLessThan(6_000 + 40 * 60);
+});
+
+test("of what failed as much is told as its place allows; of what runs, whom it waits for", () => {
+  const log = begun(3);
+  end(log, 0, report(0, 2_500), "failed");
+  log.add(dispatched("c1", { phase: idOf(1) }), dispatched("c2", { phase: idOf(2) }));
+  const wait = { taskID: "task_c1", askID: "ask_1", kind: "approval", of: "squad", since: "2026-11-21T08:03:00.000Z" };
+  const waits = new Map([["task_c1", wait as never]]);
+  const [failed, waiting, runs] = endLines(log.state(), waits);
+  expect(failed).toContain("end of 0.");
+  expect(waiting).toBe("- task_c1 of p1: waits for the user's approval of the squad, since 2026-11-21 08:03 UTC");
+  expect(runs).toBe("- task_c2 of p2: runs");
+  expect(planLines(log.state(), waits)[1]).toContain("running; task_c1 waits for the user's approval of the squad");
+  expect(endLines(log.state(), none)[1]).toBe("- task_c1 of p1: runs");
+});
