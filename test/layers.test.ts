@@ -69,7 +69,7 @@ const orders: Record<string, string> = {
   mission:
     "missions run approve repository branch head own-task merge verify verdict whole-checks wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
-  forge: "event shape signature github gitlab gitea settings reply intake listen",
+  forge: "event shape signature github gitlab gitea read settings reply intake listen",
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
   service:

@@ -1,15 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { isTextNestedWithin } from "../json.ts";
 import { messageOf, ServiceError, StartError, statusOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { parseAddress } from "../repository/address.ts";
 import type { ForgeKind } from "../repository/repository.ts";
-import type { ForgeEvent, Read } from "./event.ts";
-import { readGitea } from "./gitea.ts";
-import { readGitHub } from "./github.ts";
-import { readGitLab } from "./gitlab.ts";
+import type { ForgeEvent } from "./event.ts";
 import type { Taken } from "./intake.ts";
+import { isKind, readEvent } from "./read.ts";
 import type { EventEntry } from "./settings.ts";
 import { nameOf, signatureOf } from "./signature.ts";
 
@@ -24,12 +21,7 @@ export type ForgeListenerDeps = {
   log: Log;
 };
 
-const readers: Readonly<Record<ForgeKind, Read>> = { github: readGitHub, gitlab: readGitLab, gitea: readGitea };
-
 const bodyBytes = 5 * 1024 * 1024;
-/** No forge sends as much with what is read here; more of either holds the service up while it is read. */
-const mostLevels = 64;
-const mostValues = 50_000;
 /** Above these the oldest connection whose body has not come is closed: nobody keeps the next event out by sending nothing. */
 const connectionsAtMost = 256;
 const bytesAtMost = 64 * 1024 * 1024;
@@ -62,17 +54,10 @@ export const listenForForges = async (
     const signers = signatures.flatMap(({ entry, signature }) => (signature.isRight() ? [entry] : []));
     if (signers.length === 0) return unsigned;
     const name = nameOf(kind, incoming.headers);
-    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
-    if (!isTextNestedWithin(text, mostLevels, mostValues))
-      return refused(400, `Expected JSON of at most ${mostLevels} levels and ${mostValues} values, got more.`);
-    let parsed: unknown;
-    try {
-      parsed = JSON.parse(text);
-    } catch {
-      return refused(400, "Expected JSON (content type application/json).");
-    }
-    const event = readers[kind](name, parsed);
-    if (typeof event === "string") return { status: 200, body: { ignored: event } };
+    const said = await readEvent({ kind, name, body });
+    if ("refused" in said) return refused(400, `Expected ${said.refused}.`);
+    if ("ignored" in said) return { status: 200, body: said };
+    const { event } = said;
     const address = parseAddress(event.repository);
     const entry = signers.find(({ pattern }) => pattern.matches(address));
     if (entry === undefined) return refused(403, "Expected a repository of the entry whose secret signed this.");
@@ -112,8 +97,6 @@ export const listenForForges = async (
     },
   };
 };
-
-const isKind = (text: string): text is ForgeKind => text in readers && Object.hasOwn(readers, text);
 
 const unsigned = refused(401, "Expected the signature of a secret of repositories.events.");
 

@@ -188,10 +188,18 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
       timeoutMs: 10 * 60_000,
     });
     const env = { GIT_INDEX_FILE: `${place.directory}.index` };
-    await git.run(["-c", "core.bare=false", "read-tree", "--reset", "-u", commit], { env });
     // Squads that were made for the project stay, as they do in a directory.
     const kept = "--exclude=/.sortie/squads/";
-    await git.run(["-c", "core.bare=false", "clean", "-q", "-d", "-x", "-f", "-f", kept], { env });
+    const clean = () => git.run(["-c", "core.bare=false", "clean", "-q", "-d", "-x", "-f", "-f", kept], { env });
+    try {
+      await git.run(["-c", "core.bare=false", "read-tree", "--reset", "-u", commit], { env });
+    } catch (error) {
+      // On a full disk what was written would stay for as long as the mirror does: no Task's end removes it.
+      for (const left of ["index", "index.lock"]) rmSync(`${place.directory}.${left}`, { force: true });
+      await clean().catch(() => undefined);
+      throw error;
+    }
+    await clean();
     writeFileSync(`${place.directory}.commit`, `${commit}\n`, { mode: 0o600 });
   };
 
@@ -226,7 +234,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
           .toString("utf8")
           .split("\n")
           .find((each) => each.startsWith("!")) ?? "";
-      const reason = /\[[^\]]*\](?: \((.*)\))?/.exec(line)?.[0] ?? "";
+      const reason = /\[[^[\]]*\](?: \((.*)\))?/.exec(line)?.[0] ?? "";
       const said = stderr
         .split("\n")
         .filter((each) => each.startsWith("remote:"))

@@ -77,7 +77,7 @@ export const createRemoteGit = (options: {
       return await runGit(
         mirror,
         [...flags, ...args],
-        { env, signal, timeoutMs, idleMs: timeoutMs, ...(ok === undefined ? {} : { ok }) },
+        { env, signal, timeoutMs, idleMs: timeoutMs, dataBytes: mostData, ...(ok === undefined ? {} : { ok }) },
         tracker,
       );
     } catch (error) {
@@ -103,6 +103,9 @@ export const createRemoteGit = (options: {
     },
   };
 };
+
+/** Bytes that git may allocate for a fetch: a remote may send differences of kilobytes that stand for gigabytes. */
+const mostData = 4 * 1024 ** 3;
 
 /** Whoever fetches hears of a forge that refuses a token as of a remote that refuses. */
 const tokenOf = async (tokens: Tokens, remote: ShownRemote, signal: AbortSignal): Promise<string> => {

@@ -156,6 +156,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
         remoteOf,
         fetch: (remote, url, refs, until) => mirror.fetchRefs(place, remote, [url, ...refs], until),
         expectRoom: (bytes) => mirror.expectRoom(place, bytes),
+        mostBytes: settings.mirrorBytes,
         lfs: { tokens, resolve: options.resolve, folder: given },
       },
       AbortSignal.any([signal, late]),

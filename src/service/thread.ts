@@ -1,5 +1,6 @@
 import { cleanChecking, redacting } from "../redact.ts";
 import { serveJobs } from "../thread.ts";
+import { eventReading } from "../forge/read.ts";
 import { diffReading } from "../task/workspace/read-diff.ts";
 import { fitting } from "../tool/edit/patch-fit.ts";
 import { editing } from "../tool/edit/replace.ts";
@@ -10,6 +11,8 @@ import { outputReading, schemaReading } from "../tool/output/schema.ts";
 import { removal } from "../workspace/file/remove-tree.ts";
 import { readable } from "../tool/web/readable.ts";
 import { listing, tidying } from "../workspace/file/walk.ts";
+import { entryReading, linkReading } from "../workspace/tamper/indexes.ts";
+import { hiddenReading } from "../workspace/tree/hidden-flag.ts";
 
 /** What the threads of `thread.ts` run: every job of the service. Started by its path (`scripts/build.mjs`). */
 
@@ -29,4 +32,8 @@ serveJobs([
   cleanChecking,
   diffReading,
   messageJob,
+  hiddenReading,
+  linkReading,
+  entryReading,
+  eventReading,
 ]);

@@ -76,7 +76,7 @@ const together = (names: readonly string[]): string[] => [
 ];
 
 /** Removed from what models read, to save tokens: a refusal says what was expected. */
-const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum"] as const;
+const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum", "maximum"] as const;
 
 /**
  * By name, and by what makes a tool of that name another one: `skill` is created per squad, and two tools may take the
@@ -109,7 +109,6 @@ export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
           delete jsonSchema["untold"];
         }
         if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-        if ((jsonSchema.maximum ?? 0) > 10_000) delete jsonSchema.maximum;
       },
     });
     const spec = { name, description, parameters };

@@ -114,6 +114,13 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
 /** A path on one line: as a JSON string if it has control characters or begins with a quote. */
 export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.stringify(path) : path);
 
+/** As many of the names, whole and in their order, as there is room for in characters, and whether there are more. */
+export const namesWithin = (names: readonly string[], room: number, between: string): string => {
+  let length = 0;
+  const fitting = names.findIndex((name) => (length += name.length + between.length) > room);
+  return fitting < 0 ? names.join(between) : `${names.slice(0, fitting).join(between)} … and more`.trim();
+};
+
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Marks text of foreign origin: it informs the model and is no instruction. A mitigation, not a protection. */

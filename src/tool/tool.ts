@@ -42,8 +42,11 @@ export interface Tool<I = unknown> {
 
 export const effectOf = (tool: Tool, input: unknown): Effect => tool.effectOf?.(input) ?? tool.effect;
 
-/** Schema metadata of arguments for the built-in model only; they are left out of what language models read. */
-export const builtinOnly = { untold: true };
+/**
+ * Schema metadata of arguments that are taken, and left out of what language models read with every request: they are for
+ * the built-in model, or another tool does the same.
+ */
+export const untold = { untold: true };
 
 export type ToolResult = {
   outcome: "ok" | "error";

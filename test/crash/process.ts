@@ -25,6 +25,7 @@ export const startProcess = async (env: Record<string, string>): Promise<Service
     env: {
       PATH: process.env["PATH"] ?? "",
       NODE_NO_WARNINGS: "1",
+      ...(process.env["TEST_LOG"] === undefined ? {} : { TEST_LOG: process.env["TEST_LOG"] }),
       ...compileCache,
       ...env,
     },

@@ -7,9 +7,11 @@ import type { ForgeEvent } from "../../src/forge/event.ts";
 import { readGitea } from "../../src/forge/gitea.ts";
 import { createIntake } from "../../src/forge/intake.ts";
 import { listenForForges } from "../../src/forge/listen.ts";
+import { type Body, eventReading, readEvent } from "../../src/forge/read.ts";
 import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { parsePattern } from "../../src/repository/address.ts";
+import { longestTurnMs } from "../harness/pace.ts";
 
 /** Events by people who know no secret, and events whose texts are too much: what is refused, and before how much work. */
 
@@ -120,4 +122,44 @@ test("connections that send nothing do not keep an event out", async () => {
   onTestFinished(() => silentOnes.forEach((socket) => socket.destroy()));
   await Promise.all(silentOnes.map((socket) => once(socket, "connect")));
   expect(await send(port, JSON.stringify(comment()))).toBe(202);
+});
+
+const mebibyte = 1024 * 1024;
+
+test("bodies that do not come to their end hold 64 MiB together: then the one that began first is closed", async () => {
+  const begin = async (port: number, count: number) => {
+    const closed: number[] = [];
+    for (let at = 0; at < count; at += 1) {
+      const headers = { "x-hub-signature-256": `sha256=${"0".repeat(64)}`, "content-length": 5 * mebibyte };
+      const sent = request({ host: "127.0.0.1", port, method: "POST", path: "/github", headers });
+      onTestFinished(() => void sent.destroy());
+      sent.once("error", () => closed.push(at));
+      await new Promise((resolve) => sent.write(Buffer.alloc(4 * mebibyte), resolve));
+    }
+    return closed;
+  };
+  const { port } = await listen();
+  const closed = await begin(port, 18);
+  await expect.poll(() => closed, { timeout: 5000 }).toEqual([0, 1]);
+  expect(await send(port, JSON.stringify(comment()))).toBe(202);
+  const control = await listen();
+  const none = await begin(control.port, 15);
+  expect(await send(control.port, JSON.stringify(comment()))).toBe(202);
+  expect(none).toEqual([]);
+});
+
+test("a long event is read while the service goes on; control: read at once, it does not", async () => {
+  const labels = Array.from({ length: 16_000 }, (_, at) => ({ title: at, color: "x".repeat(200) }));
+  const text = JSON.stringify({
+    object_attributes: {},
+    labels,
+    changes: { labels: { previous: labels.slice(0, 10) } },
+  });
+  const body: Body = { kind: "gitlab", name: "Issue Hook", body: Buffer.from(text) };
+  await readEvent(body);
+  let said: unknown;
+  expect(await longestTurnMs(async () => (said = await readEvent(body)))).toBeLessThan(20);
+  let control: unknown;
+  expect(await longestTurnMs(async () => (control = eventReading.run(body)))).toBeGreaterThan(40);
+  expect(said).toEqual(control);
 });

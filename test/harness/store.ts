@@ -18,6 +18,8 @@ export type Place = AsyncDisposable & {
   /** Closes the store and opens it again, or opens another one beside it where the database allows that. */
   reopen?: () => Promise<Store>;
   beside?: () => Promise<Store>;
+  /** Opens one beside it that is a node of several. */
+  asNode?: () => Promise<Store>;
   /** Statements behind the store's back; the rows of a `select`. */
   sql?: (text: string) => Promise<object[]>;
   /** Closes the store, fills its database with a log of many Tasks (`large/fill.ts`), and opens it again. */
@@ -87,7 +89,8 @@ const postgres = (url: string): Backend => ({
     const scope = new AsyncDisposableStack();
     const dataDir = await temporary(scope);
     const schema = scope.use(freshSchema(url)).name;
-    const openStore = async () => scope.use(await createPostgresStore({ url, dataDir, log: silent, schema }));
+    const options = { url, dataDir, log: silent, schema };
+    const openStore = async () => scope.use(await createPostgresStore(options));
     const place: Place = {
       store: await openStore(),
       dataDir,
@@ -97,6 +100,7 @@ const postgres = (url: string): Backend => ({
         return place.store;
       },
       beside: openStore,
+      asNode: async () => scope.use(await createPostgresStore({ ...options, node: { name: "n0", instance: "i0" } })),
       async sql(text) {
         const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
         await client.connect();

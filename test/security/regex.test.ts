@@ -82,6 +82,7 @@ const piecesOf = (regex: RegExp): string[] => {
     ) ?? [];
   return parts.flatMap((part) => {
     if (/^[(){}|*+?^$]|^\\[bB]$/.test(part)) return [];
+    if (/^\\[^\w\s]$/.test(part)) return [part.slice(1)];
     try {
       const one = new RegExp(`^(?:${part})$`, regex.flags.replaceAll(/[gy]/g, ""));
       const sample = part.length === 1 && part !== "." ? part : samples.find((character) => one.test(character));
@@ -132,6 +133,36 @@ const took = (regex: RegExp, text: string): number => {
   return Math.min(once(regex, text), once(regex, text));
 };
 
+/**
+ * A run that is looked through again and again is often one behind a certain beginning, such as `[` before spaces. So every
+ * beginning of an expression, and behind it a run of each of its pieces: on twice as much, what is linear takes twice as long.
+ */
+const slowRun = (regex: RegExp): string | undefined => {
+  const pieces = piecesOf(regex);
+  const beginnings = new Set(
+    Array.from({ length: Math.min(pieces.length, 12) + 1 }, (_, at) => pieces.slice(0, at).join("")),
+  );
+  const runs = new Set([...pieces, " ", "\n", "a"]);
+  for (const beginning of beginnings)
+    for (const run of runs)
+      for (const end of ["\u{1F980}", "\n"]) {
+        const msOf = (length: number) => once(regex, beginning + run.repeat(length) + end);
+        for (let length = 250; length <= 4000; length *= 2) {
+          if (msOf(length) < 1) continue;
+          const [ms, twice] = [length, 2 * length].map((each) => Math.min(msOf(each), msOf(each), msOf(each)));
+          if (ms !== undefined && twice !== undefined && ms > 0.3 && twice > 2.7 * ms)
+            return `a run of ${JSON.stringify(run)} behind ${JSON.stringify(beginning)}: ${length} take ${ms.toFixed(1)} ms, twice as many ${twice.toFixed(1)}`;
+        }
+      }
+  return undefined;
+};
+
+const slowRuns = (found: readonly Found[]): string[] =>
+  found.flatMap(({ file, source, regex }) => {
+    const slow = regex && slowRun(regex);
+    return slow === undefined ? [] : [`${file} ${source}: ${slow}`];
+  });
+
 /** At night a megabyte; else a part on which what is not linear takes seconds. */
 const size = night ? 1 << 20 : 1 << 16;
 const limitMs = night ? 50 : 25;
@@ -166,6 +197,18 @@ describe("T19 regular expressions", () => {
       ]),
     ).toEqual([]);
   }, 120_000);
+
+  test("none of ours looks through the same run again and again", () => {
+    expect(slowRuns(all)).toEqual([]);
+  }, 120_000);
+
+  test.each([
+    String.raw`/^\s*\[([^\]"]*(?:"[^"]*")?)\s*\](.*)$/`,
+    String.raw`/^\s*filemode\s*=\s*no$/m`,
+    String.raw`/\(\s*after\s+([\d,\s]+?)\s*\)/`,
+  ])("control: of %s it is found", (source) => {
+    expect(slowRuns(regexesIn("x.ts", `const x = ${source};`))).toHaveLength(1);
+  });
 
   test("what is put together at run time is known here", () => {
     const unknown = all.filter(({ regex }) => regex === undefined).map(partsOf);

@@ -223,6 +223,8 @@ describe("SQLite", () => {
       await work();
       return { here: prepare.mock.calls.length, apart: post.mock.calls.length > 0 };
     };
+    // The index of texts is kept here, beside the work, and looks for more half a second after it found some.
+    await vi.waitFor(async () => expect((await counted(() => pause(1000))).here).toBe(0), { timeout: 15_000 });
     const project = "/work/p0/.git";
     const last = await store.position();
     const near: (() => Promise<unknown>)[] = [

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { parseDocument } from "yaml";
 import { callOf, expand, withArguments, withArgumentsWithin } from "../../src/protocol/task/saved-call.ts";
 import { savedRequests } from "../../src/task/saved-request.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
@@ -25,6 +26,35 @@ test("files are requests by their names; what cannot be one is left out", async 
     { name: "fix-issue", description: "Fixes an issue", arguments: "[number] [priority]", text: "Fix issue $1." },
   ]);
   expect(await savedRequests(createFiles(join(root.path, ".claude")))).toEqual([]);
+});
+
+test("what a hint holds beside words does not keep the others from being listed", async () => {
+  using root = temporary();
+  const at = (name: string) => `.claude/commands/${name}`;
+  writeFiles(root.path, {
+    [at("good.md")]: "Good.\n",
+    [at("hint.md")]: "---\nargument-hint: [one, {toString: 1, valueOf: 2}, [a]]\n---\nHint.\n",
+    [at("text.md")]: "---\ndescription: [{toString: 1}]\n---\nText.\n",
+  });
+  expect((await savedRequests(createFiles(root.path))).map(({ name, arguments: hint }) => [name, hint])).toEqual([
+    ["good", null],
+    ["hint", "[one] […] […]"],
+    ["text", null],
+  ]);
+});
+
+test("front matter that a reader of YAML takes long for is read by its lines; control: the reader does", async () => {
+  using root = temporary();
+  const keys = Array.from({ length: 1000 }, (_, key) => `k${key}: {a: [b`).join("\n");
+  const text = `argument-hint: "[a]"\n${keys}`;
+  writeFiles(root.path, { ".claude/commands/long.md": `---\n${text}\n---\nDo it.\n` });
+  const begun = performance.now();
+  const [saved] = await savedRequests(createFiles(root.path));
+  const took = performance.now() - begun;
+  expect(saved).toEqual({ name: "long", description: "Do it.", arguments: '"[a]"', text: "Do it." });
+  const before = performance.now();
+  parseDocument(text.slice(0, 8 * 1024));
+  expect(took).toBeLessThan(performance.now() - before);
 });
 
 test("arguments are words, or all of them; what has no place stands below", () => {

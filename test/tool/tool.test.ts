@@ -200,7 +200,7 @@ describe("specs", () => {
       expect(parameters).toMatchObject({ type: "object" });
       expect(JSON.stringify(parameters)).not.toMatch(/additionalProperties|untold/);
       expect(parameters).not.toHaveProperty("anyOf");
-      expect(description.length).toBeGreaterThan(80);
+      expect(description.length).toBeGreaterThan(60);
     }
     expect(specs[4]?.parameters).toMatchObject({ required: ["path", "edits"] });
     expect(toolSpecs(selectTools(["edit"]))[0]).toBe(specs[4]);

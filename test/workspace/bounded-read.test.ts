@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { copyBounded, expectBounded, readBounded, readLarge, textAt } from "../../src/workspace/file/bounded-read.ts";
+import { copyBounded, expectBounded, readBounded, textAt } from "../../src/workspace/file/bounded-read.ts";
 import { someEntries } from "../../src/process/sandbox/some-entries.ts";
 import { temporary } from "../harness/project.ts";
 
@@ -18,10 +18,7 @@ test("regular files up to the limit are read whole, also through a link, and one
   const bytes = Buffer.alloc(300_000, "ab");
   writeFileSync(at("file"), bytes);
   symlinkSync(at("file"), at("link"));
-  for (const name of ["file", "link"]) {
-    expect(readBounded(at(name), bytes.length)).toEqual(bytes);
-    expect(await readLarge(at(name), bytes.length)).toEqual(bytes);
-  }
+  for (const name of ["file", "link"]) expect(readBounded(at(name), bytes.length)).toEqual(bytes);
   expect(readBounded(at("file"), 10, { first: 4 })?.toString()).toBe("abab");
   expect(textAt("/proc/self/status", 65_536)).toMatch(/^Name:/);
   expect(() => readBounded("/proc/self/status", 10)).toThrow(
@@ -40,7 +37,6 @@ test("nothing, and what cannot be reached, is undefined", async () => {
   symlinkSync("nowhere", at("dangling"));
   for (const name of ["none", "file/below", "loop", "dangling"]) {
     expect(readBounded(at(name), 10), name).toBeUndefined();
-    expect(await readLarge(at(name), 10), name).toBeUndefined();
     expect(await copyBounded(at(name), at("copy"), 10), name).toBe(false);
     expectBounded(at(name), 10);
   }
@@ -70,7 +66,6 @@ test("anything else is refused at once, by its path and what it is", async () =>
     expect(() => readBounded(at(name), 100)).toThrow(message);
     expect(() => expectBounded(at(name), 100)).toThrow(message);
     await expect(copyBounded(at(name), at("copy"), 100)).rejects.toThrow(message);
-    await expect(readLarge(at(name), 100)).rejects.toThrow(message);
   }
   expect(() => readBounded(at("link"), 100, { nofollow: true })).toThrow(/got a symbolic link$/);
   expect(readBounded(at("file"), 100, { nofollow: true })?.toString()).toBe("x");

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createGit, GitError, gitVersion } from "../../src/workspace/git/git.ts";
+import { diffOfCommits } from "../../src/workspace/object/tree-change.ts";
 import { gitEnv } from "../harness/project.ts";
 
 let base: string;
@@ -181,6 +182,37 @@ const commands: string[][] = [
   ["read-tree", "--reset", "-u", "main"],
   ["merge", "-q", "-m", "merged", "other"],
 ];
+
+describe("what somebody else's objects may cost", () => {
+  test("git may allocate two gibibytes where it reads trees and contents; control: elsewhere there is no bound", async () => {
+    const bin = join(base, "bin");
+    mkdirSync(bin);
+    writeFileSync(join(bin, "git"), "#!/bin/sh\nulimit -d\n", { mode: 0o755 });
+    const own = createGit(base, { path: `${bin}:/usr/bin:/bin` });
+    const boundOf = async (args: string[]) => (await own.run(args)).stdout.toString().trim();
+    const bound = String(2 * 1024 ** 2);
+    for (const args of [
+      ["status"],
+      ["read-tree", "HEAD"],
+      ["diff", "a", "b"],
+      ["pack-objects"],
+      ["-c", "a=b", "clean"],
+    ])
+      expect([args, await boundOf(args)]).toEqual([args, bound]);
+    expect(await boundOf(["rev-parse", "HEAD"])).not.toBe(bound);
+  });
+
+  test("a text of more than 32 MiB is compared as bytes; control: a smaller one line by line", async () => {
+    writeFileSync(join(root, "large.txt"), Buffer.alloc(33 * 1024 * 1024, "a\n"));
+    writeFileSync(join(root, "small.txt"), "small\n");
+    plain("add", ".");
+    plain("commit", "-q", "-m", "second");
+    const diff = await diffOfCommits(createGit(root), "HEAD^", "HEAD");
+    expect(diff).toContain("Binary files /dev/null and b/large.txt differ");
+    expect(diff).toContain("+small");
+    expect(diff.length).toBeLessThan(1000);
+  });
+});
 
 describe("T7 a project that would run its own programs", () => {
   beforeEach(() => {

@@ -30,9 +30,6 @@ export const housePart = (
           `- Commands have no terminal and no input, and may lack the right to write Git's own files. When the work needs what is not there, say so.`,
         ]
       : []),
-    ...(ours && (runs || !reads)
-      ? [`- A call that comes back "interrupted" may have run partly: look before you repeat it.`]
-      : []),
     material,
     leads
       ? `- Your last message is for somebody who has not watched. ${seen}${reads ? "" : " If the request cannot be done, leave the project as it was and say what is missing."}`

@@ -1,4 +1,5 @@
 import type { Facts } from "../../model/model.ts";
+import { namesWithin, shown } from "../../tool/result.ts";
 import type { Entry, Files } from "../../workspace/file/files.ts";
 import { type HasProgram, missingIn } from "./installed.ts";
 import { namedCommands } from "./named.ts";
@@ -34,7 +35,8 @@ type Look = {
 const kinds = ["test", "build", "lint", "typecheck"] as const;
 const maxManifest = 1024 * 1024;
 const rootEntries = 300;
-const shownEntries = 40;
+/** Characters of the names of the root's entries that are shown. */
+const layoutRoom = 300;
 const folders = 8;
 const folderEntries = 60;
 
@@ -80,10 +82,7 @@ export const detectProject = async (
       ].slice(0, 6),
       managers: [...new Set(found.flatMap(({ manager }) => manager ?? []))],
       layout: layoutOf(root),
-      nested: below
-        .map(({ path }) => path)
-        .filter((path) => path.endsWith("/AGENTS.md"))
-        .slice(0, 20),
+      nested: below.map(({ path }) => path).filter((path) => path.endsWith("/AGENTS.md")),
     },
   };
 };
@@ -106,13 +105,12 @@ const entriesOf = (files: Files, path: string, limit: number): Promise<Entry[]> 
 
 const layoutOf = (root: readonly Entry[]): string => {
   const own = root.filter(({ path }) => path !== ".git");
-  const shown = own
+  const names = own
     .filter(({ path }) => !path.startsWith("."))
-    .map(({ path, kind }) => (kind === "directory" ? `${path}/` : path))
-    .toSorted((a, b) => Number(b.endsWith("/")) - Number(a.endsWith("/")));
-  const rest = shown.length - shownEntries;
-  const hidden = own.length - shown.length;
-  return `${shown.slice(0, shownEntries).join(" ").slice(0, 1000)}${rest > 0 ? ` … ${rest} more` : ""}${hidden > 0 ? ` (and ${hidden} hidden)` : ""}`.trim();
+    .toSorted((a, b) => Number(b.kind === "directory") - Number(a.kind === "directory"))
+    .map(({ path, kind }) => shown(kind === "directory" ? `${path}/` : path));
+  const hidden = own.length - names.length;
+  return `${namesWithin(names, layoutRoom, " ")}${hidden > 0 ? ` (and ${hidden} hidden)` : ""}`.trim();
 };
 
 /** A language followed by its extensions. */

@@ -26,7 +26,7 @@ const single = [
   /^\s*(?:not )?ok \d+/,
   /^\s*--- (?:PASS|FAIL|SKIP): /,
   /^test .+ \.\.\. /,
-  /^\S+::\S.* (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)/,
+  /^(?=\S+::\S).* (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)/,
 ];
 
 /** One character for each test of a file: pytest. */

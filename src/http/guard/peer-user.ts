@@ -41,7 +41,7 @@ const rowsOf = (read: (path: string, form: "latin1") => string, table: string): 
 /** An address and port as the tables write them: 32-bit words in the machine's order, an IPv4 address as one word. */
 const endOf = (address: string | undefined, port: number | undefined): string | undefined => {
   if (address === undefined || port === undefined) return undefined;
-  const bytes = bytesOf(address.replace(/%.*$/, ""));
+  const bytes = bytesOf(address.split("%", 1)[0] ?? "");
   if (bytes === undefined) return undefined;
   if (littleEndian) bytes.swap32();
   return plain(`${bytes.toString("hex").toUpperCase()}:${port.toString(16).toUpperCase().padStart(4, "0")}`);

@@ -32,6 +32,8 @@ export type FillOptions = {
   fetch(remote: Remote, url: string, refs: readonly string[], signal: AbortSignal): Promise<void>;
   /** Rejects where the mirror would take more than it may with so many more bytes. */
   expectRoom(bytes: number): Promise<void>;
+  /** Of all files together, as they are on the disk: a commit of some kilobytes may name one large blob a thousand times. */
+  mostBytes: number;
   lfs: Omit<LfsOptions, "sameHost">;
 };
 
@@ -59,7 +61,7 @@ export const fillIn = async (
   const kept = `refs/sortie/filled/${settings.lfs}-${settings.submodules}/${commit}`;
   const before = refOf(place.mirror, kept);
   if (before != null) return before;
-  const count = { submodules: 0 };
+  const count = { submodules: 0, bytes: 0 };
   const address = options.remoteOf(place).address;
   const { tree, large } = await treeOf({ place, address, commit, depth: 0, count }, options, signal);
   const refs = { commonDir: place.mirror, git };
@@ -71,7 +73,23 @@ export const fillIn = async (
   return filled;
 };
 
-type Part = { place: RepositoryPlace; address: Address; commit: string; depth: number; count: { submodules: number } };
+type Part = {
+  place: RepositoryPlace;
+  address: Address;
+  commit: string;
+  depth: number;
+  count: { submodules: number; bytes: number };
+};
+
+/** Counts files of a commit. Throws where all together take more than they may. */
+const expectFits = ({ place, count }: Part, files: readonly { bytes: number }[], { mostBytes }: FillOptions): void => {
+  for (const { bytes } of files) count.bytes += bytes;
+  if (count.bytes > mostBytes)
+    throw new ServiceError(
+      "repository_unsupported",
+      `Expected the files of ${place.url} to take at most ${mostBytes} bytes (repositories.mirrorBytes), got ${count.bytes}.`,
+    );
+};
 
 /** `large`: it has files, or rules for files, in large file storage. */
 const treeOf = async (
@@ -84,6 +102,11 @@ const treeOf = async (
   const refuse = (wanted: string, got: string) =>
     new ServiceError("repository_unsupported", `Expected ${urlOf(address)} ${wanted}, got ${got}.`);
   const files = await listCommitFiles(git, commit, "", signal);
+  expectFits(
+    part,
+    files.map(({ bytes = 0 }) => ({ bytes })),
+    options,
+  );
   const linked = files.filter(({ mode }) => mode === "160000");
   const large = await namesLarge(git, files, refuse, signal);
   if (linked.length > 0 && settings.submodules === false)
@@ -123,13 +146,14 @@ const namesLarge = async (
 
 /** The content of each pointer, in its place. */
 const largeEntries = async (
-  { place, address }: Part,
+  part: Part,
   files: readonly TrackedFile[],
   index: IndexFile,
   options: FillOptions,
   signal: AbortSignal,
 ): Promise<Entry[]> => {
   const { git, settings } = options;
+  const { place, address } = part;
   const small = files.filter(({ mode, bytes = 0 }) => mode.startsWith("100") && bytes > 0 && bytes <= longestPointer);
   const named = await index.large(small.map(({ path }) => path));
   const asked = small.filter(({ path }) => named.has(path));
@@ -140,6 +164,11 @@ const largeEntries = async (
     const pointer = content.kind === "bytes" ? parsePointer(content.bytes.toString("latin1")) : undefined;
     if (pointer !== undefined) pointers.push({ ...file, ...pointer });
   }
+  expectFits(
+    part,
+    pointers.map(({ size }) => ({ bytes: size })),
+    options,
+  );
   // Beside the mirror, so that they are asked for once.
   const known = join(place.mirror, "..", "large");
   const at = (oid: string) => join(known, oid);

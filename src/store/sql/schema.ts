@@ -72,6 +72,14 @@ export type Tables = {
   };
   /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };
+  /**
+   * SQLite only, beside the virtual table `text_trigrams`: the numbers that texts have in it, and those that wait for one.
+   * `text_index` has one row, id 1. `upto`: of the texts that were there before the index, those up to this stream are in it; null:
+   * all are. `removed`: how many texts went since it was last rewritten; `merged`: rows that the last step of a merge changed.
+   */
+  text_ids: { id: number; stream: string };
+  text_pending: { stream: string };
+  text_index: { id: number; upto: string | null; removed: number; merged: number };
   metadata: { stream: string; key: string; value: string };
   snapshots: { stream: string; version: number; revision: number; state: string };
   /** Which streams name which blobs; for events at or before `log.old` as far as `log.named`. */

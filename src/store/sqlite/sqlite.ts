@@ -18,13 +18,14 @@ import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
 import { createLists } from "../sql/list/list.ts";
 import { createOverview } from "../sql/list/overview.ts";
 import { countProjects } from "../sql/list/project-count.ts";
+import { keepTextIndex } from "../sql/list/text-upkeep.ts";
 import { createLive } from "../feed/live.ts";
 import { migrate } from "../sql/migration/migrate.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
 import { createQueue } from "../sql/due.ts";
 import { createEventReads, createReads } from "../sql/read.ts";
 import { type Reader, readerOn } from "../sql/reader.ts";
-import { removeInSteps } from "../sql/write.ts";
+import { type Atomically, removeInSteps } from "../sql/write.ts";
 import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
@@ -51,6 +52,8 @@ const checkpointPages = 1000;
 const latePages = 16_000;
 /** A transaction changes some eight pages, and those of its events' data. */
 const pagesOf = (bytes: number): number => 8 + bytes / 4096;
+/** What a step of the work beside changes at most. */
+const stepBytes = 256 * 1024;
 
 type Options = {
   file: string;
@@ -95,6 +98,12 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const held = createHeldClaims();
   const recent = createRecentEvents(position);
   let changedPages = 0;
+  const pagesChanged = (pages: number): void => {
+    changedPages += pages;
+    if (changedPages <= checkpointPages) return;
+    changedPages = 0;
+    reader.checkpoint?.();
+  };
   starting(file, () => {
     rows.begin();
     rows.markOpen();
@@ -140,11 +149,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     applied(batch, bytes) {
       position = batch.position;
       recent.add(batch, bytes);
-      changedPages += pagesOf(bytes);
-      if (changedPages > checkpointPages) {
-        changedPages = 0;
-        reader.checkpoint?.();
-      }
+      pagesChanged(pagesOf(bytes));
+      if (batch.titles.size + batch.erased.size > 0) texts.wake();
       for (const stream of batch.erased) cache.delete(stream);
       for (const state of batch.states.values()) cache.set(state);
     },
@@ -154,7 +160,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
   });
   const { submit } = transactions;
-  scope.use(countProjects({ db, kind: "sqlite", atomically: transactions.lazily, log }));
+  /** Beside the work. */
+  const lazily: Atomically = async (queries) => {
+    await transactions.lazily(queries);
+    pagesChanged(pagesOf(stepBytes));
+  };
+  const counting = scope.use(countProjects({ db, kind: "sqlite", atomically: lazily, log }));
+  const texts = scope.use(keepTextIndex({ db, reader, atomically: lazily, log }));
   const stopping = new AbortController();
   let closing = false;
 
@@ -226,7 +238,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       return claim;
     },
     follow: createFollow(commits, { since: reads.since, position: async () => position }),
-    orphans: createOrphanBlobs(db, reader, "sqlite", transactions.lazily, space),
+    orphans: createOrphanBlobs(db, reader, "sqlite", lazily, space),
     erase: (stream, expected) => submit(eraseMember(stream, expected), { urgent: true }),
     async forget(before) {
       await removeInSteps(db, readerOn(db), "answers", sql`at < ${before.getTime()}`);
@@ -247,11 +259,13 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     async [Symbol.asyncDispose]() {
       if (closing) return;
       closing = true;
+      const ended = [counting, texts].map((steps) => steps[Symbol.asyncDispose]());
       const whole = transactions.close();
       commits.close();
       stopping.abort();
       // What still reads would keep the log beside the database from being written back.
       await reader[Symbol.asyncDispose]?.();
+      await Promise.all(ended);
       if (whole) {
         try {
           database.pragma("synchronous = FULL");

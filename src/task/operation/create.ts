@@ -125,7 +125,6 @@ export const createTask =
         ...(body.contrast === false || origin?.merge !== undefined ? { contrast: false as const } : {}),
         ...(deps.terms === undefined ? {} : { terms: deps.terms(checks.some(({ kind }) => kind === "visual")) }),
         ...(body.limits === undefined ? {} : { limits: body.limits as OwnLimits }),
-        ...(body.contrast === false ? { contrast: false as const } : {}),
         ...(origin?.production === undefined ? {} : { production: origin.production }),
       },
     };

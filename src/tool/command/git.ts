@@ -3,7 +3,7 @@ import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
 import { answer, failed, truncateMiddle, ok, shown, sized, withoutEnd } from "../result.ts";
-import { type Tool, type ToolContext, type ToolResult, builtinOnly } from "../tool.ts";
+import { type Tool, type ToolContext, type ToolResult, untold } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
@@ -14,23 +14,23 @@ const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "com
  */
 const input = z
   .strictObject({
-    action: z.enum(actions).meta({ untold: ["grep", "add", "commit"] }),
-    paths: z.array(z.string().min(1)).max(200).optional().describe("Not for show, mv"),
+    action: z.enum(actions).meta({ untold: ["grep", "add", "commit", "mv"] }),
+    paths: z.array(z.string().min(1)).max(200).optional(),
     revision: z
       .string()
       .regex(/^[A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*(?: [A-Za-z0-9_][A-Za-z0-9_./~^@{}+-]*)?$/)
       .max(200)
       .optional()
-      .describe("diff: commit, range or two commits; log: commit or range; show: commit, default HEAD"),
-    staged: z.boolean().optional().describe("diff"),
-    stat: z.boolean().optional().describe("diff, show: counts"),
-    limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
-    message: z.string().min(1).max(10_000).optional().meta(builtinOnly),
-    from: z.string().min(1).optional().describe("mv"),
-    to: z.string().min(1).optional().describe("mv"),
-    pattern: z.string().min(1).max(8192).optional().meta(builtinOnly),
-    glob: z.string().min(1).max(1000).optional().meta(builtinOnly),
-    untracked: z.boolean().optional().meta(builtinOnly),
+      .describe("Commit or range; diff: two commits, too"),
+    staged: z.boolean().optional().meta(untold),
+    stat: z.boolean().optional(),
+    limit: z.number().int().min(1).max(500).optional(),
+    message: z.string().min(1).max(10_000).optional().meta(untold),
+    from: z.string().min(1).optional().meta(untold),
+    to: z.string().min(1).optional().meta(untold),
+    pattern: z.string().min(1).max(8192).optional().meta(untold),
+    glob: z.string().min(1).max(1000).optional().meta(untold),
+    untracked: z.boolean().optional().meta(untold),
   })
   .superRefine((call, context) => {
     const needed = {
@@ -52,8 +52,8 @@ const reading: ReadonlySet<unknown> = new Set<Input["action"]>(["status", "diff"
 export const git: Tool<Input> = {
   name: "git",
   description:
-    "Git in the project: `status` and `diff` of the whole Task, its base against the files as they are, or `diff` of a revision; `log`; `show` a commit; " +
-    "`restore` paths as in HEAD (your edits there are lost); `mv`; `rm`. No branches, remotes, configuration.",
+    "Git in the project: `status` and `diff` of the whole Task, its base against the files as they are, or `diff` of a revision; " +
+    "`restore` paths as in HEAD (your edits there are lost).",
   input,
   effect: "workspace",
   effectOf: (call) =>

@@ -5,15 +5,14 @@ import type { Tool, ToolContext, ToolResult, BackgroundCommand } from "../tool.t
 
 const input = z.strictObject({
   action: z.enum(["read", "wait", "kill", "list"]),
-  id: z.string().optional().describe("As `shell` gave it"),
-  seconds: z.number().min(0).max(600).optional().describe("read: to wait for output, default 0; wait: default 60"),
+  id: z.string().optional(),
+  seconds: z.number().min(0).max(600).optional().describe("To wait; read: default 0, wait: 60"),
 });
 
 export const process: Tool<z.infer<typeof input>> = {
   name: "process",
   description:
-    "Background commands: `read` what one wrote since the last read; `wait` for its end first; `kill` it and all it started; " +
-    "`list` all. Each answer says whether it runs, or its exit code.",
+    "Background commands: `read` what one wrote since the last read; `wait` for its end first; `kill` it and all it started; `list`.",
   input,
   effect: "unknown",
   run: (call, context) => answer(context.signal, () => act(call, context)),

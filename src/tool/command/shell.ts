@@ -8,10 +8,10 @@ import { answer, counted, failed, sized } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
-  command: z.string().min(1).max(65_536).describe("For bash"),
-  cwd: z.string().optional().describe("Folder; default: the root"),
+  command: z.string().min(1).max(65_536),
+  cwd: z.string().optional().describe("Default: the root"),
   timeoutSeconds: z.number().int().min(1).max(1_000_000).optional(),
-  background: z.boolean().optional().describe("Go on while you work"),
+  background: z.boolean().optional(),
   proves: z
     .string()
     .optional()
@@ -21,9 +21,9 @@ const input = z.strictObject({
 export const shell: Tool<z.infer<typeof input>> = {
   name: "shell",
   description:
-    "Runs a command: builds, tests, linters, scripts. Returns exit code, time and output. A pipe fails if any part of it does (`pipefail`), `a; b` if `b` does. " +
-    "What it started is killed when the shell exits; for a server or a long job set `background`: you get an id for `process`. All stop when you finish, before the checks. " +
-    "What another of your tools does is better done with that.",
+    "Runs a command. A pipe fails if any part of it does (`pipefail`), `a; b` if `b` does. " +
+    "What it started is killed when it exits; for a server or a long job set `background`: you get an id for `process`, and it runs until you finish. " +
+    "Prefer your other tools for what they do.",
   input,
   effect: "unknown",
   run: (call, context) =>

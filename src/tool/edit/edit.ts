@@ -7,7 +7,7 @@ import { applyEdits, type Edits, editing } from "./replace.ts";
 const one = z.strictObject({
   old: z.string().min(1).describe("As it stands in the file, without line numbers"),
   new: z.string(),
-  all: z.boolean().optional().describe("Every match; else there must be exactly one"),
+  all: z.boolean().optional().describe("Every match"),
 });
 
 const input = z.strictObject({
@@ -21,7 +21,7 @@ export const edit: Tool<z.infer<typeof input>> = {
   name: "edit",
   description:
     "Replaces texts in one file that you have read, all or none. `old` must stand there once: give enough lines around it; white space at line ends and a block's indentation " +
-    "may differ. Returns the changed lines with their numbers, or where an `old` is not found the nearest ones.",
+    "may differ.",
   input,
   effect: "workspace",
   run: ({ path, edits }, { workspace, signal, touched }) =>

@@ -1,19 +1,19 @@
 import { z } from "zod";
 import { apply } from "./patch-apply.ts";
 import { answer } from "../result.ts";
-import { type Tool, builtinOnly } from "../tool.ts";
+import { type Tool, untold } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),
   /** Reports whether it applies, or is in the files already: for the built-in model. */
-  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(builtinOnly),
+  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(untold),
 });
 
 export const patch: Tool<z.infer<typeof input>> = {
   name: "apply_patch",
   description:
     "Changes several files, all or none. Takes a unified diff, or `*** Begin Patch`, then `*** Add File: path`, `*** Delete File: path` or " +
-    "`*** Update File: path` (and `*** Move to: path`) with hunks of ` `, `-` and `+` lines below `@@`, then `*** End Patch`. A hunk goes where its lines stand, at one place or not at all.",
+    "`*** Update File: path` (and `*** Move to: path`) with hunks of ` `, `-` and `+` lines below `@@`, then `*** End Patch`. A hunk's lines must stand at exactly one place.",
   input,
   effect: "workspace",
   run: ({ patch: text, mode = "apply" }, { workspace, signal, touched }) =>

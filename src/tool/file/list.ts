@@ -5,18 +5,16 @@ import type { Tool } from "../tool.ts";
 import { installedNote } from "./installed.ts";
 
 const input = z.strictObject({
-  path: z.string().optional().describe("Folder; default: the root"),
-  depth: z.number().int().min(1).max(10).optional().describe("Levels; default 1"),
-  offset: z.number().int().min(1).max(20_000).optional().describe("First entry, from 1"),
+  path: z.string().optional().describe("Default: the root"),
+  depth: z.number().int().min(1).max(10).optional().describe("Default 1"),
+  offset: z.number().int().min(1).max(20_000).optional(),
 });
 
 const page = 500;
 
 export const list: Tool<z.infer<typeof input>> = {
   name: "list",
-  description:
-    "Lists a folder, hidden and ignored entries too: a path from the root in each line, folders with a `/` behind, files with their bytes; " +
-    `${page} at a time.`,
+  description: "Lists a folder, hidden and ignored entries too; files with their bytes.",
   input,
   effect: "none",
   run: ({ path = "", depth = 1, offset = 1 }, context) =>

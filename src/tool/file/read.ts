@@ -8,10 +8,10 @@ import { answer, failed, ok, outputPath, shown } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
-  path: z.string().min(1).describe("File, or `output:…` of a cut result"),
+  path: z.string().min(1).describe("Or `output:…`"),
   offset: z.number().int().min(1).max(1e9).optional().describe("First line, from 1"),
   limit: z.number().int().min(1).max(5000).optional().describe("Default 2000"),
-  column: z.number().int().min(1).max(1e9).optional().describe("First character, of very long lines"),
+  column: z.number().int().min(1).max(1e9).optional(),
 });
 
 /** Bytes. Larger files are for `search` and `shell`. */
@@ -22,8 +22,7 @@ const mostAtOnce = 1024 * 1024;
 export const read: Tool<z.infer<typeof input>> = {
   name: "read",
   description:
-    "Reads a text file, or the rest of a cut result. In front of each line stand its number and a tab, which are not part of it; " +
-    "where there is more, the `offset` to go on.",
+    "Reads a text file, or the rest of a cut result. The number and the tab in front of each line are not part of it.",
   input,
   effect: "none",
   run: (page, context) =>

@@ -6,30 +6,28 @@ import { inThread, type Job } from "../../thread.ts";
 import { type Matches, naming, rendering, type ShownMatches } from "./matches.ts";
 import { searchFiles, searchText } from "./ripgrep.ts";
 import { answer, failed, ok, outputPath } from "../result.ts";
-import { type Tool, type ToolResult, builtinOnly } from "../tool.ts";
+import { type Tool, type ToolResult, untold } from "../tool.ts";
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)`: any case"),
   path: z.string().optional().describe("File, folder or `output:…`; default: all"),
-  glob: z.string().min(1).optional().describe("e.g. `*.ts`, `src/**/*.test.ts`, `!dist/**`"),
+  glob: z.string().min(1).optional().describe("e.g. `src/**/*.ts`, `!dist/**`"),
   type: z
     .string()
     .regex(/^[a-z0-9]{1,20}$/)
     .optional()
-    .meta(builtinOnly),
-  literal: z.boolean().optional().describe("The pattern is plain text"),
+    .meta(untold),
+  literal: z.boolean().optional(),
   mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
-  context: z.number().int().min(0).max(20).optional().describe("Lines around each"),
-  offset: z.number().int().min(1).max(1e6).optional().describe("First match, from 1"),
+  context: z.number().int().min(0).max(20).optional(),
+  offset: z.number().int().min(1).max(1e6).optional(),
   limit: z.number().int().min(1).max(1000).optional().describe("Default 200"),
 });
 type Input = z.infer<typeof input>;
 
 export const search: Tool<Input> = {
   name: "search",
-  description:
-    "Searches file contents with ripgrep, in hidden files too, not in ignored or binary ones. " +
-    "Returns lines by file with their numbers, or files, or counts; where there is more, the `offset` to go on.",
+  description: "Searches file contents with ripgrep, in hidden files too, not in ignored or binary ones.",
   input,
   effect: "none",
   run: (query, context) =>

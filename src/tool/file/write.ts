@@ -10,8 +10,8 @@ const input = z.strictObject({
 
 export const write: Tool<z.infer<typeof input>> = {
   name: "write",
-  description: "Writes a whole file: makes it, and the folders it needs, or replaces everything in it.",
-  beside: { edit: "To change a part of it, use `edit`." },
+  description: "Writes a whole file, with the folders it needs; what stood in it is replaced.",
+  beside: { edit: "To change a part, use `edit`." },
   input,
   effect: "workspace",
   run: ({ path, content }, { workspace, signal, touched }) =>

@@ -7,15 +7,15 @@ import { answer, failed, ok, shown } from "../result.ts";
 import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({
-  path: z.string().min(1).describe("Also of a file that Git ignores"),
+  path: z.string().min(1),
   title: z.string().trim().min(1).max(200).describe("What it shows"),
 });
 
 export const artifact: Tool<z.infer<typeof input>> = {
   name: "artifact",
   description:
-    "Hands a file to the user beside the result, as it is now: a report, table or image that was asked for and is no part of the project, or evidence best seen. " +
-    "The file stays: delete it if it should not land.",
+    "Hands the user a file as it is now, beside the result: one that was asked for and is no part of the project, or evidence best seen. " +
+    "It stays: delete it if it should not land.",
   input,
   effect: "log",
   run: ({ path, title }, context) =>

@@ -7,7 +7,7 @@ const missionSource = "mission";
 
 const input = z.strictObject({
   question: z.string().min(1).max(2000).describe("With all that its answer needs"),
-  options: z.array(z.string().min(1).max(200)).min(2).max(6).optional().describe("Short answers; others are possible"),
+  options: z.array(z.string().min(1).max(200)).min(2).max(6).optional(),
   default: z.string().min(1).max(500).optional().describe("What you do if nobody answers"),
 });
 
@@ -15,8 +15,8 @@ export const ask: Tool<z.infer<typeof input>> = {
   name: "ask",
   description:
     "Puts one question to whoever gave you the Task, and waits; they are often away. " +
-    "Only for what the request leaves open, you cannot find out, and would be costly to undo. " +
-    "First do all that needs no answer; background commands stop meanwhile. Never ask for permission.",
+    "Only for what the request leaves open, you cannot find out, and would be costly to undo; never for permission. " +
+    "First do all that needs no answer; background commands stop meanwhile.",
   input,
   effect: "log",
   async run({ question, options = [], default: fallback }, context) {

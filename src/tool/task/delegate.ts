@@ -11,7 +11,7 @@ export const delegate: Tool<z.infer<typeof input>> = {
   name: "delegate",
   description:
     "Gives work to an agent of your squad and waits for its last message. It knows nothing of your conversation: " +
-    "the brief says what to do, where, what is ruled out, what the answer must hold. Several in one reply run side by side: give them different files.",
+    "the brief has the goal, the places, what is decided and what is ruled out, what the answer must hold. Several in one reply run side by side: give them different files.",
   input,
   effect: "log",
   run: (request, context) => context.delegate(request),

@@ -18,9 +18,8 @@ const input = z.strictObject({
 export const note: Tool<z.infer<typeof input>> = {
   name: "note",
   description:
-    "Writes down your plan: goal, steps done and open, decisions, files that matter, what failed. " +
-    "In long work a summary replaces old turns; the note stays word for word. " +
-    "For work of more than a few steps.",
+    "Keeps your plan in long work, where a summary replaces old turns and the note stays word for word: " +
+    "goal, steps done and open, decisions, files that matter, what failed.",
   input,
   effect: "log",
   run: ({ text }, { sessionID, callID }) =>

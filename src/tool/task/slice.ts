@@ -3,7 +3,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { isOpenSlice, type Slice } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { failed, ok } from "../result.ts";
-import type { Tool } from "../tool.ts";
+import { type Tool, untold } from "../tool.ts";
 
 const input = z.strictObject({
   plan: z
@@ -12,14 +12,18 @@ const input = z.strictObject({
         slice: z.string().optional().describe("Id of the one it revises"),
         title: z.string().min(1).max(120),
         objective: z.string().min(1).max(1000).describe("What it is for, and where it ends"),
-        acceptance: z.array(z.string().min(1).max(300)).min(1).max(12).describe("What can be seen or run then"),
+        acceptance: z
+          .array(z.string().min(1).max(300))
+          .min(1)
+          .max(12)
+          .describe("What can be seen or run then: a behaviour, a file, a command and its result"),
         weight: z.enum(["blocking", "advisory"]).optional().describe("Default blocking: the Task needs it"),
       }),
     )
     .min(1)
     .max(20)
     .optional(),
-  order: z.array(z.string()).min(1).optional().describe("All ids, first to last"),
+  order: z.array(z.string()).min(1).optional().meta(untold),
   drop: z.strictObject({ slice: z.string(), reason: z.string().min(1).max(500) }).optional(),
 });
 
@@ -30,8 +34,8 @@ export const slice: Tool<z.infer<typeof input>> = {
   name: "slice",
   description:
     "Plans slices: parts of the Task that are delivered and judged one by one, by somebody who did not write them. " +
-    "A Task begins as one, the whole request; the first plan turns it into the first of yours. " +
-    "Revise a contract that was wrong: what was found under the old one counts no more. Without arguments: the plan.",
+    "A Task begins as one, the whole request, which your first plan replaces. " +
+    "What was found under a contract that you revise counts no more. Without arguments: the plan.",
   input,
   effect: "log",
   run: (request, context) => {

@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
-import { copyFile, open } from "node:fs/promises";
+import { copyFile } from "node:fs/promises";
 import { FileRefused } from "./folder.ts";
 
 /**
@@ -8,10 +8,10 @@ import { FileRefused } from "./folder.ts";
  * anything else throws FileRefused, which names the path, what was expected and what is there.
  */
 
-/** Bytes. `pointer`: files of one line. What is larger is no such file of git's. */
+/** Bytes. `pointer`: files of one line. `config`: ten thousand branches. What is larger is no such file of git's. */
 export const most = {
   pointer: 64 * 1024,
-  config: 8 * 1024 * 1024,
+  config: 1024 * 1024,
   refs: 64 * 1024 * 1024,
   index: 256 * 1024 * 1024,
 } as const;
@@ -106,29 +106,6 @@ export const readBounded = (path: string, limit: number, options: Options = {}):
 /** As `readBounded`, as text. */
 export const textAt = (path: string, limit: number, options?: Options): string | undefined =>
   readBounded(path, limit, options)?.toString("utf8");
-
-/** Bytes; smaller files are read at once, which is faster than using a thread. */
-const atOnce = 256 * 1024;
-
-/** As `readBounded`, for what may be large: the service goes on meanwhile. */
-export const readLarge = async (path: string, limit: number): Promise<Buffer | undefined> => {
-  const there = statsAt(path);
-  if (there === undefined) return undefined;
-  expectRegular(path, there, limit);
-  if (there.size <= atOnce) return readBounded(path, limit);
-  await using file = await open(path, flagsOf({})).catch(() => undefined);
-  if (file === undefined) return undefined;
-  const stats = await file.stat();
-  expectRegular(path, stats, limit);
-  const bytes = Buffer.allocUnsafe(stats.size);
-  let length = 0;
-  while (length < bytes.length) {
-    const { bytesRead } = await file.read(bytes, length, bytes.length - length, length);
-    if (bytesRead === 0) break;
-    length += bytesRead;
-  }
-  return bytes.subarray(0, length);
-};
 
 /** Opens a regular file up to the limit, following no link, for a process that reads it. Throws FileRefused or ENOENT. */
 export const openRegular = (path: string, limit: number): { fd: number } & Disposable => {

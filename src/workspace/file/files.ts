@@ -76,6 +76,11 @@ export const componentsOf = (path: string): string[] => {
 
 const sync = promisify(fsync);
 
+const shownKind = (stats: Stats): string => {
+  const kind = kindOf(stats);
+  return kind === "other" ? "a FIFO, socket or device" : `a ${kind}`;
+};
+
 const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
 /** Names of folders that are walked at once; more are walked in a thread. */
@@ -159,7 +164,7 @@ export const createTreeFiles = (
     await using handle = await openForRead(`${real}/${components.join("/")}`);
     const stats = fstatSync(handle.fd);
     if (!stats.isFile())
-      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got ${shownKind(stats)}`);
     const leads = realPathOf(handle.fd, `${real}/${components.join("/")}`);
     if (!leads.startsWith(`${real}/`))
       throw new FileRefused("outside", `Expected "${path}" inside the project, got a link that leads out of it`);
@@ -184,7 +189,7 @@ export const createTreeFiles = (
     if (stats.isSymbolicLink())
       throw new FileRefused("linked", `Expected a file at "${path}", got a symbolic link; name its target instead`);
     if (!stats.isFile())
-      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got a ${kindOf(stats)}`);
+      throw new FileRefused("not-a-file", `Expected a regular file at "${path}", got ${shownKind(stats)}`);
     if (stats.nlink > 1)
       throw new FileRefused(
         "linked",

@@ -54,15 +54,49 @@ const valueOf = (text: string): string => {
   return value.slice(0, kept);
 };
 
-/** Values of a key of the sections with a wanted header; included files are not looked at. */
-export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
-  let inside = false;
-  return config.split("\n").flatMap((line) => {
-    const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*")?)\s*\](.*)$/.exec(line);
-    if (header !== null) inside = wanted.test(header[1]?.trim() ?? "");
+/** A section as it stands in a config, with the lines that set something in it. */
+type Section = { header: string; pairs: { key: string; text: string }[] };
+
+/** The config that was read last: one request asks for several settings of the same. */
+let lastRead: { config: string; sections: Section[] } = { config: "", sections: [] };
+
+const sectionsIn = (config: string): Section[] => {
+  if (config === lastRead.config) return lastRead.sections;
+  const sections: Section[] = [];
+  for (const line of config.split("\n")) {
+    const header = /^\s*\[([^\]"]*(?:"(?:[^"\\]|\\.)*"\s*)?)\](.*)$/.exec(line);
+    if (header !== null) sections.push({ header: header[1]?.trim() ?? "", pairs: [] });
     const pair = /^\s*([\w-]+)\s*=\s*(.*)$/.exec(header?.[2] ?? line);
-    return inside && pair !== null && key.test(pair[1] ?? "") ? [valueOf(pair[2] ?? "")] : [];
-  });
+    if (pair !== null) sections.at(-1)?.pairs.push({ key: pair[1] ?? "", text: pair[2] ?? "" });
+  }
+  lastRead = { config, sections };
+  return sections;
+};
+
+/** Different values that a config may have for one key, of which git takes the last or all. */
+const mostValues = 1000;
+
+/**
+ * Different values of a key of the sections with a wanted header, in their order; included files are not looked at. Throws
+ * FileRefused for more than anybody has: each may be a file to look at.
+ */
+export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
+  const values = new Set<string>();
+  for (const { header, pairs } of sectionsIn(config))
+    if (pairs.length > 0 && wanted.test(header))
+      for (const { key: name, text } of pairs) {
+        if (!key.test(name)) continue;
+        const value = valueOf(text);
+        // The last one counts where one does.
+        values.delete(value);
+        values.add(value);
+      }
+  if (values.size > mostValues)
+    throw new FileRefused(
+      "too-big",
+      `Expected at most ${mostValues} values of one key in the config, got ${values.size}`,
+    );
+  return [...values];
 };
 
 /** The folders that the config names as the work tree. */
@@ -118,8 +152,16 @@ export const expectAnswer = (folder: string, dirs: GitDirs, config: string): voi
   expectOwn(commonDir, ownNames);
   expectOwn(gitDir, ["HEAD", "index", ...logNames]);
   const branch = /^ref:\s*(refs\/heads\/.+)$/m.exec(textAt(join(gitDir, "HEAD"), most.pointer) ?? "")?.[1]?.trim();
+  if (branch !== undefined && branch.length > longestPath)
+    throw new FileRefused(
+      "too-big",
+      `Expected a branch in "${join(gitDir, "HEAD")}", got a name of ${branch.length} characters`,
+    );
   if (branch !== undefined) expectOwn(commonDir, [...foldersOf(branch), ...foldersOf(`logs/${branch}`)]);
 };
+
+/** No branch has a longer name, as it is a path. */
+const longestPath = 4096;
 
 /** Branches, what the service keeps of its own, and what git keeps of both. */
 const ownNames = [

@@ -1,5 +1,6 @@
 import { join, resolve } from "node:path";
 import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { FileRefused } from "../file/folder.ts";
 
 /** Finds the git directories of a worktree and its repository by reading files, without a process. */
 
@@ -30,6 +31,9 @@ const harmful =
  */
 const suspicious = /\[\s*(filter|diff|merge|hook|include)/i;
 
+/** Each is two variables of every git, of which a program can be given so many. */
+const mostKeys = 1000;
+
 type Known = { stamp: string; keys: readonly string[] };
 const known = new Map<string, Known>();
 
@@ -55,12 +59,18 @@ export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): P
   const text = configsOf(dirs)
     .map((path) => textAt(path, most.config) ?? "")
     .join("\n");
-  const keys = suspicious.test(text)
+  const named = suspicious.test(text)
     ? (await list())
         .toString("utf8")
         .split("\0")
         .filter((key) => harmful.test(key))
     : [];
+  const keys = [...new Set(named)];
+  if (keys.length > mostKeys)
+    throw new FileRefused(
+      "too-big",
+      `Expected at most ${mostKeys} settings that name programs in "${join(dirs.commonDir, "config")}", got ${keys.length}`,
+    );
   if (known.size > 1000) known.clear();
   if (!/\[\s*include/i.test(text)) known.set(dirs.gitDir, { stamp, keys });
   return keys;

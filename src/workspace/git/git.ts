@@ -69,6 +69,7 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
       [...flags, ...withoutPrograms(args)],
       {
         ...patience,
+        ...(isSmall(args) ? {} : { dataBytes: mostData }),
         ...run,
         env: { ...env, ...more, ...run.env },
       },
@@ -95,6 +96,16 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
     },
   };
 };
+
+/**
+ * Bytes. Whoever can write into a folder can make a repository there, of whose trees a few kilobytes stand for thousands of
+ * millions of files, and of whose differences as much for gigabytes.
+ */
+const mostData = 2 * 1024 ** 3;
+
+/** Calls that read neither trees nor contents; the rest is started by a shell that sets the bound. */
+const isSmall = ([subcommand = ""]: readonly string[]): boolean =>
+  ["config", "update-ref", "symbolic-ref", "rev-parse", "check-ref-format"].includes(subcommand);
 
 /** Lists the repository's and the worktree's scopes; the environment switches off the others. */
 const listKeys = ["config", "--includes", "--name-only", "-z", "--list"];

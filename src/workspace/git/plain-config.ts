@@ -26,7 +26,7 @@ export const plainConfig = (file: string): string => {
   const lines: string[] = [];
   let kept = false;
   for (const line of text.split("\n")) {
-    const section = /^\s*\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\]\s*$/.exec(line);
+    const section = /^\s*\[\s*([A-Za-z0-9.-]+)(?:\s*("(?:[^"\\]|\\.)*"))?\s*\]\s*$/.exec(line);
     if (section !== null || /^\s*\[/.test(line)) {
       const name = section?.[1]?.toLowerCase() ?? "";
       kept = keptSections.has(name) && section?.[2] === undefined;

@@ -95,6 +95,8 @@ export const expectFiles = ({ gitDir, commonDir, config }: Repository): void => 
 };
 
 const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+/** And one more, so that the end of a longer word is none. */
+const longestOid = 65;
 
 /** Where HEAD points: a branch's full name, or a commit when detached. undefined: only git can say. */
 export const headOf = (gitDir: string): { ref: string | null; oid: string | null } | undefined => {
@@ -120,16 +122,37 @@ export const refOf = (commonDir: string, ref: string, depth = 0): string | null 
   return packedRef(commonDir, ref);
 };
 
+/** What was found in large files of packed refs, which every request that names the folder would read again. */
+const packedRefs = new Map<string, { stamp: string; id: string | null }>();
+const mostKept = 200;
+/** Bytes; a smaller file is read at once. */
+const largePacked = 1024 * 1024;
+/** Lines with the name that are none of git's, which has each name once. */
+const mostOdd = 100;
+
 /** A ref's commit in packed-refs, where a file of its own hides it; null: it is not there. */
 export const packedRef = (commonDir: string, ref: string): string | null => {
-  const packed = readBounded(join(commonDir, "packed-refs"), most.refs);
+  const path = join(commonDir, "packed-refs");
+  const stats = statsAt(path);
+  if (stats === undefined || stats.size <= largePacked) return packedRefIn(path, ref);
+  const stamp = `${stats.ino}.${stats.size}.${stats.mtimeMs}.${stats.ctimeMs}`;
+  const key = `${path}\0${ref}`;
+  const before = packedRefs.get(key);
+  if (before?.stamp === stamp) return before.id;
+  const id = packedRefIn(path, ref);
+  if (packedRefs.size >= mostKept) packedRefs.clear();
+  packedRefs.set(key, { stamp, id });
+  return id;
+};
+
+const packedRefIn = (path: string, ref: string): string | null => {
+  const packed = readBounded(path, most.refs);
   if (packed === undefined) return null;
   // Searched as bytes: there may be a million lines.
-  const wanted = Buffer.from(` ${ref}`);
-  for (let at = packed.indexOf(wanted); at !== -1; at = packed.indexOf(wanted, at + 1)) {
-    const end = at + wanted.length;
-    if (end < packed.length && packed[end] !== 0x0a) continue;
-    const id = packed.toString("latin1", packed.lastIndexOf(0x0a, at) + 1, at);
+  const wanted = Buffer.from(` ${ref}\n`);
+  let odd = 0;
+  for (let at = packed.indexOf(wanted); at !== -1 && odd < mostOdd; at = packed.indexOf(wanted, at + 1), odd += 1) {
+    const id = packed.toString("latin1", Math.max(packed.lastIndexOf(0x0a, at) + 1, at - longestOid), at);
     if (oid.test(id)) return id;
   }
   return null;

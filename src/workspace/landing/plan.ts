@@ -155,7 +155,7 @@ const editsOf = async (
 
 /** Whether this repository honours the executable bit. */
 const keepsModes = ({ commonDir }: WorktreeRecord): boolean =>
-  !/^\s*filemode\s*=\s*(false|no|off|0)\s*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
+  !/^[ \t]*filemode[ \t]*=[ \t]*(false|no|off|0)[ \t\r]*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
 
 /** SHA-256 of the bytes that each added or changed path will have on disk: the worktree's, which the checks ran on. */
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {

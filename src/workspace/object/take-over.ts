@@ -47,9 +47,8 @@ const longestPack = 8 * 1024 ** 3;
 /** Each becomes a file in the project's objects. */
 const mostObjects = 1_000_000;
 
-/** What a pack unpacks to may be far larger: bounds what git allocates, at once and in all, and how files are compared. */
+/** What a pack unpacks to may be far larger: bounds what git allocates, at once and in all. */
 const bounded = { env: { GIT_ALLOC_LIMIT: "512m" }, dataBytes: 1024 ** 3, timeoutMs: 10 * 60_000 };
-const asBytes = ["-c", "core.bigFileThreshold=32m"];
 
 /** Beyond `--strict`: git would write none of these modes, and the same files would have two ids. */
 const strict = "--strict=badFilemode=error";
@@ -81,7 +80,7 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
   const within = { ...bounded, env };
   const packed = await unpack(request, within);
   if (!(await expectMeasured(folder, tree))) await expectTree(git, tree, within);
-  const args = [...asBytes, "diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
+  const args = ["diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
   const { rust, ...counted } = await judged((await git.run(args, within)).stdout);
   const tested = counted.tested === true || (await hasUnitTests(git, tree, rust, within));
   const counts = { ...counted, ...(tested ? { tested: true as const } : {}) };
@@ -124,7 +123,7 @@ const unpack = async ({ git, pack: path }: TakeOverRequest, within: GitOptions):
   const count = header.readUInt32BE(8);
   if (header.toString("latin1", 0, 4) === "PACK" && count > mostObjects)
     throw new GitError(`Expected at most ${mostObjects} objects in the Task's pack, got ${count}`, null, "");
-  await git.run([...asBytes, "unpack-objects", "-q", strict], { ...within, input: pack.fd });
+  await git.run(["unpack-objects", "-q", strict], { ...within, input: pack.fd });
   return count;
 };
 

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { most, readBounded, readLarge } from "../file/bounded-read.ts";
+import { asBuffer, type Job } from "../../thread.ts";
+import { readBounded } from "../file/bounded-read.ts";
 import { encodePath } from "../file/path.ts";
-import { gitlinksOf, indexEntries, sharedIndexOf } from "../git/index-file.ts";
+import { gitlinksOf, type IndexEntry, indexEntries, sharedIndexOf } from "../git/index-file.ts";
+import { atOnce, indexAt, type IndexPlace, ofIndex } from "../git/index-reading.ts";
 import { statsOf } from "./seen.ts";
 
 /** What the indexes of a repository link to, read again only when an index changed. */
@@ -20,9 +22,6 @@ export interface Indexes {
    */
   has(gitDir: string, path: string, file: { bytes: Buffer; executable: boolean } | undefined): Promise<boolean>;
 }
-
-/** Bytes; larger ones are read while the service goes on. */
-const atOnce = 1024 * 1024;
 
 type Known = { stamp: string; idBytes: number; paths: readonly Buffer[] };
 
@@ -58,34 +57,55 @@ export const createIndexes = (): Indexes => {
       if (waiting.size === 0) return false;
       for (const [gitDir, { stamp, idBytes }] of waiting) {
         waiting.delete(gitDir);
-        const index = await read(join(gitDir, "index"));
-        const paths = gitlinksOf(index, idBytes);
-        const shared = sharedIndexOf(index, idBytes);
-        if (shared !== undefined) paths.push(...gitlinksOf(await read(join(gitDir, shared)), idBytes));
+        const { links, shared } = await linksIn({ path: join(gitDir, "index"), idBytes });
+        const paths = links.map(asBuffer);
+        if (shared !== undefined)
+          paths.push(...(await linksIn({ path: join(gitDir, shared), idBytes })).links.map(asBuffer));
         known.set(gitDir, { stamp, idBytes, paths });
       }
       return true;
     },
     async has(gitDir, path, file) {
-      const index = await read(join(gitDir, "index"));
       const idBytes = known.get(gitDir)?.idBytes ?? 20;
-      const wanted = encodePath(path);
-      const entry = [...indexEntries(index, idBytes)].find((each) => each.path.equals(wanted));
-      if (file === undefined || entry === undefined)
-        return file === undefined && entry === undefined && index.length > 0;
+      const { there, entry } = await entryIn({ path: join(gitDir, "index"), idBytes, wanted: encodePath(path) });
+      if (file === undefined || entry === undefined) return file === undefined && entry === undefined && there;
       const isExecutable = (entry.mode & 0o111) !== 0;
-      return entry.stage === 0 && isExecutable === file.executable && entry.id.equals(blobID(file.bytes, idBytes));
+      return entry.stage === 0 && isExecutable === file.executable && blobID(file.bytes, idBytes).equals(entry.id);
     },
   };
 };
 
-const read = async (path: string): Promise<Buffer> => {
-  try {
-    return (await readLarge(path, most.index)) ?? Buffer.alloc(0);
-  } catch {
-    return Buffer.alloc(0);
-  }
+type Links = { links: Uint8Array[]; shared: string | undefined };
+
+export const linkReading: Job<IndexPlace, Links> = {
+  name: "index-links",
+  run(place) {
+    const index = indexAt(place);
+    return {
+      // Copies: those of the index would each hand over all of it.
+      links: gitlinksOf(index, place.idBytes).map((path) => Uint8Array.from(path)),
+      shared: sharedIndexOf(index, place.idBytes),
+    };
+  },
 };
+
+type Entry = { there: boolean; entry: (Pick<IndexEntry, "mode" | "stage"> & { id: Uint8Array }) | undefined };
+
+export const entryReading: Job<IndexPlace & { wanted: Uint8Array }, Entry> = {
+  name: "index-entry",
+  run({ wanted, ...place }) {
+    const index = indexAt(place);
+    for (const { path, mode, stage, id } of indexEntries(index, place.idBytes))
+      if (path.equals(wanted)) return { there: true, entry: { mode, stage, id: Uint8Array.from(id) } };
+    return { there: index.length > 0, entry: undefined };
+  },
+};
+
+/** Nothing of what cannot be read. */
+const linksIn = (place: IndexPlace): Promise<Links> =>
+  ofIndex(linkReading, place).catch(() => ({ links: [], shared: undefined }));
+const entryIn = (place: IndexPlace & { wanted: Uint8Array }): Promise<Entry> =>
+  ofIndex(entryReading, place).catch(() => ({ there: false, entry: undefined }));
 
 const blobID = (bytes: Buffer, idBytes: number): Buffer =>
   createHash(idBytes === 20 ? "sha1" : "sha256")

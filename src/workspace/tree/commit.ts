@@ -82,9 +82,6 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
 
 const detached = "(detached)";
 
-/** Large files are packed as they are: what unpacks them has little memory for differences. */
-const asBytes = ["-c", "core.bigFileThreshold=32m"];
-
 /** In one job: the changed files into the index, the index into a tree, and what the tree has anew into a pack. */
 const packed = async (
   git: TreeGit,
@@ -108,7 +105,7 @@ const packed = async (
     `${update} <${shellQuote(list.path)} || exit`,
     `tree=$(${git.line(["write-tree"])}) || exit`,
     `printf '%s\\n' "$tree"`,
-    `printf '%s\\n' "$tree" ${without} | ${git.line([...asBytes, "pack-objects", "--revs", "--thin", "--stdout", "-q"])} >${shellQuote(pack.path)}`,
+    `printf '%s\\n' "$tree" ${without} | ${git.line(["pack-objects", "--revs", "--thin", "--stdout", "-q"])} >${shellQuote(pack.path)}`,
   ].join("\n");
   const { stdout } = await git.script("git write-tree", script, { timeoutMs: 10 * 60_000 });
   const tree = stdout.toString("latin1").trim();

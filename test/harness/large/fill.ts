@@ -2,6 +2,7 @@ import Database from "better-sqlite3";
 import { Client } from "pg";
 import { newID } from "../../../src/id.ts";
 import { evolveFold, isTaskFold, type Fold } from "../../../src/store/sql/fold.ts";
+import { firstMissionID } from "../../../src/store/sql/migration/text-index.ts";
 import { eventOf, metadataRows, nameOf, searchText, snapshotRow, taskRow } from "../../../src/store/sql/row.ts";
 import type { Tables } from "../../../src/store/sql/schema.ts";
 import { createTemplates, type Place, type Table, type Template } from "./template.ts";
@@ -187,6 +188,13 @@ const putLong = async (
   return { stream, position: position + version };
 };
 
+/** What the upkeep of the index would take a while for. */
+const indexTexts = `
+  insert into text_ids (id, stream) select rowid, stream from texts where stream like 'task%' order by stream;
+  insert into text_ids (id, stream) select ${firstMissionID} + rowid, stream from texts where stream not like 'task%';
+  delete from text_pending;
+  insert into text_trigrams (text_trigrams) values ('optimize');`;
+
 /** Into the file of a closed store, in one transaction; the indexes come back at the end. */
 export const sqliteSink = (file: string): Sink => {
   const database = new Database(file);
@@ -211,6 +219,7 @@ export const sqliteSink = (file: string): Sink => {
     },
     async set(position) {
       database.prepare("update log set position = ?").run(position);
+      database.exec(indexTexts);
       for (const { sql } of indexes) database.exec(sql);
       database.exec("commit");
     },

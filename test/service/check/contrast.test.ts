@@ -192,6 +192,12 @@ test("green on both is `same`: told once, and only where a check was red before 
   expect(asked).toHaveLength(1);
 });
 
+test("nothing of it is run where the caller says so", async () => {
+  const { status, found } = await play("off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false });
+  expect(status.lifecycleStatus).toBe("completed");
+  expect(found).toEqual([]);
+});
+
 const made = {
   "math.mjs": `${mended}export const multiply = (a, b) => a * b;\n`,
   "math.test.mjs": testOf(
@@ -212,7 +218,6 @@ type Case = [string, Record<string, string>, Record<string, unknown>, object[]];
 const cases: Case[] = [
   ["missing", made, {}, [{ result: "cannot-run", reason: "needs the new code", command }]],
   ["flaky", { "math.mjs": mended, "math.test.mjs": once }, {}, [{ result: "cannot-run", reason: "flaky", command }]],
-  ["off", { "math.mjs": mended, "math.test.mjs": sum }, { contrast: false }, []],
   ["untested", { "math.mjs": mended }, {}, []],
   ["rules", {}, rules, [{ result: "proves", command }]],
 ];

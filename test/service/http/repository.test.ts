@@ -16,6 +16,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ErrorBody } from "../../../src/protocol/error.ts";
 import { git, makeProject, temporary, writeFiles } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { packedRef } from "../../../src/workspace/git/repository.ts";
 import { inspectProject } from "../../../src/workspace/project.ts";
 
 /** What stands in the place of a repository's files, and whose repository a `.git` names: asked by who only lists Tasks. */
@@ -400,5 +401,65 @@ describe("SERVICE_PROJECT_ROOTS bounds the repository", () => {
     } finally {
       await narrow[Symbol.asyncDispose]();
     }
+  });
+});
+
+describe("what a repository's settings and refs say very often", () => {
+  const lines = (count: number, line: (at: number) => string) =>
+    Array.from({ length: count }, (_, at) => line(at)).join("");
+  const configure = (directory: string, text: string) =>
+    writeFiles(directory, { ".git/config": `[core]\n\tbare = false\n${text}` });
+
+  test.each<[string, (at: number) => string, RegExp]>([
+    ["work trees", (at) => `\tworktree = ../${at}\n`, /at most 1000 values of one key/],
+    ["included files", (at) => `[include]\n\tpath = ${at}\n`, /at most 1000 values of one key/],
+    [
+      "programs",
+      (at) => `[filter "f${at}"]\n\tclean = cat\n`,
+      /at most 1000 settings that name programs in ".*config"/,
+    ],
+  ])("%s are counted, once each; control: the same again and again is one", async (_, line, message) => {
+    const many = project();
+    configure(many, lines(3000, line));
+    expect(await ask(many, service, "/project")).toMatchObject(refused("repository_unsupported", message));
+    const same = project();
+    configure(
+      same,
+      lines(3000, () => line(0)),
+    );
+    expect(await ask(same, service, "/project")).toMatchObject({ status: 200 });
+  });
+
+  test("settings of more than a mebibyte are refused by the file's name; control: of less they are read", async () => {
+    const directory = project();
+    configure(directory, "a = b\n".repeat(180_000));
+    expect(await ask(directory, service, "/project")).toMatchObject(
+      refused("repository_unsupported", /1048576 bytes in ".*\.git\/config"/),
+    );
+    configure(directory, "a = b\n".repeat(170_000));
+    expect(await ask(directory, service, "/project")).toMatchObject({ status: 200 });
+  });
+
+  test("a branch whose name is no path is refused by the file's name; control: a long one is read", async () => {
+    const directory = project();
+    writeFileSync(join(directory, ".git/HEAD"), `ref: refs/heads/${"a/".repeat(30_000)}b\n`);
+    expect(await ask(directory, service, "/project")).toMatchObject(refused("repository_unsupported", /\.git\/HEAD/));
+    writeFileSync(join(directory, ".git/HEAD"), `ref: refs/heads/${"a/".repeat(1000)}b\n`);
+    expect((await ask(directory, service, "/project")).status).toBe(200);
+  });
+
+  test("lines that only look like the branch's are looked at a hundred times; control: its own is found", async () => {
+    const directory = project();
+    const commit = git(directory, "rev-parse", "main");
+    git(directory, "pack-refs", "--all");
+    const packed = join(directory, ".git/packed-refs");
+    const own = readFileSync(packed, "utf8");
+    writeFileSync(packed, " refs/heads/main\n".repeat(99) + own);
+    expect(packedRef(join(directory, ".git"), "refs/heads/main")).toBe(commit);
+    writeFileSync(packed, " refs/heads/main\n".repeat(500_000) + own);
+    const begun = process.threadCpuUsage();
+    expect(packedRef(join(directory, ".git"), "refs/heads/main")).toBeNull();
+    const { user, system } = process.threadCpuUsage(begun);
+    expect((user + system) / 1000).toBeLessThan(100);
   });
 });

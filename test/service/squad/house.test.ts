@@ -97,7 +97,6 @@ const rules = {
   checks: "what is red or rejected comes back",
   weaken: "Never weaken, skip or special-case a test or a check",
   commands: "Commands have no terminal and no input",
-  interrupted: `A call that comes back "interrupted" may have run partly`,
   last: "Your last message is for somebody who has not watched",
   answer: "is all that is kept of your work",
   claim: "Claim only what you have seen",
@@ -106,9 +105,9 @@ const rules = {
 } as const;
 
 test.each<[agent: keyof typeof agents, told: (keyof typeof rules)[]]>([
-  ["orchestrator", ["material", "commits", "checks", "weaken", "commands", "interrupted", "last", "claim"]],
-  ["builder", ["material", "commits", "weaken", "interrupted", "answer", "claim"]],
-  ["runner", ["material", "commands", "interrupted", "answer", "claim"]],
+  ["orchestrator", ["material", "commits", "checks", "weaken", "commands", "last", "claim"]],
+  ["builder", ["material", "commits", "weaken", "answer", "claim"]],
+  ["runner", ["material", "commands", "answer", "claim"]],
   ["reader", ["material", "answer", "claim"]],
   ["reviewer", ["material", "verdict", "rejection"]],
 ])("the %s of a package without them is told the rules that concern it, once, and no others", (agent, told) => {

@@ -483,6 +483,18 @@ describe.each(stores)("on %s", (name, env) => {
       expect(readText(directory, "free.sql")).toBe("SELECT 3;\n");
     });
 
+    test("untracked files whose names suggest secrets stay with the user; control: what is allowed, and other names", async () => {
+      const directory = project();
+      mkdirSync(join(directory, "keys"));
+      for (const name of [".env", ".env.local", ".env.shared", "keys/own.pem", "keys/id_ed25519", "notes.txt"])
+        writeFileSync(join(directory, name), "S=1\n");
+      const client = clientFor(directory);
+      const taskID = await scripted(client, [shell("find . -type f -not -path './.git*' | sort")]);
+      await settled(client, taskID);
+      const [{ output } = { output: "" }] = dataOf(await eventsOf(taskID), "tool.finished");
+      expect((output as string).match(/^\.\/.*$/gm)).toEqual(["./.env.shared", "./a.txt", "./notes.txt"]);
+    });
+
     test("what a rule hides is not found by a search either, or moved with its folder", async () => {
       const files = { "src/keep/secret.txt": "needle\n", "src/open.txt": "needle\n", "a.txt": "one\n" };
       const directory = project({

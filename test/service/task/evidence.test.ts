@@ -16,7 +16,7 @@ const root = temporary("sortie-evidence-");
 const key = "sk-evidence-0123456789abcdef";
 let provider: MockProvider;
 let service: TestService;
-let turns: MockTurn[] = [];
+let turns: (MockTurn | (() => MockTurn))[] = [];
 let briefs: string[] = [];
 let told: string[] = [];
 
@@ -28,14 +28,15 @@ beforeAll(async () => {
         return acceptance(request);
       }
       told = request.body.messages.filter(({ role }) => role === "tool").map(({ content }) => JSON.stringify(content));
-      return turns[request.turn] ?? { text: "Done." };
+      const turn = turns[request.turn] ?? { text: "Done." };
+      return typeof turn === "function" ? turn() : turn;
     },
     { reviews: "script" },
   );
   const data = join(root.path, "data");
   writeFiles(
     join(data, "squads"),
-    teamOf("team", { orchestrator: ["read, write, shell, git, artifact"], reviewer: ["verdict"] }),
+    teamOf("team", { orchestrator: ["read, write, shell, git, artifact, slice"], reviewer: ["verdict"] }),
   );
   const config = join(root.path, "config.jsonc");
   const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: key } };
@@ -136,6 +137,44 @@ describe("evidence", () => {
     expect(started.find(({ data }) => (data as { tool: string }).tool === "git")?.data).toMatchObject({
       effect: "none",
     });
+  });
+
+  test("is of the slice that it was run for, by its id or its title, and of no other one", async () => {
+    const directory = makeProject(join(root.path, "sliced"), { "a.js": "\n" });
+    const slices = ["First", "Second"].map((title) => ({
+      title,
+      objective: `The ${title}.`,
+      acceptance: ["a.js is there"],
+    }));
+    const idOf = (title: string) => new RegExp(`(slice_\\w+) \\\\?"${title}`).exec(told.join("\n"))?.[1] ?? "";
+    briefs = [];
+    turns = [
+      { calls: [{ tool: "slice", input: { plan: slices } }] },
+      write("// one\n"),
+      () =>
+        run(
+          { command: "wc -l a.js", proves: idOf("First") },
+          { command: "wc -c a.js", proves: "second" },
+          "wc -w a.js",
+        ),
+    ];
+    const { goals, lifecycleStatus } = await settledTask(
+      service.url,
+      await createTask(service.url, directory, { request: "Change a.js." }),
+    );
+    expect(lifecycleStatus).toBe("completed");
+    const commands = goals.map(({ contract, evidence }) => [
+      contract.title,
+      ...evidence.flatMap(({ kind, summary }) => (kind === "command" ? [summary] : [])),
+    ]);
+    expect(commands).toEqual([
+      ["First", "`wc -l a.js` exit 0, run to prove it"],
+      ["Second", "`wc -c a.js` exit 0, run to prove it"],
+    ]);
+    const [, first = "", second = ""] = (briefs[0] ?? "").split(/^# Part \d: /m);
+    expect([first.includes("wc -l"), first.includes("wc -c")]).toEqual([true, false]);
+    expect([second.includes("wc -l"), second.includes("wc -c")]).toEqual([false, true]);
+    expect(briefs[0]).not.toContain("wc -w");
   });
 
   test("has no secret of the service's, nor the half of one that a cut leaves", async () => {

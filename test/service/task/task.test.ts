@@ -467,12 +467,18 @@ describe.each(stores)("on %s", (_name, env) => {
       expect(refused.error).toMatchObject({ code: "invalid_request", status: 400 });
     });
 
-    test("a directory without Git, and a repository without commits, are worked in place", async () => {
+    test("a directory without Git, and a repository without commits, are worked in place, and the record says so", async () => {
       using plain = temporary("sortie-plain-");
       const client = clientFor(plain.path);
-      expect(await settled(client, await scripted(client, [write("n.txt", "1\n")]))).toMatchObject({
-        lifecycleStatus: "completed",
+      scripts["plain"] = [write("n.txt", "1\n"), { text: "Done." }];
+      const { data: accepted } = await client.task.create({
+        body: { request: "do it [plain]", productPillar: "code", model: "mock/large" },
       });
+      const inPlace = { isolation: "directory", landing: "none", landingBranch: null };
+      expect(accepted).toMatchObject({ isolation: "directory", landing: "none" });
+      const done = { lifecycleStatus: "completed", verified: false, summary: "Done.", ...inPlace };
+      expect(await settled(client, accepted?.taskID ?? "")).toMatchObject(done);
+      expect((await client.task.list()).data).toMatchObject([done]);
       expect(readText(plain.path, "n.txt")).toBe("1\n");
       git(plain.path, "init", "-q");
       expect(await settled(client, await scripted(client, [write("n.txt", "2\n")]))).toMatchObject({

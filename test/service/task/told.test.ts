@@ -11,7 +11,7 @@ import {
   textOf,
 } from "../../harness/double/mock-provider.ts";
 import { createServiceClient } from "../../../src/client/client.ts";
-import { makeProject, temporary, until } from "../../harness/project.ts";
+import { git, makeProject, temporary, until, writeFiles } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /** What an author and its reviewer are told as facts, by the words that their models are sent. */
@@ -62,6 +62,60 @@ const play = async (files: Record<string, string>, script: MockTurn[], request =
 const call = (tool: string, input: object) => ({ tool, input });
 const shell = (command: string, more: object = {}) => call("shell", { command, ...more });
 const edit = (path: string, old: string, fresh: string) => call("edit", { path, edits: [{ old, new: fresh }] });
+
+describe("calls and their answers", () => {
+  const lines = Array.from({ length: 60 }, (_, at) => `line ${at + 1}\n`).join("");
+
+  test("arguments that can mean one thing only are taken so; an edit is answered with lines, not with its text", async () => {
+    const given = Array.from({ length: 30 }, (_, at) => `given ${at + 1}\n`).join("");
+    const { results } = await play({ "a.txt": lines }, [
+      {
+        calls: [
+          call("read", { file: "a.txt", offset: "3", limit: "2" }),
+          call("write", { filename: "b.txt", contents: "b\n" }),
+          call("edit", { path: "a.txt", old: "line 40\n", new: given }),
+          call("edit", { path: "a.txt", edits: '[{"old":"line 9\\n","new":"nine\\n"}]' }),
+        ],
+      },
+    ]);
+    expect(results.slice(0, 2)).toEqual([
+      expect.stringMatching(/^3\tline 3\n4\tline 4\n(?!5\t)/),
+      expect.stringContaining("Created b.txt"),
+    ]);
+    expect(results[2]).toMatch(/^Replaced 1 match in a\.txt \(\+30 -1\)\.\n37\tline 37\n[^]*40\tgiven 1\n/);
+    expect(results[2]).not.toContain("given 15");
+    expect(results[3]).toContain("9\tnine");
+  });
+
+  test("`status` and `diff` are of the whole Task, staged or not, untracked too; two revisions are compared", async () => {
+    const directory = makeProject(join(root.path, "whole"), { "a.txt": "one\n" });
+    writeFiles(directory, { "a.txt": "two\n" });
+    git(directory, "commit", "--quiet", "--all", "--message=second");
+    const own = (action: string, more: object = {}) => call("git", { action, ...more });
+    const looks = [own("status"), own("diff"), own("diff", { revision: "HEAD~1 HEAD" })];
+    [turns, requests] = [
+      [
+        {
+          calls: [
+            call("write", { path: "staged.txt", content: "staged\n" }),
+            call("write", { path: "new.txt", content: "new\n" }),
+            edit("a.txt", "two", "three"),
+            own("add", { paths: ["staged.txt"] }),
+          ],
+        },
+        { calls: looks },
+      ],
+      [],
+    ];
+    await settledTask(service.url, await createTask(service.url, directory, { request: "Do it." }));
+    const messages = requests.at(-1)?.body.messages ?? [];
+    const results = messages.flatMap(({ role, content }) => (role === "tool" ? [textOf(content)] : []));
+    const [status, diff, two] = results.slice(4);
+    expect(status).toBe("M a.txt\nA new.txt\nA staged.txt");
+    for (const line of ["-two", "+three", "+new", "+staged"]) expect(diff?.split("\n")).toContain(line);
+    expect(two?.split("\n").filter((line) => /^[-+]\w/.test(line))).toEqual(["-one", "+two"]);
+  });
+});
 
 describe("calls of one reply, once an edit failed", () => {
   const files = { "a.txt": "one\n", "b.txt": "one\n" };
@@ -184,7 +238,7 @@ describe("the prompts", () => {
     for (const system of [lead, builder]) expect(system).toContain("that is the service's part");
     // Who only reads has no work that is checked.
     expect(explorer).toContain("The project's own commands: test = `npm test`.");
-    expect(explorer).not.toMatch(/The service runs them|prove it|Commit: /);
+    expect(explorer).not.toMatch(/The service runs them|Prove by other|Commit: /);
   });
 });
 

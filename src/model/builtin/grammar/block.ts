@@ -4,7 +4,7 @@ type Line = { kind: "line"; text: string };
 export type Block = { kind: "block"; info: string; content: string; closed: boolean };
 
 /** A fence may follow list markers, as in `1. ```diff`. */
-const opening = /^([ \t]*(?:(?:[-*+•]|\d{1,4}[.)])[ \t]+)*)(`{3,}|~{3,})(.*)$/;
+const opening = /^([ \t]*(?:(?:[-*+•]|\d{1,4}[.)])[ \t]+)*)(`{3,}|~{3,})(.*)$/s;
 
 export const scan = (request: string): (Line | Block)[] => {
   // In a text with CRLF throughout, the sender added it; a single CRLF belongs to the content.
@@ -57,7 +57,7 @@ const token = /([A-Za-z][\w-]*)=(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\s"'`]+))|(\
 
 /** Parses the words after a fence: a language, `name=value` pairs (in braces or not), and the rest. */
 export const infoOf = (info: string): Info => {
-  const bare = /^(\S*?)\s*\{(.*)\}$/.exec(info);
+  const bare = /^([^\s{]*)\s*\{(.*)\}$/s.exec(info);
   const text = bare === null ? info : `${bare[1]} ${bare[2]}`;
   const attributes = new Map<string, string>();
   const words: string[] = [];

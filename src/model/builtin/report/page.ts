@@ -29,7 +29,7 @@ const pageOf = (lines: readonly [number, string][]): Page => {
   let fence = "";
   let comment = false;
   for (const [at, [number, whole]] of lines.entries()) {
-    const mark = /^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})(.*)$/.exec(whole);
+    const mark = /^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})(.*)$/s.exec(whole);
     if (fence !== "") {
       if (mark?.[1]?.startsWith(fence) === true && (mark[2] ?? "").trim() === "") fence = "";
       continue;

@@ -16,10 +16,10 @@ export type Roster = { squad: string; agents: { name: string; duty: string }[] }
 
 export type Outline = { items: Item[]; rosters: Roster[]; problems: string[] };
 
-const numbered = /^(\d{1,3})[.)]\s+(.+)$/;
-const box = /^[-*+]\s+\[[ xX]?\]\s+(.+)$/;
+const numbered = /^(\d{1,3})[.)]\s+(\S.*)$/s;
+const box = /^[-*+]\s+\[[ xX]?\]\s+(\S.*)$/s;
 const bullet = /^[-*+]\s+/;
-const heading = /^#{1,6}\s+(.+)$/;
+const heading = /^#{1,6}\s+(\S.*)$/s;
 const fence = /^\s*(`{3,}|~{3,})/;
 const rosterHead = /^\s*squad\s+`?([a-z0-9]+(?:-[a-z0-9]+)*)`?\s*:\s*$/i;
 const rosterLine = /^\s*[-*+]\s+`?([a-z0-9]+(?:-[a-z0-9]+)*)`?\s*:\s+(\S.*)$/;
@@ -52,8 +52,8 @@ const itemOf = (head: string, body: readonly string[]): Item => {
   const after: number[] = [];
   let squad: string | undefined;
   const title = head
-    .replace(/\(\s*after\s+([\d,\s]+?)\s*\)/gi, (_whole, numbers: string) => {
-      after.push(...numbers.split(/[,\s]+/).map(Number));
+    .replace(/\(\s*after\s([\d,\s]+)\)/gi, (_whole, numbers: string) => {
+      after.push(...(numbers.match(/\d+/g) ?? ["0"]).map(Number));
       return "";
     })
     .replace(/\(\s*squad:\s*`?([a-z0-9-]+)`?\s*\)/gi, (_whole, id: string) => {

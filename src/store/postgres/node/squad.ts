@@ -11,13 +11,18 @@ export const squadTables = [
 /** A package of 1 MiB in base64, with its paths. */
 const mostChars = 2 * 1024 * 1024;
 
+/** Pairs of a path and bytes in base64. Nothing else is made bytes of: an object with a length would be as many. */
+const isFiles = (value: unknown): value is [string, string][] =>
+  Array.isArray(value) &&
+  value.every(
+    (pair: unknown) => Array.isArray(pair) && pair.length === 2 && pair.every((part) => typeof part === "string"),
+  );
+
 /** None where it is something else: whoever reads a package holds it against its digest. */
 const filesOf = (text: string): { path: string; bytes: Buffer }[] => {
   try {
-    return (JSON.parse(text) as [string, string][]).map(([path, bytes]) => ({
-      path,
-      bytes: Buffer.from(bytes, "base64"),
-    }));
+    const value: unknown = JSON.parse(text);
+    return isFiles(value) ? value.map(([path, bytes]) => ({ path, bytes: Buffer.from(bytes, "base64") })) : [];
   } catch {
     return [];
   }

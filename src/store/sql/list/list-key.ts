@@ -5,16 +5,20 @@ import { indexedPart, indexedText } from "../migration/index-set.ts";
 import type { Reader } from "../reader.ts";
 import { hash, plain } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
+import { hasTrigrams, searched, type TextSearch } from "./text-index.ts";
 
 /**
  * Which Tasks a list shows. Columns are asked of an index that has them in the list's order. Texts and metadata are not
- * in it: on SQLite, a search that finds little walks along the list in short queries, so that other reads get between.
+ * in it: on SQLite, a search looks through the first Tasks of the list, where what many have is met; then it asks the index of
+ * texts, and what that does not know (fewer than three letters, or too many texts) it looks for along the rest of the list,
+ * in short queries, so that other reads get between.
  */
 
 type Key = { updated: number; stream: StreamID };
 
-/** Tasks whose texts one query looks at. */
+/** Tasks whose texts one query looks at, and how many it looks at before the index of texts is asked. */
 const window = 2000;
+const firstWindow = 200;
 
 /** Tasks with a value of metadata that are looked up one by one; a value of more is common enough to be met on the way. */
 const rare = 1000;
@@ -25,9 +29,7 @@ export const before = (updated: number, stream: StreamID): RawBuilder<SqlBool> =
 
 /** Whether the texts of the row's stream have this part, anywhere. */
 export const matches = (table: "tasks" | "missions", search: string): RawBuilder<SqlBool> => {
-  const pattern = `%${plain(search)
-    .toLowerCase()
-    .replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const pattern = `%${searched(search).replaceAll(/[\\%_]/g, "\\$&")}%`;
   const own = sql.ref(`${table}.stream`);
   return sql<SqlBool>`exists (select 1 from texts where texts.stream = ${own} and texts.text like ${pattern} escape '\\')`;
 };
@@ -39,7 +41,7 @@ export const entry = (key: string, value: string): RawBuilder<SqlBool> => {
 };
 
 /** The streams of one page, in no order. */
-export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
+export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byText: TextSearch) => {
   const isRare = async (one: RawBuilder<SqlBool>, signal?: AbortSignal): Promise<boolean> => {
     const found = sql<{ count: number }>`
       select count(*) as count from (select 1 from metadata where ${one} limit ${rare + 1}) found`;
@@ -48,14 +50,19 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
   };
 
   /** The place in the list, after `from`, up to which the next query looks; undefined: to the end. */
-  const edgeOf = async (project: string, from: Key | undefined, signal?: AbortSignal): Promise<Key | undefined> => {
+  const edgeOf = async (
+    project: string,
+    from: Key | undefined,
+    count: number,
+    signal?: AbortSignal,
+  ): Promise<Key | undefined> => {
     let query = db.selectFrom("tasks").select(["updated", "stream"]).where("project", "=", project);
     if (from !== undefined) query = query.where(before(from.updated, from.stream));
     const [edge] = await reader.rows(
       query
         .orderBy("updated", "desc")
         .orderBy("stream", "desc")
-        .offset(window - 1)
+        .offset(count - 1)
         .limit(1)
         .compile(),
       signal,
@@ -67,9 +74,8 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
     const project = hash(query.project);
     const { search, cursor } = query;
     const entries = Object.entries(query.metadata ?? {}).map(([key, value]) => entry(plain(key), plain(value)));
-    const searched = search !== undefined && search !== "";
     /** Conditions on texts and metadata, which no index of Tasks has. */
-    const others: RawBuilder<SqlBool>[] = searched ? [matches("tasks", search)] : [];
+    const others: RawBuilder<SqlBool>[] = search === undefined || search === "" ? [] : [matches("tasks", search)];
     /** What leads SQLite to the few Tasks that can match; PostgreSQL finds that out by itself. */
     let lead: "mission" | "metadata" | undefined =
       kind === "sqlite" && query.missionID !== undefined ? "mission" : undefined;
@@ -80,12 +86,14 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
       } else others.push(sql`exists (select 1 from metadata where metadata.stream = tasks.stream and ${one})`);
     const walks = kind === "sqlite" && lead === undefined && others.length > 0;
 
-    const page = (limit: number, from: Key | undefined, to: Key | undefined) =>
+    /** `among`: the streams that can match, as a subquery. */
+    const page = (limit: number, from: Key | undefined, to: Key | undefined, among?: RawBuilder<unknown>) =>
       db
         .selectFrom("tasks")
         .select("stream")
-        .where(sql<SqlBool>`${unindexed(lead === "metadata")}project = ${project}`)
+        .where(sql<SqlBool>`${unindexed(lead === "metadata" || among !== undefined)}project = ${project}`)
         .where((row) => row.and([...columnsAsked(query), ...others]))
+        .$if(among !== undefined, (rows) => rows.where(sql<SqlBool>`stream in (${among})`))
         .$if(from !== undefined, (rows) => rows.where(before(from?.updated ?? 0, from?.stream ?? "")))
         .$if(to !== undefined, (rows) => rows.where(sql<SqlBool>`(updated, stream) >= (${to?.updated}, ${to?.stream})`))
         .orderBy(sql`${unindexed(lead === "mission")}updated`, "desc")
@@ -94,18 +102,32 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
         .compile();
 
     const found: StreamID[] = [];
-    for (let from = cursor && { updated: cursor.updated, stream: cursor.taskID }; ; ) {
-      const to = walks ? await edgeOf(project, from, signal) : undefined;
-      for (const { stream } of await reader.rows(page(query.limit - found.length, from, to), signal))
-        found.push(stream);
+    const add = async (from: Key | undefined, to: Key | undefined, among?: RawBuilder<unknown>): Promise<void> => {
+      const rows = await reader.rows(page(query.limit - found.length, from, to, among), signal);
+      found.push(...rows.map(({ stream }) => stream));
+    };
+    let from = cursor && { updated: cursor.updated, stream: cursor.taskID };
+    if (!walks) {
+      await add(from, undefined);
+      return found;
+    }
+    let indexed = search !== undefined && hasTrigrams(search) ? search : undefined;
+    for (;;) {
+      const to = await edgeOf(project, from, indexed === undefined ? window : firstWindow, signal);
+      await add(from, to);
       if (to === undefined || found.length >= query.limit) return found;
       from = to;
+      const among = indexed === undefined ? undefined : await byText(indexed, "tasks", signal);
+      indexed = undefined;
+      if (among === undefined) continue;
+      await add(from, undefined, among);
+      return found;
     }
   };
 };
 
 /** Before a column: SQLite does not look for it in an index, of which it would else take the one with the order. */
-const unindexed = (yes: boolean): RawBuilder<unknown> => (yes ? sql`+` : sql``);
+export const unindexed = (yes: boolean): RawBuilder<unknown> => (yes ? sql`+` : sql``);
 
 /** Conditions on the columns of the list's index. */
 const columnsAsked = (query: ListQuery): Expression<SqlBool>[] => {

@@ -6,7 +6,8 @@ import { missionRevision } from "../../../domain/mission/evolve.ts";
 import { type MissionRow, rowOf } from "../../../domain/mission/status.ts";
 import { summarise } from "../../../domain/view/summary.ts";
 import type { TaskSummary } from "../../../protocol/task/status.ts";
-import { before, createKeys, entry, matches } from "./list-key.ts";
+import { before, createKeys, entry, matches, unindexed } from "./list-key.ts";
+import { createTextSearch, hasTrigrams } from "./text-index.ts";
 import type { Reader } from "../reader.ts";
 import { hash, nameOf, plain } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
@@ -50,7 +51,8 @@ export const createLists = (
   folds: Pick<Store, "state" | "mission">,
 ): Pick<Store, "list" | "aged" | "missions" | "projects" | "missionsNamed" | "dispatched" | "productions"> => {
   const { state, mission } = folds;
-  const keys = createKeys(db, reader, kind);
+  const byText = createTextSearch(db, reader);
+  const keys = createKeys(db, reader, kind, byText);
   return {
     async list(query, signal) {
       const streams = await keys(query, signal);
@@ -94,17 +96,20 @@ export const createLists = (
     },
 
     async missions(query, signal) {
+      const { project, cursor, search = "" } = query;
+      const among = kind === "sqlite" && hasTrigrams(search) ? await byText(search, "missions", signal) : undefined;
       const found = await reader.rows(
         db
           .selectFrom("missions")
           .select(["stream", "revision", "summary"])
           .where((row) => {
             const all: Expression<SqlBool>[] = [];
-            const { project, cursor, search } = query;
-            if (project !== undefined) all.push(row("project", "=", hash(project)));
+            if (project !== undefined)
+              all.push(sql<SqlBool>`${unindexed(among !== undefined)}project = ${hash(project)}`);
+            if (among !== undefined) all.push(sql<SqlBool>`missions.stream in (${among})`);
             if (query.archived !== true) all.push(row("archived", "=", 0));
             if (cursor !== undefined) all.push(before(cursor.updated, cursor.sessionID));
-            if (search !== undefined && search !== "") all.push(matches("missions", search));
+            if (search !== "") all.push(matches("missions", search));
             if (query.priority !== undefined) all.push(row("priority", "=", query.priority));
             for (const [key, value] of Object.entries(query.metadata ?? {})) {
               const one = entry(plain(key), plain(value));
@@ -112,7 +117,7 @@ export const createLists = (
             }
             return row.and(all);
           })
-          .orderBy("updated", "desc")
+          .orderBy(sql`${unindexed(among !== undefined)}updated`, "desc")
           .orderBy("missions.stream", "desc")
           .limit(query.limit)
           .compile(),

@@ -1,62 +1,32 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
 import type { Log } from "../../../log.ts";
-import { messageOf } from "../../../error.ts";
 import type { Kind, Tables } from "../schema.ts";
 import type { Atomically } from "../write.ts";
+import { inSteps, type Steps } from "./beside.ts";
 
 /**
  * Counts the Tasks of projects that were there before counts were kept, a project at a time, beside the work. Until then who
  * reads them counts for themselves. A process that ends in between leaves the rest to the next one.
  */
-
-/** After each project, in milliseconds: other work gets between. */
-const pauseMs = 10;
-const againMs = 30_000;
-
-export const countProjects = (options: {
-  db: Kysely<Tables>;
-  kind: Kind;
-  atomically: Atomically;
-  log: Log;
-}): AsyncDisposable => {
-  const stop = new AbortController();
-  const running = run(options, stop.signal);
-  return {
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await running;
-    },
-  };
-};
-
-const run = async (options: Parameters<typeof countProjects>[0], signal: AbortSignal): Promise<void> => {
+export const countProjects = (options: { db: Kysely<Tables>; kind: Kind; atomically: Atomically; log: Log }): Steps => {
   const { db, log } = options;
-  // The store is open first.
-  await pause(0);
   let counted = 0;
-  while (!signal.aborted) {
-    try {
-      const { rows } = await sql<{ project: string }>`
-        select project from project_counts where counted = 0 order by project limit 1`.execute(db);
-      const [next] = rows;
-      if (next === undefined) {
-        if (counted > 0) log.info({ projects: counted }, "the Tasks of all projects are counted");
-        return;
-      }
-      if (signal.aborted) return;
-      if (counted === 0)
-        log.info({}, "the Tasks of all projects are being counted; lists of projects take longer until then");
-      await countProject(options, next.project);
-      counted += 1;
-      if (counted % 1000 === 0) log.info({ projects: counted }, "Tasks are being counted");
-    } catch (error) {
-      if (signal.aborted) return;
-      log.warn({ error: messageOf(error) }, "the Tasks of a project could not be counted; it is tried again");
-      await pause(againMs, undefined, { signal, ref: false }).catch(() => {});
+  const step = async (): Promise<number | undefined> => {
+    const { rows } = await sql<{ project: string }>`
+      select project from project_counts where counted = 0 order by project limit 1`.execute(db);
+    const [next] = rows;
+    if (next === undefined) {
+      if (counted > 0) log.info({ projects: counted }, "the Tasks of all projects are counted");
+      return undefined;
     }
-    await pause(pauseMs, undefined, { signal, ref: false }).catch(() => {});
-  }
+    if (counted === 0)
+      log.info({}, "the Tasks of all projects are being counted; lists of projects take longer until then");
+    await countProject(options, next.project);
+    counted += 1;
+    if (counted % 1000 === 0) log.info({ projects: counted }, "Tasks are being counted");
+    return 0;
+  };
+  return inSteps({ step, failed: "the Tasks of a project could not be counted; it is tried again", log });
 };
 
 /**

@@ -4,6 +4,7 @@ import type { TaskSummary } from "../../../protocol/task/status.ts";
 import { hash, nameOf, overviewOf } from "../row.ts";
 import { createIndex, type Index, indexes } from "./index-set.ts";
 import { addProjectCounts } from "./project-count.ts";
+import { addTextIndex } from "./text-index.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
@@ -369,6 +370,14 @@ export const migrations: readonly Migration[] = [
     },
   },
   { name: "0009-project-counts", up: addProjectCounts },
+  {
+    name: "0010-text-index",
+    async up(db, kind) {
+      if (kind === "sqlite") await addTextIndex(db);
+      const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
+      if (kind === "sqlite" || position === 0) await addIndexes(db, "0010-text-index");
+    },
+  },
 ];
 
 /** Calls `change` for each project that is a repository by address and has another hash: as many steps as projects. */

@@ -1,5 +1,5 @@
 /**
- * Indexes of migrations 0005 and 0006: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
+ * Indexes of migrations since 0005: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
  * in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out writes
  * (`postgres/late-index.ts`).
  */
@@ -11,7 +11,7 @@ export type Index = {
   columns: string;
   where?: string;
   /** The migration that adds it. */
-  by: "0005-large" | "0006-overview";
+  by: "0005-large" | "0006-overview" | "0010-text-index";
   /** An older index that this one makes superfluous. */
   replaces?: string;
 };
@@ -69,6 +69,7 @@ export const indexes: readonly Index[] = [
     columns: "stream, asks",
     where: "asks is null or asks > 0",
   },
+  { name: "missions_priority", by: "0010-text-index", on: "missions", columns: "priority, updated, stream" },
 ];
 
 export const createIndex = ({ name, on, columns, where }: Omit<Index, "by">, how = ""): string =>

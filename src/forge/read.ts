@@ -1,0 +1,54 @@
+import { isTextNestedWithin } from "../json.ts";
+import { asBuffer, inThread, type Job, ThreadLimit } from "../thread.ts";
+import type { ForgeKind } from "../repository/repository.ts";
+import type { ForgeEvent, Read } from "./event.ts";
+import { readGitea } from "./gitea.ts";
+import { readGitHub } from "./github.ts";
+import { readGitLab } from "./gitlab.ts";
+
+/** What a body says. Who signs may send megabytes with what is read in its midst, so a long one is read in a thread. */
+
+export type Body = { kind: ForgeKind; name: string; body: Uint8Array };
+
+/** `refused`: what was expected of it; `ignored`: why it is none that anything is done about. */
+export type Said = { event: ForgeEvent } | { ignored: string } | { refused: string };
+
+const readers: Readonly<Record<ForgeKind, Read>> = { github: readGitHub, gitlab: readGitLab, gitea: readGitea };
+
+export const isKind = (text: string): text is ForgeKind => Object.hasOwn(readers, text);
+
+/** No forge sends as much with what is read here; more of either holds up whoever reads it. */
+const mostLevels = 64;
+const mostValues = 50_000;
+/** Characters of an event, of which a Task's request takes fewer. */
+const longestEvent = 1024 * 1024;
+/** Bytes; shorter ones are read at once. */
+const shortest = 64 * 1024;
+const timeoutMs = 10_000;
+
+const saidIn = ({ kind, name, body }: Body): Said => {
+  const text = asBuffer(body).toString("utf8");
+  if (!isTextNestedWithin(text, mostLevels, mostValues))
+    return { refused: `JSON of at most ${mostLevels} levels and ${mostValues} values, got more` };
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return { refused: "JSON (content type application/json)" };
+  }
+  const event = readers[kind](name, parsed);
+  if (typeof event === "string") return { ignored: event };
+  return JSON.stringify(event).length > longestEvent
+    ? { refused: `an event of at most ${longestEvent} characters, got more` }
+    : { event };
+};
+
+export const eventReading: Job<Body, Said> = { name: "forge-event", run: saidIn };
+
+export const readEvent = (body: Body): Said | Promise<Said> =>
+  body.body.length <= shortest
+    ? saidIn(body)
+    : inThread(eventReading, body, { timeoutMs }).catch((error: unknown) => {
+        if (error instanceof ThreadLimit) return { refused: "an event that can be read in a moment" };
+        throw error;
+      });
