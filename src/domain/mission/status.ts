@@ -161,8 +161,8 @@ export const missionStatusOf = (
     squadProduction: mayProduce ? "authorised" : "forbidden",
     usage: tasks.reduce((sum, { usage }) => together(sum, usage), state.usage),
     budget: state.cap,
-    budgetUsed: usedOf(state),
-    ...spentOf(state, new Map(tasks.map(({ taskID, usage }) => [taskID, usage]))),
+    budgetUsed: usedOf(seen),
+    ...spentOf(seen, new Map(tasks.map(({ taskID, usage }) => [taskID, usage]))),
     checks: state.checks,
     generatedAt: now.toISOString(),
   };
