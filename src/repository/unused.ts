@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { removeTree } from "../workspace/file/remove-tree.ts";
 
 /**
  * When the mirrors of the data folder were used last, by the time of a file beside each; and their removal. A folder that
@@ -60,6 +60,5 @@ export const removeMirror = (mirror: string): void => {
 
 /** Gives the space of all that were removed back. */
 export const clearRemoved = async (folder: string): Promise<void> => {
-  for (const name of namesIn(folder))
-    if (name.startsWith(removed)) await rm(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
+  for (const name of namesIn(folder)) if (name.startsWith(removed)) await removeTree(join(folder, name));
 };

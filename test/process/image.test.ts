@@ -10,6 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
@@ -179,6 +180,22 @@ describe.runIf(tier1 !== undefined)("in tier 1", () => {
       more: `[ "$1" != export ] || { cd "$(dirname "$3")"; mkdir e e/etc; tar -C e -cf "$3" .; rm -r e; exit 0; }`,
     });
     await expect(at.processes.openImage(reference)).rejects.toThrow(/it has no bash/);
+  });
+
+  test("folders deeper than a path is long go with an image that is old, or half unpacked", async () => {
+    const at = lab();
+    const [old, half] = ["4".repeat(64), `${imageID}.part`].map((name) => join(at.data, "images", name));
+    for (const folder of [old, half]) {
+      mkdirSync(folder ?? "", { recursive: true });
+      execFileSync("bash", ["-c", "mkdir -p $(printf 'd/%.0s' $(seq 2040))"], { cwd: folder });
+    }
+    // Control: by their paths they cannot be removed.
+    await expect(rm(old ?? "", { recursive: true })).rejects.toThrow("ENAMETOOLONG");
+    writeFiles(old ?? "", { "ready.json": "{}" });
+    const then = new Date(Date.now() - 31 * 24 * 3_600_000);
+    utimesSync(join(old ?? "", "ready.json"), then, then);
+    await at.processes.openImage(reference);
+    expect(readdirSync(join(at.data, "images"))).toEqual([imageID]);
   });
 
   test("a named pipe in the place of its bash is refused, and nobody waits for it", async () => {

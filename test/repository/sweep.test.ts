@@ -1,15 +1,28 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, renameSync, utimesSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { Repositories, RepositoryPlace } from "../../src/repository/repository.ts";
 import { createMirrorSweep, unusedMirrors } from "../../src/repository/sweep.ts";
+import { clearRemoved } from "../../src/repository/unused.ts";
 import { canServe, type GitHost, startGitHost } from "../harness/double/git-host.ts";
 import { ofHost, openRepositories } from "../harness/open-repositories.ts";
 import { readText, temporary } from "../harness/project.ts";
 
 /** Mirrors that nobody used for long: which go, which stay, and that nothing is in between. */
+
+test("files deeper than a path is long go with their mirror", async () => {
+  using temp = temporary("sortie-mirrors-");
+  const gone = join(temp.path, ".removed-1/head");
+  mkdirSync(gone, { recursive: true });
+  execFileSync("bash", ["-c", "mkdir -p $(printf 'd/%.0s' $(seq 2040))"], { cwd: gone });
+  await expect(rm(gone, { recursive: true })).rejects.toThrow("ENAMETOOLONG");
+  await clearRemoved(temp.path);
+  expect(readdirSync(temp.path)).toEqual([]);
+});
 
 describe.runIf(canServe)("mirrors that nobody uses", () => {
   const root = temporary("sortie-mirrors-");

@@ -86,10 +86,18 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
     }
   };
 
+  /** Folders of an image may be within each other deeper than a path is long, and closed to their owner. */
+  const remove = async (path: string): Promise<void> => {
+    if (!existsSync(path)) return;
+    const script = 'chmod -R u+rwX -- "$1" 2>/dev/null; exec rm -rf -- "$1"';
+    const { error } = await runEngine(["/bin/sh", "-c", script, "sh", path], { PATH: "/usr/bin:/bin" });
+    if (error !== "") throw new Error(`${path} could not be removed: ${error.split("\n").at(-1)?.slice(0, 300)}`);
+  };
+
   const make = async (reference: string, found: Engine, inspected: Inspected): Promise<void> => {
     const at = join(folder, inspected.id);
     const part = `${at}.part`;
-    await rm(part, { recursive: true, force: true });
+    await remove(part);
     const root = join(part, "root");
     await mkdir(root, { recursive: true, mode: 0o700 });
     try {
@@ -121,14 +129,14 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
       await copyFile(own, first);
       chmodSync(first, 0o111);
       writeFileSync(recordOf(part), JSON.stringify({ bash }));
-      await rm(at, { recursive: true, force: true });
+      await remove(at);
       renameSync(part, at);
       const problem = await test(imageAt(at, inspected));
       if (problem === undefined) return;
-      await rm(at, { recursive: true, force: true });
+      await remove(at);
       throw new Error(`the sandbox does not hold in it: ${problem}`);
     } catch (error) {
-      await rm(part, { recursive: true, force: true });
+      await remove(part);
       throw new Error(`The image ${reference} cannot be used: ${messageOf(error)}.`, { cause: error });
     }
   };
@@ -151,7 +159,7 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
       const at = join(folder, name);
       if (open.has(name)) continue;
       const { mtimeMs } = await stat(recordOf(at)).catch(() => stat(at));
-      if (Date.now() - mtimeMs > keptMs) await rm(at, { recursive: true, force: true });
+      if (Date.now() - mtimeMs > keptMs) await remove(at);
     }
   };
 

@@ -3,6 +3,7 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
+import { GitError } from "../../workspace/git/git.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
@@ -20,7 +21,7 @@ export const placeOfTask = (
   return repository === null ? undefined : repositories.local(repository);
 };
 
-export const repositoryPlace = (run: Run): RepositoryPlace => {
+export const repositoryPlace = (run: Pick<Run, "state" | "repositories">): RepositoryPlace => {
   const { directory } = run.state();
   const place = placeOfTask(run.repositories, run.state());
   if (place === undefined)
@@ -140,9 +141,11 @@ export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> =
 
 /**
  * Brings the newest checkpoint into the mirror, which has what the remote has now. Resolves to its commit; null: there is none,
- * or the remote no longer has what it is based on.
+ * it is damaged, or the remote no longer has what it is based on.
  */
-export const fetchCheckpoint = async (run: Run): Promise<string | null> => {
+export const fetchCheckpoint = async (
+  run: Pick<Run, "state" | "repositories" | "store" | "signal" | "log" | "stream">,
+): Promise<string | null> => {
   const { checkpoint } = run.state();
   const place = repositoryPlace(run);
   if (checkpoint === null || !(await run.repositories.has(place, checkpoint.base))) return null;
@@ -150,8 +153,14 @@ export const fetchCheckpoint = async (run: Run): Promise<string | null> => {
   if (pack === null || (await run.repositories.has(place, commit))) return commit;
   const bytes = await run.store.blobs.get(pack.sha256);
   if (bytes === undefined) return null;
-  await run.repositories.unpack(place, bytes, run.signal);
-  return commit;
+  try {
+    await run.repositories.unpack(place, bytes, run.signal);
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (!(error instanceof GitError)) throw error;
+    run.log.error({ task: run.stream, commit, error: error.message }, "what was kept of a Task cannot be read");
+  }
+  return (await run.repositories.has(place, commit)) ? commit : null;
 };
 
 /** Where the work of a Task without a checkpoint begins again: its base, or what the remote has now if that is gone. */

@@ -199,14 +199,34 @@ const expectOwn = (folder: string, names: readonly string[]): void => {
   }
 };
 
-/** Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number. */
+/** Folders that one list of alternates may name. Repositories have one or two, and each is looked at with every request. */
+const mostAlternates = 100;
+/** All of them together. */
+const mostBorrowed = 64;
+
+/**
+ * Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number. Throws
+ * FileRefused where one of them names more than anybody does.
+ */
 export const borrowedBy = (commonDir: string): string[] => {
   const own = join(commonDir, "objects");
   const found: string[] = isLink(own) ? [realOf(own) ?? own] : [];
   const visit = (objects: string, depth: number): void => {
-    for (const line of alternatesIn(objects)) {
+    const lines = new Set(alternatesIn(objects));
+    if (lines.size > mostAlternates)
+      throw new FileRefused(
+        "too-big",
+        `Expected at most ${mostAlternates} folders in "${join(objects, "info/alternates")}", got ${lines.size}`,
+      );
+    for (const line of lines) {
       const path = realOf(resolve(objects, line));
-      if (path === undefined || found.includes(path) || found.length >= 64) continue;
+      if (path === undefined || found.includes(path)) continue;
+      // git would borrow from the next one as well, which nobody would have judged.
+      if (found.length >= mostBorrowed)
+        throw new FileRefused(
+          "too-big",
+          `Expected a repository that borrows from at most ${mostBorrowed} folders, got more in "${join(objects, "info/alternates")}"`,
+        );
       found.push(path);
       // git itself goes no deeper.
       if (depth < 5) visit(path, depth + 1);

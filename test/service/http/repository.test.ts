@@ -388,6 +388,23 @@ describe("SERVICE_PROJECT_ROOTS bounds the repository", () => {
     expect(await ask(borrowing, confined)).toMatchObject(not);
   });
 
+  test("behind sixty-four folders of its own it borrows from no other, which would not be judged", async () => {
+    const outside = join(project(), ".git/objects");
+    const borrowing = project(roots);
+    const decoys = Array.from({ length: 64 }, (_, at) => join(folder(roots), `o${at}`));
+    for (const decoy of decoys) mkdirSync(decoy, { recursive: true });
+    const borrow = (paths: string[]) =>
+      writeFiles(borrowing, { ".git/objects/info/alternates": `${paths.join("\n")}\n` });
+    borrow(decoys);
+    expect(await ask(borrowing, confined)).toEqual(accepted);
+    borrow([...decoys, outside]);
+    expect(await ask(borrowing, confined)).toMatchObject(refused("repository_unsupported", "at most 64 folders"));
+    borrow([...decoys.slice(1), outside]);
+    expect(await ask(borrowing, confined)).toMatchObject(
+      refused("repository_not_allowed", "not below SERVICE_PROJECT_ROOTS"),
+    );
+  });
+
   test("a top above the root", async () => {
     const above = project();
     const narrow = await startService(join(place.path, "narrow"), { SERVICE_PROJECT_ROOTS: join(above, "sub") });
@@ -438,6 +455,17 @@ describe("what a repository's settings and refs say very often", () => {
     );
     configure(directory, "a = b\n".repeat(170_000));
     expect(await ask(directory, service, "/project")).toMatchObject({ status: 200 });
+  });
+
+  test("of folders that it borrows from a hundred may be named in one list; control: so many, and one again and again", async () => {
+    const directory = project();
+    const borrow = (text: string) => writeFiles(directory, { ".git/objects/info/alternates": text });
+    borrow(lines(101, (at) => `../../none${at}\n`));
+    expect(await ask(directory, service, "/project")).toMatchObject(
+      refused("repository_unsupported", /at most 100 folders in ".*info\/alternates"/),
+    );
+    borrow(lines(100, (at) => `../../none${at}\n`) + lines(3000, () => "../../none1\n"));
+    expect((await ask(directory, service, "/project")).status).toBe(200);
   });
 
   test("a branch whose name is no path is refused by the file's name; control: a long one is read", async () => {

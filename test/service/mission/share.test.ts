@@ -22,11 +22,12 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => stage[Symbol.asyncDispose]());
 
-test("of eight phases its agent reads 30 % of all input at most, and would 40 % and more with all its turns", () => {
+test("of eight phases its agent reads a third of all input at most, and would 40 % and more with all its turns", () => {
   console.log(told(measured));
   const { roles, share, whole } = measured;
   expect(roles.mission.requests).toBeGreaterThan(16);
-  expect(share).toBeLessThan(0.3);
+  // 35 % is the goal. What Tasks reported, which it plans by, is 2 %.
+  expect(share).toBeLessThan(1 / 3);
   const others = roles.mission.bytes / share - roles.mission.bytes;
   expect(whole / (whole + others)).toBeGreaterThan(0.4);
 });

@@ -1,0 +1,94 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createProcesses } from "../../src/process/service.ts";
+import { reach } from "../../src/task/query/elsewhere.ts";
+import { fetchCheckpoint } from "../../src/task/workspace/repository.ts";
+import { RepositoryAway } from "../../src/repository/repository.ts";
+import { openRepositories } from "../harness/open-repositories.ts";
+import { git, makeProject, temporary } from "../harness/project.ts";
+
+/** What was kept of a Task for other nodes, as it may come out of a damaged database or bucket. */
+
+const packOf = (root: string, ...wanted: string[]): Buffer =>
+  execFileSync("git", ["-C", root, "pack-objects", "-q", "--stdout", "--revs"], { input: `${wanted.join("\n")}\n` });
+
+/** A mirror with a base, and a commit on it that is only in the pack of a checkpoint. */
+const lab = (pack: (root: string, base: string, commit: string) => Buffer | undefined) => {
+  const temp = temporary("sortie-checkpoint-");
+  onTestFinished(() => temp[Symbol.dispose]());
+  const root = makeProject(join(temp.path, "seed"), { "a.txt": "a\n" });
+  const base = git(root, "rev-parse", "HEAD");
+  writeFileSync(join(root, "a.txt"), "b\n");
+  git(root, "commit", "-q", "-a", "-m", "two");
+  const commit = git(root, "rev-parse", "HEAD");
+  const data = join(temp.path, "data");
+  const processes = createProcesses({ folder: join(data, "processes"), keepEnv: process.env, log: silent });
+  onTestFinished(() => processes.stop());
+  const repositories = openRepositories(data, processes, {});
+  const repository = { url: "https://git.example/acme/app.git", ref: null };
+  const { mirror } = repositories.local(repository);
+  mkdirSync(dirname(mirror), { recursive: true });
+  git(dirname(mirror), "init", "-q", "--bare", mirror);
+  execFileSync("git", ["-C", mirror, "index-pack", "--stdin"], {
+    input: packOf(root, base),
+    stdio: ["pipe", "ignore", "inherit"],
+  });
+  const blobs = { get: async () => pack(root, base, commit) };
+  const checkpoint = { commit, tree: "", base, pack: { sha256: "", bytes: 0 }, version: 1 };
+  const { signal } = new AbortController();
+  const run = {
+    state: () => ({ repository, remote: null, checkpoint }),
+    repositories,
+    store: { blobs },
+    signal,
+    log: silent,
+    stream: "task_1",
+  };
+  const nodes = { name: "here", elsewhere: async () => new Map([["task_1", { isUp: false, node: "there" }]]) };
+  const deps = {
+    store: { nodes, blobs },
+    repositories: { ...repositories, fetch: () => Promise.reject(new RepositoryAway("away")) },
+  };
+  const wanted = { stream: "task_1", repository, commits: [base, commit], checkpoint, dirty: false };
+  return {
+    commit,
+    run: run as unknown as Parameters<typeof fetchCheckpoint>[0],
+    deps: deps as unknown as Parameters<typeof reach>[0],
+    wanted: wanted as unknown as Parameters<typeof reach>[1],
+  };
+};
+
+test("control: what it adds to the base is there afterwards", async () => {
+  const { run, commit } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
+  expect(await fetchCheckpoint(run)).toBe(commit);
+});
+
+test("control: what another node did is read from it", async () => {
+  const { deps, wanted } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
+  expect(await reach(deps, wanted, new AbortController().signal)).toBe("commits");
+});
+
+test.each<[string, (root: string, base: string, commit: string) => Buffer | undefined]>([
+  ["no pack", () => Buffer.from("nonsense")],
+  ["one that breaks off", (root, base, tip) => packOf(root, tip, `^${base}`).subarray(0, -30)],
+  [
+    "one with a changed byte",
+    (root, base, tip) => {
+      const bytes = packOf(root, tip, `^${base}`);
+      bytes[30] = (bytes[30] ?? 0) ^ 0xff;
+      return bytes;
+    },
+  ],
+  ["that of other commits", (root, base) => packOf(root, base)],
+  ["nothing", () => undefined],
+])("%s is no checkpoint: the work goes on from its base, and no error keeps it", async (_, pack) => {
+  const { run } = lab(pack);
+  expect(await fetchCheckpoint(run)).toBeNull();
+  const other = lab(pack);
+  await expect(reach(other.deps, other.wanted, new AbortController().signal)).rejects.toMatchObject({
+    code: "node_away",
+  });
+});
