@@ -25,6 +25,8 @@ test("a month of Missions: approvals, verification, branches, questions, deaths"
   expect(kills).toBeGreaterThan(5);
   const never = Object.entries(had).flatMap(([what, count]) => (count === 0 ? [what] : []));
   expect(never, "what a month is to have, and this one had not").toEqual([]);
+  // Nobody is stuck in the end.
+  expect(had["Missions done"]).toBe(last.missions.length);
   // Whatever this very month showed, spoilt in one place, is found out as what it is.
   for (const kind of kinds) expect([kind, found(kind, last)]).toEqual([kind, true]);
 });
