@@ -153,7 +153,7 @@ export interface Store extends AsyncDisposable {
   /** How many unclaimed Tasks have a due time, past or future. Missions do not count. */
   waiting(): Promise<number>;
 
-  /** For each of these streams that waits in the queue, how many run before it. One query. */
+  /** For each of these streams that waits in the queue, how many run before it: one query, two for more than two streams. */
   places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
 
   // ---- health -------------------------------------------------------------------------------------------------------

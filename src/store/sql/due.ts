@@ -56,59 +56,90 @@ export const createQueue = (
 
   async places(streams) {
     if (streams.length === 0) return new Map();
-    return streams.length <= few ? counted(db, streams) : numbered(db, streams);
+    if (streams.length <= few) return counted(db, streams);
+    const now = Date.now();
+    const own = await db
+      .selectFrom("streams")
+      .select(["stream", "rank", "due_at"])
+      .where("stream", "in", [...streams])
+      .where("due_at", "is not", null)
+      .where("holder", "is", null)
+      .orderBy("rank")
+      .orderBy("due_at")
+      .orderBy("stream")
+      .execute();
+    const waiting = own.map(({ stream, rank, due_at }) => ({ stream, rank, at: due_at ?? 0 }));
+    const later = waiting.filter(({ at }) => at > now).map(({ stream }) => stream);
+    if (later.length > few) return numbered(db, streams, now);
+    const places = later.length === 0 ? new Map<StreamID, QueuePlace>() : await counted(db, later);
+    for (const [stream, place] of await between(
+      db,
+      waiting.filter(({ at }) => at <= now),
+      now,
+    ))
+      places.set(stream, place);
+    return places;
   },
 });
 
-/** For this many streams those ahead are counted for each; for more, all that wait are read once. */
+/** For this many streams those ahead are counted for each. */
 const few = 2;
 
+/** A stream that becomes due later than this one does not run before it, whatever its rank. */
 const counted = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>> => {
-  const now = sql<number>`${Date.now()}`;
-  const rows = await db
-    .selectFrom("streams as own")
-    .select((row) => [
-      "own.stream",
-      "own.due_at",
-      "own.rank",
-      row
-        .selectFrom("streams as other")
-        .select((count) => count.fn.countAll<number>().as("count"))
-        .where("other.due_at", "is not", null)
-        .where("other.holder", "is", null)
-        // A stream that becomes due later than this one does not run before it, whatever its rank.
-        .where((other) =>
-          other.or([other("other.due_at", "<=", now), other("other.due_at", "<=", row.ref("own.due_at"))]),
-        )
-        .where((other) => {
-          const same = other("other.rank", "=", row.ref("own.rank"));
-          return other.or([
-            other("other.rank", "<", row.ref("own.rank")),
-            other.and([same, other("other.due_at", "<", row.ref("own.due_at"))]),
-            other.and([
-              same,
-              other("other.due_at", "=", row.ref("own.due_at")),
-              other("other.stream", "<", row.ref("own.stream")),
-            ]),
-          ]);
-        })
-        .as("ahead"),
-    ])
-    .where("own.stream", "in", [...streams])
-    .where("own.due_at", "is not", null)
-    .where("own.holder", "is", null)
-    .execute();
+  const now = Date.now();
+  // As rows, so that both databases count along the index of those that wait, in its order; `+` keeps SQLite from another one.
+  const { rows } = await sql<{ stream: StreamID; rank: number; due_at: number; ahead: number }>`
+    select own.stream, own.rank, own.due_at, (
+      select count(*) from streams as other
+       where other.due_at is not null and other.holder is null
+         and (other.rank, other.due_at, other.stream) < (own.rank, own.due_at, own.stream)
+         and +other.due_at <= case when own.due_at > ${now} then own.due_at else ${now} end) as ahead
+      from streams as own
+     where own.stream in (${sql.join([...streams])}) and own.due_at is not null and own.holder is null`.execute(db);
   return new Map(
-    rows.map(({ stream, due_at, rank, ahead }) => [
-      stream,
-      { ahead: ahead ?? 0, due: { at: new Date(due_at ?? 0), rank } },
-    ]),
+    rows.map(({ stream, rank, due_at, ahead }) => [stream, { ahead, due: { at: new Date(due_at), rank } }]),
   );
 };
 
+type Waiting = { stream: StreamID; rank: number; at: number };
+
+/** Of streams that are due now, in the order in which they run: counts those from each to the next, which is once along the queue. */
+const between = async (
+  db: Kysely<Tables>,
+  waiting: readonly Waiting[],
+  now: number,
+): Promise<Map<StreamID, QueuePlace>> => {
+  const places = new Map<StreamID, QueuePlace>();
+  if (waiting.length === 0) return places;
+  const key = ({ rank, at, stream }: Waiting) =>
+    sql`cast(${rank} as double precision), cast(${at} as bigint), cast(${stream} as text)`;
+  const first: Waiting = { rank: -Number.MAX_VALUE, at: 0, stream: "" };
+  const parts = waiting.map((own, index) => sql`(${sql.lit(index)}, ${key(waiting[index - 1] ?? first)}, ${key(own)})`);
+  const { rows } = await sql<{ part: number; count: number }>`
+    select part, (
+      select count(*) from streams
+       where due_at is not null and holder is null and +due_at <= ${now}
+         and rank >= rank0 and rank <= rank1
+         and (+rank, due_at, stream) >= (rank0, at0, stream0) and (+rank, due_at, stream) < (rank1, at1, stream1)) as count
+      from (
+        with named (part, rank0, at0, stream0, rank1, at1, stream1) as (values ${sql.join(parts)}) select * from named
+      ) parts order by part`.execute(db);
+  let ahead = 0;
+  for (const { part, count } of rows) {
+    const own = waiting[part];
+    ahead += count;
+    if (own !== undefined) places.set(own.stream, { ahead, due: { at: new Date(own.at), rank: own.rank } });
+  }
+  return places;
+};
+
 /** Reads all that wait in the order in which they run. */
-const numbered = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>> => {
-  const now = Date.now();
+const numbered = async (
+  db: Kysely<Tables>,
+  streams: readonly StreamID[],
+  now: number,
+): Promise<Map<StreamID, QueuePlace>> => {
   const wanted = new Set(streams);
   const rows = await db
     .selectFrom("streams")
