@@ -7,7 +7,7 @@ import { fill, type Filled, postgresSink, type Sink, sqliteSink } from "../test/
 import { freshDatabase, keptDatabase, postgresURL } from "../test/harness/postgres.ts";
 import { makeProject } from "../test/harness/project.ts";
 import { drain, listen } from "./client.ts";
-import type { Bench, Figure } from "./figure.ts";
+import { type Bench, type Figure, pause } from "./figure.ts";
 import { type Listener, startService } from "./service.ts";
 import type { Row } from "./table.ts";
 
@@ -53,6 +53,18 @@ const filledIn = async (dataDir: string, make: () => Promise<Filled>): Promise<F
   return filled;
 };
 
+/** Resolves when a service that was killed before has checked its file, which takes minutes for a large one: that is no part of a route. */
+const checked = async (pid: number | undefined): Promise<void> => {
+  const isChecking = (child: string): boolean => {
+    try {
+      return readFileSync(`/proc/${child}/cmdline`, "utf8").includes("integrity-check");
+    } catch {
+      return false;
+    }
+  };
+  while (readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").some(isChecking)) await pause(500);
+};
+
 /** A service over such a log, in a place of its own. */
 const open = async (bench: Bench, kind: "SQLite" | "PostgreSQL", tasks: number): Promise<Place> => {
   await using scope = new AsyncDisposableStack();
@@ -80,6 +92,7 @@ const open = async (bench: Bench, kind: "SQLite" | "PostgreSQL", tasks: number):
     env["SERVICE_DATABASE_URL"] = url;
   }
   const service = scope.use(await startService({ dataDir, baseURL: bench.baseURL, env }));
+  await checked(service.child.pid);
   const held = scope.move();
   return { kind, service, filled, startMs: service.coldMs, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };

@@ -27,7 +27,7 @@ import { createRunnerClient } from "./runner/client.ts";
 import { closeOthers } from "./runner/init-script.ts";
 import { createSandboxPool } from "./runner/pool.ts";
 import { type CommandLimits, limitsOf } from "./runner/ulimit.ts";
-import { createImages } from "./image/images.ts";
+import { createImages, type RemoveTree } from "./image/images.ts";
 import { runThrough } from "./image/program.ts";
 import { withoutProxies } from "./sandbox/container.ts";
 import { hasProgram } from "./sandbox/image-root.ts";
@@ -58,8 +58,8 @@ export type ProcessOptions = {
   /** Further variables to take from the service's environment, named by the operator. */
   envNames?: readonly string[];
   limits?: CommandLimits;
-  /** Whether commands may run in images; false by default. */
-  images?: boolean;
+  /** Commands may run in images; not by default. */
+  images?: { removeTree: RemoveTree } | undefined;
   /** Told when a sandbox found no room on the disk. If that holds all commands, this one is begun afterwards. */
   full?: (error: unknown) => void;
   /** Given by tests that look at it. */
@@ -317,17 +317,20 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     return [...groups.flatMap(({ pid }) => (pid === undefined ? [] : [pid])), ...held, ...strays];
   };
 
-  const images = createImages({
-    folder: join(folder, "..", "images"),
-    env: keepEnv,
-    runEngine: runThrough(programs.tracker("service", { SERVICE_RUN_ID: `${markOf("service")}${ownMark}` })),
-    run: (command, place) => run("images", command, place),
-    async test(image) {
-      const tried = await selfTest(sandbox, baseEnv["PATH"] ?? "", image);
-      return tried.ok ? tried.unfiltered : tried.why;
-    },
-    log,
-  });
+  const images =
+    options.images &&
+    createImages({
+      folder: join(folder, "..", "images"),
+      env: keepEnv,
+      runEngine: runThrough(programs.tracker("service", { SERVICE_RUN_ID: `${markOf("service")}${ownMark}` })),
+      run: (command, place) => run("images", command, place),
+      async test(image) {
+        const tried = await selfTest(sandbox, baseEnv["PATH"] ?? "", image);
+        return tried.ok ? tried.unfiltered : tried.why;
+      },
+      log,
+      ...options.images,
+    });
 
   return {
     tier: sandbox.tier,
@@ -364,7 +367,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       return system === undefined ? findProgram(name, baseEnv["PATH"] ?? "") !== undefined : hasProgram(system, name);
     },
     async openImage(reference) {
-      if (options.images !== true)
+      if (images === undefined)
         throw new Error(
           `Commands are to run in the image ${reference}, which is an experiment: sandbox.containers in the configuration is not "experimental".`,
         );

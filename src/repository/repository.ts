@@ -51,7 +51,7 @@ export interface Repositories {
     range: { commits: readonly string[]; base: string; mostBytes: number },
     signal: AbortSignal,
   ): Promise<Buffer | undefined>;
-  /** Brings such a pack into the mirror. */
+  /** Brings such a pack into the mirror; what is damaged is left out, and said in the log. */
   unpack(place: RepositoryPlace, pack: Buffer, signal: AbortSignal): Promise<void>;
   /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */
   filledFrom(place: RepositoryPlace, base: string): string | null;

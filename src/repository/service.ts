@@ -5,7 +5,7 @@ import { createKeyedMutex } from "../async/mutex.ts";
 import { ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Tracker } from "../process/process.ts";
-import { createGit, type Git } from "../workspace/git/git.ts";
+import { createGit, type Git, GitError } from "../workspace/git/git.ts";
 import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
@@ -294,7 +294,13 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     has: (place, commit) => hasCommit(mirror.objectsOf(place), commit).catch(() => false),
     packed: (place, range, signal) => packed(mirror.objectsOf(place), range, signal),
     async unpack(place, pack, signal) {
-      await mirror.objectsOf(place).run(["index-pack", "--stdin"], { input: pack, signal, timeoutMs: packMs });
+      try {
+        await mirror.objectsOf(place).run(["index-pack", "--stdin"], { input: pack, signal, timeoutMs: packMs });
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof GitError)) throw error;
+        log.error({ repository: place.url, error: error.message }, "a checkpoint cannot be read");
+      }
     },
     filledFrom: (place, base) => filledFrom(place.mirror, base),
     async unfilled(place, { commit, base }, signal) {

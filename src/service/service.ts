@@ -135,7 +135,7 @@ export const createService = async (
       keepEnv: config.env,
       sandbox,
       envNames: config.sandbox.env,
-      images: config.sandbox.containers,
+      images: config.sandbox.containers ? { removeTree } : undefined,
       limits,
       full: (error) => data.disk.report(error),
       log,

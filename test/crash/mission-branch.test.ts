@@ -56,7 +56,7 @@ describe.runIf(canServe)("killed around what a Mission does to its repository", 
       if ("hook" in kill) writeFileSync(pid, String(service.child.pid));
       const woken = await send(service.url, "/mission/wake", {
         method: "POST",
-        body: { text: "Add it.", repository: { url } },
+        body: { text: "Add it.", checks: [], repository: { url } },
       });
       expect(woken.status, JSON.stringify(woken.body)).toBe(200);
       missionID = String(woken.body["missionID"]);

@@ -16,6 +16,7 @@ import { basename, dirname, join } from "node:path";
 import { silent } from "../../src/log.ts";
 import { findProgram, type Sandbox } from "../../src/process/sandbox/sandbox.ts";
 import { createProcesses } from "../../src/process/service.ts";
+import { removeTree } from "../../src/workspace/file/remove-tree.ts";
 
 /** A small image without a registry, made of this machine's own programs, and an engine that has it. */
 
@@ -175,7 +176,7 @@ export const inImage = async (tier1: Sandbox): Promise<Sandbox> => {
   if (given === undefined) process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const { env, reference: wanted } = imageFor(folder);
   const options = { folder: join(folder, "data/processes"), runID: folder, keepEnv: env, sandbox: tier1, log: silent };
-  const processes = createProcesses({ ...options, images: true });
+  const processes = createProcesses({ ...options, images: { removeTree } });
   const image = await processes.openImage(wanted);
   await processes.stop();
   const { wrap } = tier1;

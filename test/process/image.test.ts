@@ -16,6 +16,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import type { Command } from "../../src/process/process.ts";
 import { createProcesses, type ProcessOptions } from "../../src/process/service.ts";
+import { removeTree } from "../../src/workspace/file/remove-tree.ts";
 import { inspectImage } from "../../src/process/image/engine.ts";
 import { imageMounts, inImage } from "../../src/process/sandbox/image-root.ts";
 import type { Mount } from "../../src/process/sandbox/place.ts";
@@ -42,7 +43,7 @@ const lab = (options: Partial<ProcessOptions> & { more?: string; files?: Record<
       // The engine is the first that is found, and the machine's own docker no second one.
       keepEnv: { ...process.env, DOCKER_HOST: "unix:///nowhere", PATH: `${engine.bin}:${path}` },
       ...(tier1 === undefined ? {} : { sandbox: tier1 }),
-      images: true,
+      images: { removeTree },
       log: silent,
       ...rest,
     });
@@ -165,7 +166,7 @@ describe.runIf(tier1 !== undefined)("in tier 1", () => {
     ["no tar", { more: '[ "$1" != export ] || { echo nonsense > "$3"; exit 0; }' }, reference, /could not be unpacked/],
     [
       "containers are off",
-      { images: false },
+      { images: undefined },
       reference,
       /sandbox\.containers in the configuration is not "experimental"/,
     ],

@@ -7,6 +7,7 @@ import { silent } from "../../src/log.ts";
 import { defaultLimits } from "../../src/protocol/limit.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { processGroupSandbox, bubblewrapSandbox } from "../../src/process/sandbox/sandbox.ts";
+import { removeTree } from "../../src/workspace/file/remove-tree.ts";
 import { createWorkspaces } from "../../src/workspace/service.ts";
 import { containerHere } from "../harness/container.ts";
 import { imageFor } from "../harness/image.ts";
@@ -82,7 +83,7 @@ const processes = createProcesses({
   folder: join(dataDir, "processes"),
   keepEnv: images === undefined ? { PATH: path } : { ...images.env },
   sandbox,
-  images: images !== undefined,
+  images: images && { removeTree },
   log: silent,
 });
 if (images !== undefined) {

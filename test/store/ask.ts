@@ -1,4 +1,3 @@
-import { newID } from "../../src/id.ts";
 import { hash } from "../../src/store/sql/row.ts";
 import type { Filter, ListQuery, MissionQuery, OrphanBlobs, Store } from "../../src/store/store.ts";
 import type { Nodes } from "../../src/store/node.ts";
@@ -6,6 +5,7 @@ import type { DeliveryQuery, Webhooks } from "../../src/store/webhook-queue.ts";
 import { messagesIn } from "../../src/task/query/message.ts";
 import { created } from "../harness/events.ts";
 import type { Filled } from "../harness/large/fill.ts";
+import { hook } from "./hook.ts";
 
 /**
  * Everything that a store can be asked, and each filter of it, for whoever looks at all its statements. A method or a filter that
@@ -68,25 +68,7 @@ const webhookAsks: Each<Webhooks> = {
   secrets: [({ webhooks }) => webhooks.secrets("whsec_x")],
   setSecrets: [({ webhooks }) => webhooks.setSecrets([])],
   list: [({ webhooks }) => webhooks.list()],
-  add: [
-    ({ webhooks }) =>
-      webhooks.add(
-        {
-          id: newID("hook"),
-          url: "http://127.0.0.1:1",
-          events: ["task.settled"],
-          project: null,
-          directory: null,
-          description: "",
-          state: "enabled",
-          reason: null,
-          secrets: [],
-          created: 0,
-          updated: 0,
-        },
-        10,
-      ),
-  ],
+  add: [({ webhooks }) => webhooks.add(hook({ url: "http://127.0.0.1:1" }), 10)],
   change: [({ webhooks }) => webhooks.change("wh_none", { description: "one" })],
   remove: [({ webhooks }) => webhooks.remove("none")],
   position: [({ webhooks }) => webhooks.position()],

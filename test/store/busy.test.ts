@@ -8,6 +8,7 @@ import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { created } from "../harness/events.ts";
 import { temporary } from "../harness/project.ts";
+import { hook } from "./hook.ts";
 
 /** Somebody else writes to the file of a service's log. */
 
@@ -22,20 +23,6 @@ const write = async (store: Store): Promise<string> => {
   const done = await store.commit({ appends: [{ stream: first.data.taskID, expected: 0, events: [first] }] });
   if (!done.ok) throw new Error(done.reason);
   return first.data.taskID;
-};
-
-const hook: Parameters<Store["webhooks"]["add"]>[0] = {
-  id: "hook_1",
-  url: "https://example.org",
-  events: ["task.completed"],
-  project: null,
-  directory: null,
-  description: "",
-  state: "enabled",
-  reason: null,
-  secrets: [],
-  created: 1,
-  updated: 1,
 };
 
 /** The longest that anything waited for the thread while that went on, in milliseconds. */
@@ -58,7 +45,7 @@ test("a write waits for who holds the file, and nothing waits for the write; con
     const writes = [
       write(store).then((taskID) => done.push(taskID)),
       write(store).then((taskID) => done.push(taskID)),
-      store.webhooks.add(hook, 9).then(() => done.push("hook")),
+      store.webhooks.add(hook({ id: "hook_1" }), 9).then(() => done.push("hook")),
       store.webhooks.record([], 1, 1).then(() => done.push("record")),
     ];
     await pause(1000);

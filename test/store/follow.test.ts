@@ -44,7 +44,7 @@ for (const moment of ["position", "since"] as const)
     });
     const stop = new AbortController();
     const seen: number[] = [];
-    const done = collect(follow(0, stop.signal), seen);
+    const done = collect(follow(0, stop.signal, moment === "since" ? {} : { types: ["run.stopped"] }), seen);
     await expect.poll(() => seen, { timeout: 1000 }).toEqual([1, 2]);
     commit();
     await expect.poll(() => seen, { timeout: 1000 }).toEqual([1, 2, 3]);
@@ -61,5 +61,51 @@ test("followers end when their store closes", async () => {
   const done = collect(follow(0, new AbortController().signal), seen);
   await expect.poll(() => seen).toEqual([1]);
   bell.close();
+  await done;
+});
+
+test.for([
+  { filter: {}, first: ["since"], later: ["since", "since"] },
+  { filter: { types: ["run.stopped"] as const }, first: ["position"], later: ["position", "since"] },
+])("for a commit, a follower of $filter asks as little as it can", async ({ filter, first, later }) => {
+  const { bell, log, commit } = scene();
+  const asked: string[] = [];
+  const follow = createFollow(bell, {
+    async position() {
+      asked.push("position");
+      return log.length;
+    },
+    async since(after) {
+      asked.push("since");
+      return log.filter(({ position }) => position > after);
+    },
+  });
+  const stop = new AbortController();
+  const seen: number[] = [];
+  const done = collect(follow(0, stop.signal, filter), seen);
+  await expect.poll(() => asked).toEqual(first);
+  for (const count of [1, 2]) {
+    asked.length = 0;
+    commit();
+    await expect.poll(() => seen).toHaveLength(count);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(asked).toEqual(later);
+  }
+  stop.abort();
+  await done;
+});
+
+test("a follower that is far behind gets everything, however pages are cut", async () => {
+  const { bell, log, commit } = scene();
+  for (let at = 0; at < 100; at += 1) commit();
+  const follow = createFollow(bell, {
+    position: async () => log.length,
+    since: async (after) => log.filter(({ position }) => position > after).slice(0, 3),
+  });
+  const stop = new AbortController();
+  const seen: number[] = [];
+  const done = collect(follow(0, stop.signal), seen);
+  await expect.poll(() => seen).toHaveLength(100);
+  stop.abort();
   await done;
 });

@@ -18,6 +18,7 @@ import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { temporary } from "../harness/project.ts";
 import { backends, type Place } from "../harness/store.ts";
 import { message } from "../fixtures/store/message.ts";
+import { atRest } from "./at-rest.ts";
 import { type Case, onEveryStore } from "./suite.ts";
 
 /** Slow reads: where they run, that they hold up nothing, and what becomes of them when somebody or something goes. */
@@ -214,6 +215,7 @@ describe("SQLite", () => {
     await using place = await open();
     const { long, mission } = await place.fillLog({ tasks: 300, projects: 3, turns: 100 });
     const { store } = place;
+    await atRest();
     const prepare = vi.spyOn(Database.prototype, "prepare");
     const post = vi.spyOn(Worker.prototype, "postMessage");
     /** Statements that work makes here, and queries that it has the thread make. */
@@ -223,8 +225,6 @@ describe("SQLite", () => {
       await work();
       return { here: prepare.mock.calls.length, apart: post.mock.calls.length > 0 };
     };
-    // The index of texts is kept here, beside the work, and looks for more half a second after it found some.
-    await vi.waitFor(async () => expect((await counted(() => pause(1000))).here).toBe(0), { timeout: 15_000 });
     const project = "/work/p0/.git";
     const last = await store.position();
     const near: (() => Promise<unknown>)[] = [

@@ -1,27 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { newID } from "../../src/id.ts";
 import type { Store } from "../../src/store/store.ts";
-import { callback, type NewDelivery, type Verdict, type Webhook } from "../../src/store/webhook-queue.ts";
+import { callback, type NewDelivery, type Verdict } from "../../src/store/webhook-queue.ts";
 import { created, settled } from "../harness/events.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { type Backend, backends, type Place } from "../harness/store.ts";
+import { hook } from "./hook.ts";
 
 /** What a store keeps of webhooks and of what is to be told to them, on every implementation. */
-
-const hook = (over: Partial<Webhook> = {}): Omit<Webhook, "since" | "failingSince"> => ({
-  id: newID("hook"),
-  url: "https://example.org/hook",
-  events: ["task.completed"],
-  project: null,
-  directory: null,
-  description: "",
-  state: "enabled",
-  reason: null,
-  secrets: [{ secret: "whsec_1", until: null }],
-  created: 1,
-  updated: 1,
-  ...over,
-});
 
 const begin = async (store: Store, url?: string): Promise<string> => {
   const first = created();

@@ -44,8 +44,6 @@ const lab = (pack: (root: string, base: string, commit: string) => Buffer | unde
     repositories,
     store: { blobs },
     signal,
-    log: silent,
-    stream: "task_1",
   };
   const nodes = { name: "here", elsewhere: async () => new Map([["task_1", { isUp: false, node: "there" }]]) };
   const deps = {

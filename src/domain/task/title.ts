@@ -1,10 +1,19 @@
-/** A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. */
+/**
+ * A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. A block at the beginning stands
+ * for the file that it names.
+ */
 export const titleOf = (request: string): string => {
-  const first = request.split("\n").find((line) => line.trim() !== "") ?? "Task";
+  const lines = request.split("\n").filter((line) => line.trim() !== "");
+  const file = isFence(lines[0] ?? "") ? named.exec(lines[0] ?? "")?.[1] : undefined;
+  const first = file === undefined ? (lines.find((line) => !isFence(line)) ?? "Task") : `Write ${file}`;
   const words = first.replace(/^[\s#>*-]+/, "").replace(/^\d{1,3}[.)]\s/, "");
   const plain = words.replace(/^\s*\[[ xX]\]/, "").trim() || first.trim();
   return Array.from(plain).length <= longest ? plain : `${inWords(plain, longest - 1)}…`;
 };
+
+const isFence = (line: string): boolean => /^\s*(?:```|~~~)/.test(line);
+/** As `builtin/rules-1` reads it. */
+const named = /\b(?:file|path|title)=["']?([^\s"']+)/;
 
 const longest = 80;
 

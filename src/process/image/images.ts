@@ -26,8 +26,12 @@ export type ImagesOptions = {
   run: (command: Command, place: SandboxPlace) => Promise<CommandResult>;
   /** Whether the sandbox holds over these files; otherwise what is wrong. */
   test: (image: Image) => Promise<string | undefined>;
+  removeTree: RemoveTree;
   log: Log;
 };
+
+/** Removes a folder whatever is in it: folders deeper than a path is long, or closed to their owner. */
+export type RemoveTree = (path: string) => Promise<void>;
 
 export type Images = {
   /** Rejects with the reason and its remedy. */
@@ -59,7 +63,7 @@ done
 grep -q "^[^:]*:[^:]*:$(id -u):" etc/passwd || echo "sortie:x:$(id -u):$(id -g)::/tmp:/bin/sh" >>etc/passwd
 grep -q "^[^:]*:[^:]*:$(id -g):" etc/group || echo "sortie:x:$(id -g):" >>etc/group`;
 
-export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesOptions): Images => {
+export const createImages = ({ folder, env, runEngine, run, test, removeTree, log }: ImagesOptions): Images => {
   const open = new Map<string, Promise<Image>>();
   const engine = loadOnce(
     () => findEngine(env, runEngine),
@@ -86,18 +90,10 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
     }
   };
 
-  /** Folders of an image may be within each other deeper than a path is long, and closed to their owner. */
-  const remove = async (path: string): Promise<void> => {
-    if (!existsSync(path)) return;
-    const script = 'chmod -R u+rwX -- "$1" 2>/dev/null; exec rm -rf -- "$1"';
-    const { error } = await runEngine(["/bin/sh", "-c", script, "sh", path], { PATH: "/usr/bin:/bin" });
-    if (error !== "") throw new Error(`${path} could not be removed: ${error.split("\n").at(-1)?.slice(0, 300)}`);
-  };
-
   const make = async (reference: string, found: Engine, inspected: Inspected): Promise<void> => {
     const at = join(folder, inspected.id);
     const part = `${at}.part`;
-    await remove(part);
+    await removeTree(part);
     const root = join(part, "root");
     await mkdir(root, { recursive: true, mode: 0o700 });
     try {
@@ -129,14 +125,14 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
       await copyFile(own, first);
       chmodSync(first, 0o111);
       writeFileSync(recordOf(part), JSON.stringify({ bash }));
-      await remove(at);
+      await removeTree(at);
       renameSync(part, at);
       const problem = await test(imageAt(at, inspected));
       if (problem === undefined) return;
-      await remove(at);
+      await removeTree(at);
       throw new Error(`the sandbox does not hold in it: ${problem}`);
     } catch (error) {
-      await remove(part);
+      await removeTree(part);
       throw new Error(`The image ${reference} cannot be used: ${messageOf(error)}.`, { cause: error });
     }
   };
@@ -159,7 +155,7 @@ export const createImages = ({ folder, env, runEngine, run, test, log }: ImagesO
       const at = join(folder, name);
       if (open.has(name)) continue;
       const { mtimeMs } = await stat(recordOf(at)).catch(() => stat(at));
-      if (Date.now() - mtimeMs > keptMs) await remove(at);
+      if (Date.now() - mtimeMs > keptMs) await removeTree(at);
     }
   };
 

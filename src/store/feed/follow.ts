@@ -43,6 +43,8 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
     let rung = false;
     let erased = false;
     const whole = filter?.stream ?? filter?.mission;
+    /** Then what it asks for is at the end of the log, or of a stream, and there is no need to know where that is. */
+    const everyMatches = filter?.types === undefined && filter?.project === undefined && filter?.mission === undefined;
     using _listener = commits.listen((streams, gone) => {
       erased ||= whole !== undefined && gone.has(whole);
       if (erased) return wake();
@@ -66,15 +68,16 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
       while (!over()) {
         rung = false;
         // Read before the page: whatever is committed in between is found again with the next page.
-        const head = await store.position();
-        const page = head > cursor ? await pageAfter(cursor) : [];
+        const head = everyMatches ? undefined : await store.position();
+        const page = head === undefined || head > cursor ? await pageAfter(cursor) : [];
         for (const event of page) {
           if (over()) return;
           cursor = event.position;
           yield event;
         }
-        if (page.length > 0) continue;
-        cursor = Math.max(cursor, head);
+        // However short a page is, more may have been cut from it, for its bytes.
+        if (page.length > 0 && (head === undefined || cursor < head)) continue;
+        cursor = Math.max(cursor, head ?? 0);
         if (!rung && !over())
           await new Promise<void>((resolve) => {
             wake = resolve;

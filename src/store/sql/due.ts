@@ -58,15 +58,8 @@ export const createQueue = (
     if (streams.length === 0) return new Map();
     if (streams.length <= few) return counted(db, streams);
     const now = Date.now();
-    const own = await db
-      .selectFrom("streams")
-      .select(["stream", "rank", "due_at"])
+    const own = await queued(db)
       .where("stream", "in", [...streams])
-      .where("due_at", "is not", null)
-      .where("holder", "is", null)
-      .orderBy("rank")
-      .orderBy("due_at")
-      .orderBy("stream")
       .execute();
     const waiting = own.map(({ stream, rank, due_at }) => ({ stream, rank, at: due_at ?? 0 }));
     const later = waiting.filter(({ at }) => at > now).map(({ stream }) => stream);
@@ -81,6 +74,17 @@ export const createQueue = (
     return places;
   },
 });
+
+/** All that wait, in the order in which they run. */
+const queued = (db: Kysely<Tables>) =>
+  db
+    .selectFrom("streams")
+    .select(["stream", "rank", "due_at"])
+    .where("due_at", "is not", null)
+    .where("holder", "is", null)
+    .orderBy("rank")
+    .orderBy("due_at")
+    .orderBy("stream");
 
 /** For this many streams those ahead are counted for each. */
 const few = 2;
@@ -141,15 +145,7 @@ const numbered = async (
   now: number,
 ): Promise<Map<StreamID, QueuePlace>> => {
   const wanted = new Set(streams);
-  const rows = await db
-    .selectFrom("streams")
-    .select(["stream", "rank", "due_at"])
-    .where("due_at", "is not", null)
-    .where("holder", "is", null)
-    .orderBy("rank")
-    .orderBy("due_at")
-    .orderBy("stream")
-    .execute();
+  const rows = await queued(db).execute();
   const places = new Map<StreamID, QueuePlace>();
   const before: number[] = [];
   let dueNow = 0;

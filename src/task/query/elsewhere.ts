@@ -5,7 +5,6 @@ import { ServiceError } from "../../error.ts";
 import { type Repositories, RepositoryAway } from "../../repository/repository.ts";
 import { away } from "../../store/node.ts";
 import type { Store } from "../../store/store.ts";
-import { GitError } from "../../workspace/git/git.ts";
 
 /**
  * What another node's work came to, as far as it is committed: such commits of a repository by address are on its branch or in the
@@ -53,11 +52,7 @@ const bring = async (
   const unpack = async () => {
     if (checkpoint?.pack == null || !(await repositories.has(place, checkpoint.base))) return;
     const bytes = await store.blobs.get(checkpoint.pack.sha256);
-    // A damaged one is none: what is missing is said as such.
-    if (bytes !== undefined)
-      await repositories.unpack(place, bytes, signal).catch((error: unknown) => {
-        if (!(error instanceof GitError) || signal.aborted) throw error;
-      });
+    if (bytes !== undefined) await repositories.unpack(place, bytes, signal);
   };
   if (await hasAll()) return true;
   // Without the remote, if the mirror has what it was made on.

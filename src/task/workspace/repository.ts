@@ -3,7 +3,6 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
-import { GitError } from "../../workspace/git/git.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
@@ -144,7 +143,7 @@ export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> =
  * it is damaged, or the remote no longer has what it is based on.
  */
 export const fetchCheckpoint = async (
-  run: Pick<Run, "state" | "repositories" | "store" | "signal" | "log" | "stream">,
+  run: Pick<Run, "state" | "repositories" | "store" | "signal">,
 ): Promise<string | null> => {
   const { checkpoint } = run.state();
   const place = repositoryPlace(run);
@@ -153,13 +152,7 @@ export const fetchCheckpoint = async (
   if (pack === null || (await run.repositories.has(place, commit))) return commit;
   const bytes = await run.store.blobs.get(pack.sha256);
   if (bytes === undefined) return null;
-  try {
-    await run.repositories.unpack(place, bytes, run.signal);
-  } catch (error) {
-    run.signal.throwIfAborted();
-    if (!(error instanceof GitError)) throw error;
-    run.log.error({ task: run.stream, commit, error: error.message }, "what was kept of a Task cannot be read");
-  }
+  await run.repositories.unpack(place, bytes, run.signal);
   return (await run.repositories.has(place, commit)) ? commit : null;
 };
 

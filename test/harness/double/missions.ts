@@ -181,6 +181,21 @@ export const dispatch = (phase: string, request: string, more: Record<string, un
   tool: "dispatch",
   input: { phase, request, ...more },
 });
+type Member = { name: string; duty?: string };
+/** As whoever makes a squad of this roster writes it. */
+export const author = (roster: readonly Member[], more: Record<string, unknown> = {}) => ({
+  tool: "author_squad",
+  input: {
+    name: "Crew",
+    summary: "A crew.",
+    notFor: "Anything else.",
+    pillars: ["code"],
+    orchestrator: "You lead the crew.",
+    agents: roster.map(({ name, duty = "A duty." }) => ({ name, description: duty, instructions: `You are ${name}.` })),
+    ...more,
+  },
+});
+
 export const finish = (outcome = "done", summary = "All of it.", more: Record<string, unknown> = {}) => ({
   tool: "finish",
   input: { outcome, summary, ...more },

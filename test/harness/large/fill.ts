@@ -25,6 +25,7 @@ export type Size = { tasks: number; projects?: number; turns?: number; first?: s
 
 export type Sink = AsyncDisposable & {
   put(table: Table, rows: readonly object[]): Promise<void>;
+  /** The newest position, up to which the log was searched for deliveries, too: a service would else search all of it first. */
   set(position: number): Promise<void>;
 };
 
@@ -218,7 +219,7 @@ export const sqliteSink = (file: string): Sink => {
       for (const row of rows) statement.run(row);
     },
     async set(position) {
-      database.prepare("update log set position = ?").run(position);
+      for (const table of ["log", "webhook_log"]) database.prepare(`update ${table} set position = ?`).run(position);
       database.exec(indexTexts);
       for (const { sql } of indexes) database.exec(sql);
       database.exec("commit");
@@ -255,7 +256,7 @@ export const postgresSink = async (url: string, schema: string): Promise<Sink> =
       );
     },
     async set(position) {
-      await client.query("update log set position = $1", [position]);
+      for (const table of ["log", "webhook_log"]) await client.query(`update ${table} set position = $1`, [position]);
       await client.query("set maintenance_work_mem = '512MB'");
       for (const { sql } of indexes) await client.query(sql);
       await client.query("vacuum analyze");

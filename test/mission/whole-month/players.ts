@@ -1,4 +1,4 @@
-import { isMission } from "../../harness/double/missions.ts";
+import { author, isMission } from "../../harness/double/missions.ts";
 import {
   type MockMessage,
   type MockRequest,
@@ -247,31 +247,11 @@ export const createPlay = (stories: ReadonlyMap<string, Story>): Play => {
     return { calls: [{ tool: "write", input: { path, content: `${content} ${wrote}\n` } }] };
   };
 
-  const author = (request: MockRequest): MockTurn => {
+  const makes = (request: MockRequest): MockTurn => {
     const done = resultsIn(request.body.messages).filter(({ tool }) => tool === "author_squad").length;
     const denied = userText(request.body.messages).split("The squad was not approved: ").length - 1;
     if (done > denied) return { text: "Made." };
-    const agents = roster.map((agent) => ({
-      name: agent.name,
-      description: agent.duty,
-      instructions: `You are ${agent.name}.`,
-    }));
-    const orchestrator = `You lead the crew, in way ${denied}.`;
-    return {
-      calls: [
-        {
-          tool: "author_squad",
-          input: {
-            name: "Crew",
-            summary: "A crew.",
-            notFor: "Anything else.",
-            pillars: ["code"],
-            orchestrator,
-            agents,
-          },
-        },
-      ],
-    };
+    return { calls: [author(roster, { orchestrator: `You lead the crew, in way ${denied}.` })] };
   };
 
   return {
@@ -287,7 +267,7 @@ export const createPlay = (stories: ReadonlyMap<string, Story>): Play => {
         const story = storyOf(userText(request.body.messages));
         return story === undefined ? { text: "Whose is this?" } : lead(story, request);
       }
-      if (request.first.startsWith("Make the squad")) return author(request);
+      if (request.first.startsWith("Make the squad")) return makes(request);
       const story = storyOf(request.first);
       return story === undefined ? { text: "Done." } : work(story, request);
     },

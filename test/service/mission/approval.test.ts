@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { at, post, send } from "../../harness/double/hostile-text.ts";
 import {
+  author,
   dispatch,
   eventsOf,
   finish,
@@ -210,17 +211,7 @@ test("a squad is installed once its package was approved, handbooks and all; unt
       { calls: [finish("blocked", "Seen.")] },
     ),
   });
-  const authored = {
-    tool: "author_squad",
-    input: {
-      name: "Crew",
-      summary: "A crew.",
-      notFor: "Anything else.",
-      pillars: ["code"],
-      orchestrator: "You lead the crew.",
-      agents: roster.map(({ name, duty }) => ({ name, description: duty, instructions: `You are ${name}.` })),
-    },
-  };
+  const authored = author(roster);
   // The maker's request has no marker of its own.
   stage.play("", { mission: turns(), task: turns({ calls: [authored] }, { text: "Made." }) });
   const directory = stage.project();

@@ -6,6 +6,7 @@ import { git, readText, until, writeFiles } from "../../harness/project.ts";
 import { at, post, send } from "../../harness/double/hostile-text.ts";
 import { textOf } from "../../harness/double/mock-provider.ts";
 import {
+  author as authorOf,
   dispatch,
   eventsOf,
   finish,
@@ -54,18 +55,7 @@ const produce = (phase: string, squad: string, more: object = {}) => ({
   tool: "produce_squad",
   input: { phase, squad, name: "Crew", summary: "A crew.", roster: roster(), ...more },
 });
-const author = (more: Record<string, unknown> = {}) => ({
-  tool: "author_squad",
-  input: {
-    name: "Crew",
-    summary: "A crew.",
-    notFor: "Anything else.",
-    pillars: ["code"],
-    orchestrator: "You lead the crew.",
-    agents: roster().map(({ name, duty }) => ({ name, description: duty, instructions: "You do it." })),
-    ...more,
-  },
-});
+const author = (more: Record<string, unknown> = {}) => authorOf(roster(), more);
 const authors: Say = turns({ calls: [author()] }, { text: "Made." });
 const writes: Say = turns(
   { calls: [{ tool: "write", input: { path: "done.txt", content: "x\n" } }] },

@@ -14,16 +14,16 @@ import { inSteps, type Steps } from "./beside.ts";
  */
 
 /** Texts of one step, and their characters. */
-const atOnce = 100;
-const charactersAtOnce = 50_000;
+const atOnce = 50;
+const charactersAtOnce = 25_000;
 
 /** Pages of the index that one step of a merge writes. */
-const pages = 8;
+const pages = 4;
 
 /** After something changed, in milliseconds: more may come. */
 const soonMs = 500;
 /** After the index was rewritten: so many times as long as that took, and no less than this. */
-const restTimes = 50;
+const restTimes = 30;
 const restMs = 10_000;
 
 const saidEach = 100_000;
