@@ -5,6 +5,7 @@ import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/next/step.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { isFullAt } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
@@ -222,8 +223,20 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",
   };
-  await failNow(run, (await run.bound.failure()) ?? internal);
+  await failOrWait(run, (await run.bound.failure()) ?? internal);
 };
+
+/** Where its landing cannot be taken back yet, the Task does not fail, and the next run tries again. */
+const failOrWait = (run: Run, failure: TurnFailure): Promise<void> =>
+  failNow(run, failure).catch(async (error: unknown) => {
+    run.signal.throwIfAborted();
+    // As above.
+    if (run.state().landingStarted !== null && !(error instanceof ClaimLost || error instanceof ServiceError))
+      await run.record([
+        { type: "run.stopped", data: { reason: `the landing still has to be taken back: ${messageOf(error)}` } },
+      ]);
+    throw error;
+  });
 
 /**
  * A step found no room on a disk. While that disk is full the step is tried again and again, from its beginning. Where
@@ -237,7 +250,7 @@ const failForSpace = async (run: Run, error: unknown): Promise<void> => {
     await run.record([{ type: "run.paused", data: { code: "disk_low", reason } }], { once: true });
     throw unavailable(error);
   }
-  await failNow(run, {
+  await failOrWait(run, {
     code: "disk_low",
     message: `There is not enough disk space for the work: ${messageOf(error)}`,
     retryable: true,
