@@ -165,12 +165,21 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
       const address = new URL(proxy.url);
       address.searchParams.set("options", `-c search_path=${schema}`);
       await using node = await joinDatabase({
-        ...{ url: address.href, name: "one", dataDir: "/nowhere", instance: "i", version: "1.0.0" },
-        ...{ alone: false, role: "all", clock: createClock(), log: silent },
+        url: address.href,
+        name: "one",
+        dataDir: "/nowhere",
+        instance: "i",
+        version: "1.0.0",
+        alone: false,
+        role: "all",
+        clock: createClock(),
+        log: silent,
       });
       const cut = () => {
         let cuts = 0;
-        proxy.rule(({ sql }) => (sql.includes("insert into user_squads (") && (cuts += 1) === 1 ? "cut after" : "pass"));
+        proxy.rule(({ sql }) =>
+          sql.includes("insert into user_squads (") && (cuts += 1) === 1 ? "cut after" : "pass",
+        );
         return () => cuts;
       };
       const cuts = cut();

@@ -88,7 +88,11 @@ test("a check leaves what nobody can remove: its Task and the next attempt compl
   await using service = await startService(data, { SERVICE_CONFIG: config });
   const taskID = await createTask(service.url, directory, {
     ...lab.request([shell("echo n > n.txt"), { text: "Done." }, shell("echo m > m.txt")]),
-    checks: ["one", "two"].map((id) => ({ id, kind: "test", run: `mkdir -p held; mount -t tmpfs tmpfs held; ls ${id}.txt n.txt || ls n.txt` })),
+    checks: ["one", "two"].map((id) => ({
+      id,
+      kind: "test",
+      run: `mkdir -p held; mount -t tmpfs tmpfs held; ls ${id}.txt n.txt || ls n.txt`,
+    })),
   });
   const unmount = () => spawnSync("sh", ["-c", `grep -o '[^ ]*${taskID}[^ ]*/held' /proc/mounts | xargs -r umount -l`]);
   try {
