@@ -3,6 +3,7 @@ import type { StreamID } from "../../domain/event.ts";
 import { remoteOf } from "../../domain/state/task.ts";
 import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/next/step.ts";
+import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/repeat.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
@@ -43,8 +44,9 @@ import { wait as waitForAnswer } from "../step/wait.ts";
  * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
 export const createRunTask = (deps: RunDeps) => {
-  /** Runs in a row that a dying git has ended, of Tasks whose last run one did. */
-  const gitDeaths = new Map<StreamID, number>();
+  const repeats = createRepeats((error) =>
+    error instanceof GitDied ? mostGitDeaths : lacksDescriptors(error) ? mostShortages : 0,
+  );
   return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
     // While there is no space nothing is taken up, and nothing written, but what ends.
@@ -53,14 +55,12 @@ export const createRunTask = (deps: RunDeps) => {
       const run = await openRun(deps, claim, stop, scope);
       if (run === undefined) return;
       scope.defer(() => withoutAttachments(run));
-      const deaths = gitDeaths.get(stream) ?? 0;
-      gitDeaths.delete(stream);
+      const beginsAnew = repeats.begin(stream);
       await move(run).catch(async (error: unknown) => {
-        if (!(error instanceof GitDied) || deaths >= mostGitDeaths || signal.aborted)
-          return failUnexpectedly(run, error);
-        gitDeaths.set(stream, deaths + 1);
+        if (signal.aborted || !beginsAnew(error)) return failUnexpectedly(run, error);
+        const what = error instanceof GitDied ? "git died: " : "";
         // Without this fact the next run would take the service for dead in this step.
-        await run.record([{ type: "run.stopped", data: { reason: `git died: ${error.message}` } }]);
+        await run.record([{ type: "run.stopped", data: { reason: `${what}${messageOf(error)}`.slice(0, 1000) } }]);
         throw error;
       });
     });
