@@ -112,8 +112,16 @@ test("that an end changed no files is said once; control: of one that failed, to
     agentNotice({
       type: "task.ended",
       data: {
-        ...{ sessionID: "ses_1", taskID: "task_1", attempt: 1, phase: "a", title: "A", summary: "Looked." },
-        ...{ outcome, landedCommit: null, branch: null, usage: { ...noUsage, modelCalls: 1, costUSD: null } },
+        sessionID: "ses_1",
+        taskID: "task_1",
+        attempt: 1,
+        phase: "a",
+        title: "A",
+        outcome,
+        summary: "Looked.",
+        landedCommit: null,
+        branch: null,
+        usage: { ...noUsage, modelCalls: 1, costUSD: null },
         evidence: { diffStat: null, checks: [], contrast: null, reviews: [] },
       },
     })?.split(/\n+/);
