@@ -100,11 +100,11 @@ test("a check leaves what nobody can remove: its Task and the next attempt compl
     await post(service.url, `/task/${taskID}/message`, directory, { source: "user", text: "once more" });
     expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
     expect(readText(directory, "m.txt")).toBe("m\n");
-    const detail = await until(
+    // After the first attempt it may have been named for what the second was doing.
+    await until(
       () => detailOf(service.url, taskID),
-      ({ worktreeKept }) => worktreeKept !== undefined,
+      ({ worktreeKept }) => JSON.stringify(worktreeKept ?? "").includes("held"),
     );
-    expect(detail["worktreeKept"]).toMatchObject({ reason: expect.stringContaining("held") as string });
   } finally {
     unmount();
   }
