@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { at, createTask, logOf, post, send, settledTask } from "../harness/double/hostile-text.ts";
+import { at, createTask, logOf, post, send, settledTask, statusOf } from "../harness/double/hostile-text.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { night } from "../harness/night.ts";
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
@@ -119,6 +119,11 @@ describe.concurrent("killed within a landing", { timeout: 60_000 }, () => {
     await until(
       () => typesOf(again.url, taskID),
       (types) => types.filter((type) => type === "run.stopped").length > 1,
+      30_000,
+    );
+    await until(
+      () => statusOf(again.url, taskID),
+      ({ now }) => now?.text.startsWith("Its landing on main is half done") === true,
       30_000,
     );
     rmdirSync(bar);
