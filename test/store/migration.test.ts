@@ -142,13 +142,29 @@ test("a migration of SQLite says first that it copies the database, and how larg
   ]);
 });
 
+test("of copies of one form the last is kept, and none that was cut off; control: one of another form stays", async () => {
+  using folder = temporary();
+  const file = oldFolder(folder.path);
+  const copies = () => readdirSync(folder.path).filter((path) => path.includes(".before-"));
+  const [cut, same, other] = [".before-part", ".before-0004-orphans-2026", ".before-0003-webhooks-2026"].map(
+    (name) => `sortie.db${name}${name.endsWith("part") ? "" : "-01-01T000000.000Z"}`,
+  );
+  for (const name of [cut, same, other]) writeFileSync(join(folder.path, name ?? ""), "x");
+  await (await createSqliteStore({ file, dataDir: folder.path, log: silent }))[Symbol.asyncDispose]();
+  expect(copies().toSorted()).toEqual([other, expect.stringContaining(".before-0004-orphans-")]);
+  expect(copies()).not.toContain(same);
+});
+
 test("without room for the copy a migration does not begin, and the remedy is told", (context) => {
   using folder = temporary();
   const file = oldFolder(folder.path);
   const { size } = statSync(file);
   const script = join(import.meta.dirname, "../fixtures/store/open-store.ts");
-  /** What a start says where the folder's disk has this much more room than the database takes. */
-  const start = (more: number): string => {
+  /**
+   * What a start says where the folder's disk has this much more room than the database takes. `earlier`: so much of it is taken by
+   * the copy that an earlier start has made.
+   */
+  const start = (more: number, earlier = 0): string => {
     const place = join(folder.path, "disk");
     const kilobytes = Math.ceil((size * (1 + more)) / 1024) + 64;
     return execFileSync(
@@ -158,6 +174,7 @@ test("without room for the copy a migration does not begin, and the remedy is to
         "bash",
         "-ec",
         `mkdir -p "$1"; mount -t tmpfs -o size=${kilobytes}k none "$1"; cp "$2" "$1/sortie.db"
+         head -c ${Math.floor(size * earlier)} /dev/zero > "$1/sortie.db.before-0004-orphans-2026-01-01T000000.000Z"
          "$3" "$4" "$1"; ls "$1" | tr '\\n' ' '`,
         "bash",
         place,
@@ -179,9 +196,18 @@ test("without room for the copy a migration does not begin, and the remedy is to
     exitCode: 78,
     message: expect.stringMatching(/first copies it, which takes .*Free some space there/) as string,
   });
-  expect(files.trim().split(" ")).not.toContainEqual(expect.stringContaining("before"));
+  const made = (names: string) =>
+    names
+      .trim()
+      .split(" ")
+      .filter((name) => name.includes("before") && !name.includes("2026-01-01"));
+  expect(made(files)).toEqual([]);
   // Control: with room it goes.
   expect(start(8)).toMatch(/^opened\n/);
+  // What an earlier start has copied gives way, where that is enough.
+  const [opened, ...names] = start(8.5, 8).split("\n");
+  expect([opened, made(names.join(" "))]).toEqual(["opened", [expect.stringContaining(".before-0004-orphans-")]]);
+  expect(start(0.9, 0.1)).toMatch(/78.*2026-01-01T000000\.000Z/s);
   const database = new Database(file, { readonly: true });
   expect(database.prepare("select count(*) from migrations").pluck().get()).toBe(4);
   database.close();
