@@ -7,6 +7,7 @@ import type { Configuration, KnownDirectory, Offer, Placed, Terms } from "../../
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
+import { sessionTables } from "./session.ts";
 import { squadTables } from "./squad.ts";
 
 /**
@@ -34,6 +35,7 @@ const tables = [
   "create table if not exists node_drains (name text primary key)",
   "create table if not exists node_keys (id integer primary key, key text not null)",
   ...squadTables,
+  ...sessionTables,
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 
