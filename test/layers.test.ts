@@ -64,7 +64,7 @@ const orders: Record<string, string> = {
   repository:
     "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "environment tasks run saved-request clone-remote wake-mission tell-mission reserve directory usual query workspace operation service session step worker",
+  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unheard reserve directory usual query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission:
     "missions run approve repository branch head own-task merge verify verdict whole-checks wake service tool worker",

@@ -23,9 +23,10 @@ export type Recorded = DomainEvent & {
 /** The id of the message that is a Task's request. */
 export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
 
-/** Of what a person answered to one of a Mission's Tasks, as that hears of it. */
+/** Of what a person answered, or wrote, to one of a Mission's Tasks, as that hears of it. */
 export const answerMessageID = (askID: string): string => askID.replace(/^ask_/, "msg_");
 export const answerSource = "answer";
+export const messagedSource = "message";
 
 export const sessionOf = (event: DomainEvent): string | undefined => {
   if (event.type !== "artifact.recorded") return "sessionID" in event.data ? event.data.sessionID : undefined;
@@ -57,6 +58,7 @@ const ofMission: Readonly<Record<MissionEventType, true>> = {
   "task.dispatched": true,
   "task.asked": true,
   "task.answered": true,
+  "task.messaged": true,
   "task.watched": true,
   "task.overdue": true,
   "task.reopened": true,

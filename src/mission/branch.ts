@@ -26,7 +26,7 @@ export const branchHead = async (run: Place & Pick<MissionRun, "state">): Promis
 
 /**
  * The full name of the branch on which a Task that is dispatched now begins and lands, which is there then; undefined: where
- * the project is. One that was removed is made anew.
+ * the project is. One that was removed is made anew: from what landed there, if that was not merged.
  */
 export const readyBranch = async (run: MissionRun): Promise<{ onto: string | undefined } | { why: string }> => {
   for (;;) {
@@ -45,8 +45,8 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
         await follow(branches, state, head);
         return { onto: ref };
       }
-      if (!branch.used && (head === null ? await branches.make(ref, branch.commit) : head === branch.commit))
-        return { onto: ref };
+      const left = branch.used ? await landedOn(branches, state) : branch.commit;
+      if (head === null ? left !== undefined && (await branches.make(ref, left)) : head === left) return { onto: ref };
     }
     const data = { sessionID: run.stream, branch: await freeName(branches, state), commit: git.head, of: git.branch };
     await run.record([{ type: "mission.branched", data }], { decidedAt: state.version });
@@ -58,6 +58,17 @@ export const catalogDirectory = async (run: MissionRun, newest = false): Promise
   if ((await branchHead(run)) === null) return workDirectory(run);
   const { files } = await (newest ? run.newestHead() : run.head());
   return files.root;
+};
+
+/** The newest commit of its phases that the project's branch has not all of; undefined: none landed, or they are merged. */
+const landedOn = async (branches: Branches, { branch, tasks }: MissionState): Promise<string | undefined> => {
+  let newest: string | undefined;
+  for (const { merge, ends } of tasks)
+    for (const { landedCommit } of merge === undefined ? ends : [])
+      if (landedCommit !== null && (newest === undefined || (await branches.contains(landedCommit, newest))))
+        newest = landedCommit;
+  if (newest === undefined || branch?.of == null) return newest;
+  return (await branches.hasAllOf(branch.of, newest)) ? undefined : newest;
 };
 
 const freeName = async (branches: Branches, { missionID }: MissionState): Promise<string> => {

@@ -38,9 +38,15 @@ export interface Missions {
   /**
    * Starts a Mission, or gives an existing one more direction; either way its agent becomes due. Concurrent wakes of a
    * new id create one Mission. `body.repository` is what `directory` was made from. Refuses with `invalid_request` for a new Mission without a text, `squad_not_available`,
-   * `model_not_found`, `model_not_configured`, `disk_low`.
+   * `model_not_found`, `model_not_configured`, `disk_low`. `by`: an agent takes away no approval that the Mission asks for, and
+   * has no branch merged that a person merges.
    */
-  wake(directory: string, body: MissionWake, once?: IdempotencyKey): Promise<Accepted<MissionWoken>>;
+  wake(
+    directory: string,
+    body: MissionWake,
+    once?: IdempotencyKey,
+    by?: "person" | "agent",
+  ): Promise<Accepted<MissionWoken>>;
   /** Missions of a project, or of all projects; last update first. */
   list(
     directory: string | undefined,

@@ -18,6 +18,7 @@ import { withQueuePlaces } from "../task/query/queue-place.ts";
 import { soFarOf, withSoFar } from "../task/query/so-far.ts";
 import { messagesIn } from "../task/query/message.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
+import { unheardMinutes } from "../task/unheard.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
 import { createMerge } from "./merge.ts";
@@ -49,10 +50,11 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     return state;
   };
 
-  const statusFrom = (state: MissionState, tasks: TaskSummary[]): MissionStatus =>
+  const statusFrom = async (state: MissionState, tasks: TaskSummary[]): Promise<MissionStatus> =>
     missionStatusOf(state, tasks, {
       mayProduce: state.squads.length === 0 && mayProduce(state, deps.production),
       now: now(),
+      unheard: await unheardMinutes(store, state, new Map(tasks.map((task) => [task.taskID, task]))),
     });
 
   /** Commits what `decide` returns for the newest state. When another commit came first, it folds and decides again. */
@@ -115,7 +117,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       const state = await stateOf(directory, missionID);
       const dispatched = await store.dispatched(state.sessionID);
       const tasks = await withQueuePlaces(store, dispatched, now(), deps.disk.shortage());
-      const status = statusFrom(state, withSoFar(store.live, state.project, tasks));
+      const status = await statusFrom(state, withSoFar(store.live, state.project, tasks));
       return { ...status, now: soFarOf(store.live, { taskID: state.sessionID, project: state.project }, status.now) };
     },
 
@@ -217,7 +219,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       const commits = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
       await reach(deps, { stream: sessionID, repository, commits, dirty: false }, signal);
       // Without places in the queue, which change from moment to moment and would make every archive different.
-      return deps.archive(state, statusFrom(state, await store.dispatched(state.sessionID)), signal);
+      return deps.archive(state, await statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },
   };
 };

@@ -23,7 +23,7 @@ import type { Missions, MissionsDeps } from "./missions.ts";
  */
 export const createWake =
   (deps: MissionsDeps, stateOf: (directory: string, missionID: string) => Promise<MissionState>): Missions["wake"] =>
-  async (directory, body, once) => {
+  async (directory, body, once, by = "person") => {
     const { store, engine, now } = deps;
     const place = await deps.inspectNew(directory);
     const kept = deps.repositories.at(place.directory);
@@ -110,6 +110,7 @@ export const createWake =
         throw new ServiceError("invalid_request", `body.repository.ref: ${message}`, { issues });
       }
       expectSame(body, state);
+      if (by === "agent" && state !== undefined) expectLeft(body, state);
       const stream = state?.sessionID ?? newID("ses");
       const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
@@ -161,6 +162,18 @@ const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undef
       "merge",
       `Expected no merge with the landing "commit", whose phases land separately, got "${merge}"`,
     );
+};
+
+/** What a person decides is not decided by an agent of somebody's. */
+const expectLeft = ({ approve, merge }: MissionWake, state: MissionState): void => {
+  const gone = state.approve.filter((of) => approve !== undefined && !approve.includes(of));
+  if (gone.length > 0)
+    throw invalidField(
+      "approve",
+      `Expected ${state.approve.join(", ")} to stay in it: only a person takes an approval away, with \`sortie mission wake\` or over HTTP; got none of ${gone.join(", ")}`,
+    );
+  if (merge === "auto" && state.merge === "manual")
+    throw invalidField("merge", 'Expected "manual", because a person merges the branch of this Mission, got "auto"');
 };
 
 /** The Mission was deleted in the meantime, so the wake starts a new one. */

@@ -1,13 +1,14 @@
-import type { DomainEvent } from "../domain/event.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
 import { grantOf, grantText } from "../domain/mission/grant.ts";
-import { endedOf } from "../domain/state/mission.ts";
-import { isActive, type TaskState } from "../domain/state/task.ts";
-import { timeUntil } from "../domain/session/work-time.ts";
 import { minutesOf } from "../domain/mission/budget.ts";
+import { seenWith } from "../domain/mission/status.ts";
+import type { MissionState } from "../domain/state/mission.ts";
+import { isActive, type TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
 import type { MissionBudget } from "../protocol/mission/status.ts";
 import type { Store, Write } from "../store/store.ts";
 import type { TasksDeps } from "./tasks.ts";
+import { unheardMinutes } from "./unheard.ts";
 
 /**
  * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the commit
@@ -21,18 +22,28 @@ const nothing: Reservation = { events: [], also: [] };
 
 export type Reserve = ReturnType<typeof createReserve>;
 
-export const createReserve = ({ store, limits }: Pick<TasksDeps, "limits"> & { store: Pick<Store, "mission"> }) => {
+export const createReserve = ({
+  store,
+  limits,
+}: Pick<TasksDeps, "limits"> & { store: Pick<Store, "mission" | "dispatched" | "state" | "read"> }) => {
+  /** Its Mission beside what its Tasks have come to: what one that is aborted has not heard of is used, or free again. */
+  const seen = async (stream: StreamID): Promise<MissionState | undefined> => {
+    const mission = await store.mission(stream);
+    if (mission === undefined || mission.cap === null) return mission;
+    const rows = new Map((await store.dispatched(stream)).map((row) => [row.taskID, row]));
+    return seenWith(mission, rows, await unheardMinutes(store, mission, rows));
+  };
+
   const reserve = async (
     task: TaskState,
     { wanted, exact, callID }: { wanted: MissionBudget | undefined; exact: boolean; callID: string | undefined },
   ): Promise<Reservation> => {
-    const mission = task.mission === null ? undefined : await store.mission(task.mission.sessionID);
+    const mission = task.mission === null ? undefined : await seen(task.mission.sessionID);
     const known = mission?.tasks.find(({ taskID }) => taskID === task.taskID);
     // Its Mission is gone: nobody counts.
     if (mission === undefined || known === undefined) return nothing;
     const running = isActive(task);
-    const unheard = running || endedOf(known) >= task.attempt ? 0 : timeUntil(task, task.updatedAt) / 60_000;
-    const used = { usage: task.usage, minutes: minutesOf(known) + unheard };
+    const used = { usage: task.usage, minutes: minutesOf(known) };
     const own = task.budget as MissionBudget | null;
     const byUser = callID === undefined;
     const granted =

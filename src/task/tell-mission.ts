@@ -1,39 +1,72 @@
 import type { DomainEvent } from "../domain/event.ts";
 import { openAsks } from "../domain/state/stream.ts";
 import type { TaskState } from "../domain/state/task.ts";
+import type { EventData } from "../protocol/event/event.ts";
 import type { Store, Write } from "../store/store.ts";
 import { truncateMiddle } from "../tool/result.ts";
 
 /**
- * What a person says to a Task that asked is said to its Mission too, in the same commit: a direction for all of it may be
- * among the words. It wakes nobody. `answer`: undefined for a decision without words.
+ * What a person says to a Task is said to its Mission too, in the same commit: a direction for all of it may be among the
+ * words. It wakes nobody.
  */
-export const tellMission = async (
+
+type Of = { sessionID: string; taskID: string; phase: string; title: string };
+
+const told = async (
+  store: Pick<Store, "mission">,
+  { mission: of, taskID }: TaskState,
+  factOf: (of: Of) => DomainEvent | undefined,
+): Promise<Write["appends"]> => {
+  const mission = of === null ? undefined : await store.mission(of.sessionID);
+  const known = mission?.tasks.find((task) => task.taskID === taskID);
+  if (mission === undefined || known === undefined) return [];
+  const { sessionID: stream, version: expected } = mission;
+  const fact = factOf({ sessionID: stream, taskID, phase: known.phase, title: known.title });
+  return fact === undefined ? [] : [{ stream, expected, events: [fact] }];
+};
+
+/** In answer to these asks. `answer`: undefined for a decision without words. */
+export const tellAnswer = async (
   store: Pick<Store, "mission">,
   task: TaskState,
   askIDs: readonly string[],
   answer: string | undefined,
-): Promise<Write["appends"]> => {
+): Promise<Write["appends"]> =>
+  answer === undefined ? [] : told(store, task, (of) => answered(of, task, askIDs, answer));
+
+const answered = (
+  { phase, title, ...of }: Of,
+  task: TaskState,
+  askIDs: readonly string[],
+  answer: string,
+): DomainEvent | undefined => {
   const asks = openAsks(task).filter(({ askID, kind }) => kind !== "permission" && askIDs.includes(askID));
   const [first] = asks;
-  if (task.mission === null || first === undefined || answer === undefined) return [];
-  const mission = await store.mission(task.mission.sessionID);
-  const known = mission?.tasks.find(({ taskID }) => taskID === task.taskID);
-  if (mission === undefined || known === undefined) return [];
-  const { sessionID } = mission;
-  const { taskID, phase, title } = known;
-  const said = {
-    phase,
-    title,
-    question: asks.map(({ prompt }) => prompt).join("\n"),
-    answer: truncateMiddle(answer, `the Task ${taskID} has all of them`, longest),
-  };
-  const event: DomainEvent = {
-    type: "task.answered",
-    data: { sessionID, taskID, askID: first.askID, how: "closed", said },
-  };
-  return [{ stream: sessionID, expected: mission.version, events: [event] }];
+  if (first === undefined) return undefined;
+  const question = asks.map(({ prompt }) => prompt).join("\n");
+  const said = { phase, title, question, answer: cut(task, answer, longest.answer) };
+  return { type: "task.answered", data: { ...of, askID: first.askID, how: "closed", said } };
 };
 
-/** Characters; an answer has no more, a message may. */
-const longest = 16 * 1024;
+/** In a message, which closes these asks: an answer to them, if there are any. */
+export const tellMessage = (
+  store: Pick<Store, "mission">,
+  task: TaskState,
+  askIDs: readonly string[],
+  { text, ...message }: Pick<EventData["task.messaged"], "messageID" | "text" | "disposition">,
+): Promise<Write["appends"]> =>
+  told(
+    store,
+    task,
+    (of) =>
+      answered(of, task, askIDs, text) ?? {
+        type: "task.messaged",
+        data: { ...of, text: cut(task, text, longest.message), ...message },
+      },
+  );
+
+const cut = ({ taskID }: TaskState, text: string, length: number): string =>
+  truncateMiddle(text, `the Task ${taskID} has all of it`, length);
+
+/** Characters. An answer has no more, a message may. Not every message concerns more than its Task. */
+const longest = { answer: 16 * 1024, message: 2_000 };

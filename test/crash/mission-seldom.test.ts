@@ -46,6 +46,7 @@ const steered: Scene = {
     "plan.ordered",
     "task.reopened",
     "task.reserved",
+    "task.messaged",
     "mission.updated",
     "mission.waiting",
   ],
@@ -86,8 +87,13 @@ const steered: Scene = {
     const [task] = mission.tasks;
     if (task !== undefined && !types.includes("task.reserved"))
       await patch(here, `/task/${task.taskID}`, { budget: { maxSteps: 12 } });
+    if (task !== undefined && !types.includes("task.messaged"))
+      await send(url, at(`/task/${task.taskID}/message`, directory), {
+        method: "POST",
+        body: { source: "api", text: "With tabs." },
+      });
     if (types.includes("task.dispatched") && !types.includes("task.overdue")) anHour(here, "overdue");
-    if (types.includes("task.watched") && types.includes("task.reserved")) memo["free"] = "yes";
+    if (["task.watched", "task.reserved", "task.messaged"].every((type) => types.includes(type))) memo["free"] = "yes";
     if (mission.state === "waiting" && mission.outcome === "waiting") anHour(here, "waiting");
     return mission.state === "blocked";
   },

@@ -145,6 +145,8 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
         return event.data.how === "passed"
           ? told(`Passes the question of ${taskOf(event.data.taskID)} on to you`, "", "need")
           : undefined;
+      case "task.messaged":
+        return told(`A message to ${taskOf(event.data.taskID)}`, firstLine(event.data.text));
       case "task.overdue":
         return told(`Task ${quoted(event.data.title)} still runs`, event.data.doing ?? "", "quiet");
       case "task.reopened":

@@ -306,6 +306,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
           `Still runs: ${line(event.data.title, 80)}${event.data.doing === null ? "" : ` (${line(event.data.doing, 200)})`}`,
         );
       case "task.answered":
+      case "task.messaged":
       case "task.watched":
       case "mission.reminded":
       case "task.reopened":

@@ -4293,6 +4293,34 @@ export type TaskEvent = {
     missionID?: string;
     sessionID?: string;
     at: string;
+    type: 'task.messaged';
+    data: {
+        sessionID: string;
+        taskID: string;
+        messageID: string;
+        phase: string;
+        title: string;
+        /**
+         * Cut in the middle if it is long
+         */
+        text: string;
+        /**
+         * What became of the message; restarted: the Task had ended, and continues
+         */
+        disposition: 'steered' | 'queued' | 'interrupted' | 'restarted';
+    };
+} | {
+    id: number;
+    /**
+     * Absent for a Mission's own events
+     */
+    taskID?: string;
+    /**
+     * The Mission it belongs to, or that dispatched the Task
+     */
+    missionID?: string;
+    sessionID?: string;
+    at: string;
     type: 'task.reopened';
     data: {
         sessionID: string;

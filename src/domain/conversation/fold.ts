@@ -1,6 +1,6 @@
 import { warningText } from "../session/budget.ts";
-import { answerMessageID, answerSource, type Recorded, requestMessageID, sessionOf } from "../event.ts";
-import { agentNotice, answerNotice } from "../mission/wording.ts";
+import { answerMessageID, answerSource, messagedSource, type Recorded, requestMessageID, sessionOf } from "../event.ts";
+import { agentNotice, answerNotice, messagedNotice } from "../mission/wording.ts";
 
 import {
   type AssistantMessage,
@@ -180,6 +180,18 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
       chat.unread.push({ version: event.version, message });
       return;
     }
+    case "task.messaged": {
+      const message: UserMessage = {
+        role: "user",
+        messageID: event.data.messageID,
+        version: event.version,
+        source: messagedSource,
+        text: messagedNotice(event),
+        attachments: [],
+      };
+      chat.unread.push({ version: event.version, message });
+      return;
+    }
     case "mission.aborted":
     case "task.settled":
       closeTurn(chat);
@@ -218,6 +230,7 @@ export const conversationTypes = [
   "task.ended",
   "task.asked",
   "task.answered",
+  "task.messaged",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
@@ -268,6 +281,7 @@ export const messageEventTypes = [
   "task.ended",
   "task.asked",
   "task.answered",
+  "task.messaged",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",

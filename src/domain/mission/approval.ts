@@ -4,7 +4,14 @@ import type { MissionState } from "../state/mission.ts";
 
 /** A Mission's plan as a person approves it: its phases, in order. What is dispatched has to be of the approved one. */
 
-export const planKey = ({ plan }: Pick<MissionState, "plan">): string => JSON.stringify(plan);
+export const planKey = ({ plan }: Pick<MissionState, "plan">): string => {
+  const key = keys.get(plan) ?? JSON.stringify(plan);
+  keys.set(plan, key);
+  return key;
+};
+
+/** A plan of hundreds of phases is a megabyte, and is asked for with every event. */
+const keys = new WeakMap<MissionState["plan"], string>();
 
 /** There is a plan, and it has to be approved before anything is dispatched. */
 export const isPlanDue = (state: MissionState): boolean =>

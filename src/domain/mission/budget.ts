@@ -64,8 +64,12 @@ export const spentOf = (
   return { budgetSpent: { ...spent, maxCostUSD: priced ? spent.maxCostUSD : null }, budgetReserved: left };
 };
 
+/** Minutes that attempts worked of whose ends the Mission has not heard, by Task. */
+export type Unheard = ReadonlyMap<string, number>;
+
 /** Of its attempts that ended. */
-export const minutesOf = ({ ends }: Dispatched): number => ends.reduce((all, end) => all + (end.minutes ?? 0), 0);
+export const minutesOf = ({ ends, unheard = 0 }: Dispatched & { unheard?: number }): number =>
+  ends.reduce((all, end) => all + (end.minutes ?? 0), unheard);
 
 /** The first cap that is reached; undefined: none. */
 export const reachedOf = (

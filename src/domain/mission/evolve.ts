@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 27;
+export const missionRevision = 28;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -162,6 +162,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         questions: state.questions.filter((question) => question.askID !== askID),
       };
     }
+    case "task.messaged":
+      return { ...overheard(state), words: event.version };
     case "task.reopened":
       return {
         ...state,

@@ -2,7 +2,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol/mission/status.ts";
 import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
 import { pendingOf } from "../session/ask.ts";
-import { spentOf, usedOf } from "./budget.ts";
+import { spentOf, type Unheard, usedOf } from "./budget.ts";
 import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
@@ -71,12 +71,17 @@ export const summaryOf = (
 };
 
 /**
- * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan is true while
- * its agent is busy, and after an abort.
+ * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan and budget are
+ * true while its agent is busy, and after an abort.
  */
-const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): MissionState => ({
+export const seenWith = (
+  state: MissionState,
+  rows: ReadonlyMap<string, TaskSummary>,
+  unheard: Unheard,
+): MissionState => ({
   ...state,
-  tasks: state.tasks.map((task) => {
+  tasks: state.tasks.map((known) => {
+    const task = { ...known, unheard: unheard.get(known.taskID) ?? 0 };
     const row = rows.get(task.taskID);
     const end = (outcome: EventData["task.ended"]["outcome"]): Dispatched => {
       const { sessionID, taskID, phase, title } = { ...task, sessionID: state.sessionID };
@@ -102,7 +107,7 @@ const seenWith = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): 
 export const missionStatusOf = (
   state: MissionState,
   tasks: TaskSummary[],
-  { mayProduce, now }: { mayProduce: boolean; now: Date },
+  { mayProduce, now, unheard = new Map() }: { mayProduce: boolean; now: Date; unheard?: Unheard },
 ): MissionStatus => {
   const { updated: _, error: _error, ...row } = headOf(state);
   const active = tasks.filter(({ status }) => status === "running");
@@ -111,7 +116,7 @@ export const missionStatusOf = (
   const { standing, runs } = innerOf(state);
   const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
   const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
-  const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])));
+  const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])), unheard);
   const waits = waitsIn(active);
   const plan = planOf(seen, waits);
   const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;

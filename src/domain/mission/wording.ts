@@ -43,6 +43,14 @@ export const answerNotice = ({
         `The answer, which the Task has: ${said.answer}`,
       ].join("\n");
 
+/** The same of what they wrote to one that asked nothing. */
+export const messagedNotice = ({
+  data: { taskID, phase, title, text, disposition },
+}: DomainEvent & { type: "task.messaged" }): string =>
+  `The user wrote to Task ${taskID} of phase ${phase}, ${quoted(title)}, which ${
+    disposition === "restarted" ? "had ended, and goes on with it" : "has it"
+  }: ${text}`;
+
 /** Of a verdict on the whole: what is missing. */
 const verdictText = ({ taskID, verdict }: EventData["task.ended"]): string | undefined => {
   if (verdict === undefined) return undefined;
@@ -78,7 +86,7 @@ const endedText = ({
   const why = error === undefined ? "" : `\n\nWhy:\n${material(`${taskID} error`, error)}`;
   const words = readEnd(summary).report.trim();
   const said = words === "" ? "" : `\n\nIts last words:\n${material(taskID, words)}`;
-  const seen = evidence === undefined ? "" : `\n\n${evidenceText(taskID, evidence, usage)}`;
+  const seen = evidence === undefined ? "" : `\n\n${evidenceText(taskID, outcome, evidence, usage)}`;
   const next = plan === undefined ? "" : `\n\n${planText(plan)}`;
   return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${seen}${why}${said}${next}`;
 };
@@ -109,17 +117,23 @@ const overdueText = ({ taskID, phase, title, doing, usage }: EventData["task.ove
   ].join("\n");
 
 const spentText = ({ modelCalls, inputTokens, outputTokens, costUSD }: Usage): string =>
-  `${modelCalls} model calls, ${inputTokens + outputTokens} tokens${costUSD === null ? "" : `, ${costUSD.toFixed(2)} USD`}`;
+  `${modelCalls} model ${modelCalls === 1 ? "call" : "calls"}, ${inputTokens + outputTokens} tokens${costUSD === null ? "" : `, ${costUSD.toFixed(2)} USD`}`;
 
 const evidenceText = (
   taskID: string,
+  outcome: EventData["task.ended"]["outcome"],
   { diffStat, files = [], diff, checks, contrast, reviews }: NonNullable<EventData["task.ended"]["evidence"]>,
   usage: Usage,
 ): string =>
   [
-    diffStat === null
-      ? "It changed no files."
-      : `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions})${filesText(files, diffStat.files)}.`,
+    // Of what was completed that has been said.
+    ...(diffStat !== null
+      ? [
+          `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions})${filesText(files, diffStat.files)}.`,
+        ]
+      : outcome === "completed"
+        ? []
+        : ["It changed no files."]),
     ...(diff === undefined ? [] : [material(`${taskID} diff`, diff.trimEnd())]),
     ...checksText(taskID, checks),
     ...(contrast === null ? [] : [`Contrast: ${contrast}.`]),
@@ -192,6 +206,7 @@ export const missionSentence = (
         | "task.dispatched"
         | "task.asked"
         | "task.answered"
+        | "task.messaged"
         | "task.watched"
         | "task.overdue"
         | "task.reopened"
@@ -266,6 +281,8 @@ export const missionSentence = (
       if (said !== undefined) return `The user answered Task ${quoted(said.title)}: ${said.answer}`;
       return how === "passed" ? "A Task's question is passed on to a person" : "A Task's question is closed";
     }
+    case "task.messaged":
+      return `The user wrote to Task ${quoted(event.data.title)}: ${event.data.text}`;
     case "task.reopened":
       return "An ended Task continues";
     case "task.reserved":

@@ -1,8 +1,8 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Message } from "../../protocol/task/board.ts";
 import type { LongText } from "../../protocol/text.ts";
-import { answerMessageID, answerSource, type Recorded, requestMessageID } from "../event.ts";
-import { missionSentence, agentNotice, answerNotice } from "../mission/wording.ts";
+import { answerMessageID, answerSource, messagedSource, type Recorded, requestMessageID } from "../event.ts";
+import { missionSentence, agentNotice, answerNotice, messagedNotice } from "../mission/wording.ts";
 
 /** Folds events into the messages that people read. */
 
@@ -16,6 +16,7 @@ export const messageTypes = [
   "task.ended",
   "task.asked",
   "task.answered",
+  "task.messaged",
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
@@ -69,6 +70,13 @@ export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded
         if (text === undefined) break;
         const { sessionID, askID } = event.data;
         messages.push(user(event, answerMessageID(askID), sessionID, answerSource, { text, attachments: [] }));
+        break;
+      }
+      case "task.messaged": {
+        const { messageID, sessionID } = event.data;
+        messages.push(
+          user(event, messageID, sessionID, messagedSource, { text: messagedNotice(event), attachments: [] }),
+        );
         break;
       }
       case "reply.finished": {

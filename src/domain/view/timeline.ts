@@ -226,6 +226,7 @@ export const describeEvent = (event: Recorded): string => {
     case "task.dispatched":
     case "task.asked":
     case "task.answered":
+    case "task.messaged":
     case "task.watched":
     case "task.overdue":
     case "task.reopened":

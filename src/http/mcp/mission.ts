@@ -75,7 +75,7 @@ export const createMissionTools = ({
         const place = named === undefined ? placeOf(given, caller) : repositoryAt(named.url, named.ref);
         await checkAttachments(body.attachments, limits, "arguments.attachments");
         const once = await onceOf({ user, realPath }, "mission_wake", key, place, body);
-        const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once));
+        const { body: woken, replayed } = await runOnce(once, () => missions.wake(place, body, once, "agent"));
         return {
           missionID: woken.missionID,
           created: woken.created,

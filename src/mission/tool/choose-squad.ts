@@ -137,7 +137,7 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
   name: "recommend",
   description:
     "Says which installed squad owns a kind of work, by the catalog as it is now, and which only resemble one. " +
-    "Ask before you dispatch a phase; phases of one kind have one answer.",
+    "Phases of one kind have one answer.",
   input,
   effect: "none",
   // A plan that is written in the same reply, before it, is the one that it answers by.

@@ -4,7 +4,6 @@ import type { SquadRef } from "../../domain/agent.ts";
 import { isPlanDue } from "../../domain/mission/approval.ts";
 import { isFirst, shareOf } from "../../domain/mission/grant.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { maxPhaseTries } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
@@ -58,7 +57,7 @@ export const dispatchTool = (run: MissionRun): Tool<Input> => ({
   description:
     "Creates the Task of a phase. It works in a copy of the project, is checked by the service, and lands by itself. " +
     "The service tells it the phase's objective and acceptance, and what earlier phases left; add what only you know. " +
-    `Refused while a phase before it is not done, and beyond the budget. After a failure it may be dispatched ${maxPhaseTries} times more, with a brief that takes up why it failed.`,
+    "Refused while a phase before it is not done, and beyond the budget.",
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => dispatch(run, request, callID)),

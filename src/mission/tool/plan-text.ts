@@ -6,6 +6,7 @@ import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { deliveredBy, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import { maxOutput } from "../../tool/result.ts";
+import { someOf } from "./refusal.ts";
 
 /** The plan and the Tasks as JSON, for the Mission's agent. */
 
@@ -15,22 +16,24 @@ import { maxOutput } from "../../tool/result.ts";
  */
 export const planSummary = (state: MissionState, written: readonly string[], dropped: readonly string[]): string => {
   const states = Map.groupBy(planOf(state), (phase) => phase.state);
-  const named = (word: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${word}: ${ids.join(", ")}.`]);
+  const named = (word: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${word}: ${someOf(ids)}.`]);
   return [
     ...named("Written", written),
     ...named("Dropped", dropped),
     ...(written.length + dropped.length === 0 ? ["Nothing changed in the words of a phase."] : []),
-    `The plan in its order: ${state.plan.map(({ id }) => id).join(", ")}.`,
-    ...[...states].map(([name, phases]) => `In the state ${name}: ${phases.map(({ id }) => id).join(", ")}.`),
+    ...named("The plan in its order", idsOf(state.plan)),
+    ...[...states].flatMap(([name, phases]) => named(`In the state ${name}`, idsOf(phases))),
     ...(isPlanDue(state)
       ? ["The user approves it before anything more is dispatched, and is asked when your turn ends."]
       : []),
   ].join("\n");
 };
 
+const idsOf = (phases: readonly { id: string }[]): string[] => phases.map(({ id }) => id);
+
 /**
  * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go
- * first, and then all but the phases asked for.
+ * first, and then all but the phases asked for; of one with hundreds the others are their ids alone.
  */
 export const planText = (state: MissionState, asked: readonly string[], waits: Waits): string => {
   const phases = planOf(state, waits);
@@ -50,7 +53,21 @@ export const planText = (state: MissionState, asked: readonly string[], waits: W
   const all = shown(() => true);
   if (all.length <= maxOutput) return all;
   const open = shown((phase) => asked.includes(phase.id) || phaseState(state, phase) !== "done");
-  return open.length <= maxOutput ? open : shown(({ id }) => asked.includes(id));
+  if (open.length <= maxOutput) return open;
+  const titled = shown(({ id }) => asked.includes(id));
+  if (titled.length <= maxOutput) return titled;
+  const [named, others] = [true, false].map((is) => phases.filter(({ id }) => asked.includes(id) === is));
+  const states = Map.groupBy(others ?? [], (phase) => phase.state);
+  return JSON.stringify(
+    {
+      phases: named?.map((phase) => ({ ...wordsOf(phase), ...standOf(phase), tasks: tasksOf(state, phase, waits) })),
+      ...restOf(state),
+      others: Object.fromEntries([...states].map(([name, some]) => [name, idsOf(some).join(", ")])),
+      words: "of the others left out: name them in `phases`",
+    },
+    null,
+    1,
+  );
 };
 
 const wordsOf = ({ title, phase, objective, acceptance }: MissionPhase) => ({ title, phase, objective, acceptance });

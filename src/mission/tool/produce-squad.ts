@@ -59,7 +59,7 @@ export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
   name: "produce_squad",
   description:
     `Has a squad made for a phase that none owns: one Task that writes a small package (an Orchestrator, ${agentsMin} to ${agentsMax} agents, at most ${skillsMax} skills; words only) and installs it in the project. ` +
-    "Only where squad production is authorised. You are woken when it ended; the catalog is then read again, and only a squad found there as it was made may be dispatched to. It costs a Task: phases of one kind share one.",
+    "You are woken when it ended; the catalog is then read again, and only a squad found there as it was made may be dispatched to. It costs a Task: phases of one kind share one.",
   input,
   effect: "log",
   run: (request, { callID }) => run.inOrder(() => produce(run, request, callID)),

@@ -18,14 +18,17 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
  * behind it by whoever refuses.
  */
 
-/** Ids that a refusal names. */
+/** Ids that an answer names. */
 const mostIDs = 40;
 
 export const phaseIDs = ({ plan }: Pick<MissionState, "plan">): string => {
   if (plan.length === 0) return "there is none yet: call plan";
-  const named = plan.slice(0, mostIDs).map(({ id }) => id);
-  return `${named.join(", ")}${plan.length > mostIDs ? ` and ${plan.length - mostIDs} more, which \`task_status\` shows` : ""}`;
+  return `${someOf(plan.map(({ id }) => id))}${plan.length > mostIDs ? ", which `task_status` shows" : ""}`;
 };
+
+/** Of a long plan the first: an answer is in few words, however many phases there are. */
+export const someOf = (named: readonly string[]): string =>
+  `${named.slice(0, mostIDs).join(", ")}${named.length > mostIDs ? ` and ${named.length - mostIDs} more` : ""}`;
 
 const byTask = (task: Dispatched | undefined): string => (task === undefined ? "" : ` (Task ${task.taskID})`);
 

@@ -52,5 +52,5 @@ const remember: typeof note = {
   ...note,
   name: "remember",
   description:
-    "Keeps your note word for word over all wakes: what you decided, what was tried. Each replaces the one before. The user's words, plan and Tasks are kept without it.",
+    "Keeps your note word for word over all wakes: what you decided, what was tried. The user's words, plan and Tasks are kept without it.",
 };

@@ -84,8 +84,7 @@ const messageInput = z.strictObject({
 export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>> => ({
   name: "task_message",
   description:
-    "Sends a Task an instruction. One that runs reads it at its next step; one that ended continues from where it was. " +
-    "For a correction of what it does; other work is another phase.",
+    "Sends a Task an instruction. One that runs reads it at its next step; one that ended continues from where it was.",
   input: messageInput,
   effect: "log",
   run: ({ task: taskID, text, budget, checks }, { callID }) =>

@@ -71,13 +71,15 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
   const state = run.state();
   const waits = waitsIn(await run.store.dispatched(run.stream));
   const steps = stepsIn(gone);
+  const unread = await run.store.read(run.stream, { after: state.reply?.read ?? 0, types: ["task.ended"] });
+  const fresh = new Set(unread.flatMap((event) => (event.type === "task.ended" ? event.data.taskID : [])));
   const section = (heading: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${heading}\n${lines.join("\n")}`];
   return [
-    ...section("## Phases that are done", doneLines(state)),
+    ...section("## Phases that are done", doneLines(state, fresh)),
     ...section("## Phases that are not (`task_status` has all their words)", planLines(state, waits)),
     ...section("## The plan's approval", approvalLines(state)),
-    ...section("## Tasks whose phase is not done", endLines(state, waits)),
+    ...section("## Tasks whose phase is not done", endLines(state, waits, fresh)),
     ...section("## Briefs of what is not done", await briefLines(run)),
     ...section(headings.told, newestOf(steps.told, most.told)),
     ...section(headings.said, newestOf(steps.said, most.said)),

@@ -3,12 +3,12 @@ import { askedPlan, isPlanDue } from "../../domain/mission/approval.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
 import { type Waits, waitText } from "../../domain/mission/now.ts";
-import { deliveredBy, isRunning, type MissionState } from "../../domain/state/mission.ts";
+import { deliveredBy, type Dispatched, isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import { requireText } from "../../store/blob/text.ts";
-import { shareRoom } from "../../tool/result.ts";
+import { counted, shareRoom } from "../../tool/result.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -29,17 +29,24 @@ const room = { done: 6_000, ends: 4_000, least: 150 };
 /** Characters by which a commit is named. */
 const shortCommit = 12;
 
+/** Tasks whose newest end is told in full behind the state, as what the agent has not read yet. */
+export type Fresh = ReadonlySet<string>;
+const below = "told below";
+
 /** What came of a phase, by its newest Task that delivered: of the last ones more, of those long ago their ids. */
-export const doneLines = (state: MissionState): string[] => {
+export const doneLines = (state: MissionState, fresh: Fresh = new Set()): string[] => {
   const done = state.plan.filter((phase) => phaseState(state, phase) === "done");
   const told = done.slice(-most.done);
   const older = done.slice(0, -most.done).map(({ id }) => id);
-  const reports = told.map(({ id }) => reportOf(deliveryOf(state, id).end));
+  const reports = told.map(({ id }) => {
+    const { task, end } = deliveryOf(state, id);
+    return isTold(task, end, fresh) ? "" : reportOf(end);
+  });
   const rooms = shareRoom(lengthsOf(reports), room.done, room.least);
   return [
     ...cutLine(reports, rooms),
     ...(older.length === 0 ? [] : [`- ${older.join(", ")}: \`task_evidence\` has what their Tasks reported`]),
-    ...told.map((phase, at) => `- ${doneLine(state, phase, cut(reports[at] ?? "", rooms[at] ?? 0))}`),
+    ...told.map((phase, at) => `- ${doneLine(state, phase, fresh, cut(reports[at] ?? "", rooms[at] ?? 0))}`),
   ];
 };
 
@@ -49,6 +56,9 @@ const deliveryOf = (state: MissionState, id: string) => {
   const task = work.findLast((one) => deliveredBy(one) !== undefined);
   return { work, task, end: task === undefined ? undefined : deliveredBy(task) };
 };
+
+const isTold = (task: Dispatched | undefined, end: End | undefined, fresh: Fresh): boolean =>
+  task !== undefined && end !== undefined && task.ends.at(-1) === end && fresh.has(task.taskID);
 
 /** On one line. */
 const reportOf = (end: End | undefined): string =>
@@ -65,7 +75,7 @@ const cutLine = (reports: readonly string[], rooms: readonly number[]): string[]
 const cut = (report: string, length: number): string[] =>
   report === "" ? [] : [`it said: ${JSON.stringify(oneLine(report, length))}`];
 
-const doneLine = (state: MissionState, { id, title }: PlannedPhase, said: string[]): string => {
+const doneLine = (state: MissionState, { id, title }: PlannedPhase, fresh: Fresh, said: string[]): string => {
   const { work, task, end } = deliveryOf(state, id);
   const named = `${id} ${JSON.stringify(title)}`;
   if (task === undefined || end === undefined) return named;
@@ -73,11 +83,10 @@ const doneLine = (state: MissionState, { id, title }: PlannedPhase, said: string
   return [
     `${named}: ${task.taskID}${work.length > 1 ? ` of ${work.length} Tasks` : ""}${isRunning(task) ? " (runs again)" : ""}`,
     ...(end.landedCommit === null ? [] : [`landed ${end.landedCommit.slice(0, shortCommit)}`]),
-    ...statOf(end),
-    ...said,
+    ...(isTold(task, end, fresh) ? [below] : [...statOf(end), ...said]),
     ...(last === undefined || last === end || isRunning(task)
       ? []
-      : [`its correction: ${endLine(last, cut(reportOf(last), longest.words))}`]),
+      : [`its correction: ${endLine(task, last, fresh, cut(reportOf(last), longest.words))}`]),
   ].join("; ");
 };
 
@@ -108,11 +117,13 @@ const phaseLine = ({ id, title, phase, state, waits, after, squad, objective }: 
   ].join("; ");
 
 /** Of what is not done, and of phases that are in the plan no more. */
-export const endLines = (state: MissionState, waits: Waits): string[] => {
+export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new Set()): string[] => {
   const done = new Set(state.plan.filter((phase) => phaseState(state, phase) === "done").map(({ id }) => id));
   const open = state.tasks.filter((task) => !done.has(task.phase) && (isRunning(task) || task.ends.length > 0));
   const told = open.slice(-most.ends);
-  const reports = told.map((task) => reportOf(isRunning(task) ? undefined : task.ends.at(-1)));
+  const reports = told.map((task) =>
+    isRunning(task) || isTold(task, task.ends.at(-1), fresh) ? "" : reportOf(task.ends.at(-1)),
+  );
   const rooms = shareRoom(lengthsOf(reports), room.ends, room.least);
   const lines = told.map((task, at) => {
     const end = task.ends.at(-1);
@@ -123,7 +134,7 @@ export const endLines = (state: MissionState, waits: Waits): string[] => {
         : waitText(wait)
       : end === undefined
         ? ""
-        : endLine(end, cut(reports[at] ?? "", rooms[at] ?? 0));
+        : endLine(task, end, fresh, cut(reports[at] ?? "", rooms[at] ?? 0));
     const landed = deliveredBy(task)?.landedCommit;
     return `- ${task.taskID} of ${task.phase}: ${now}${landed == null ? "" : `; landed ${landed.slice(0, shortCommit)}`}`;
   });
@@ -133,18 +144,18 @@ export const endLines = (state: MissionState, waits: Waits): string[] => {
 
 type End = EventData["task.ended"];
 
-const endLine = (end: End, said: string[]): string =>
+const endLine = (task: Dispatched, end: End, fresh: Fresh, said: string[]): string =>
   [
     `${end.outcome}${end.code === undefined ? "" : ` (${end.code})`}`,
-    ...(end.error === undefined ? [] : [oneLine(end.error, longest.words)]),
-    ...statOf(end),
-    ...said,
+    ...(isTold(task, end, fresh)
+      ? [below]
+      : [...(end.error === undefined ? [] : [oneLine(end.error, longest.words)]), ...statOf(end), ...said]),
   ].join("; ");
 
 const statOf = ({ evidence }: End): string[] =>
   evidence?.diffStat == null
     ? []
-    : [`${evidence.diffStat.files} files +${evidence.diffStat.insertions} -${evidence.diffStat.deletions}`];
+    : [`${counted(evidence.diffStat.files, "file")} +${evidence.diffStat.insertions} -${evidence.diffStat.deletions}`];
 
 /** Whoever has to brief a phase anew wants to know how it was briefed. */
 export const briefLines = async (run: MissionRun): Promise<string[]> => {

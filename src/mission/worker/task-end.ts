@@ -1,14 +1,13 @@
-import { timeUntil } from "../../domain/session/work-time.ts";
-import type { DomainEvent, Recorded } from "../../domain/event.ts";
+import type { DomainEvent } from "../../domain/event.ts";
 import { isPlanDue } from "../../domain/mission/approval.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
-import { evolve } from "../../domain/task/evolve.ts";
 import { type Dispatched, endedOf, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import { noUsage } from "../../domain/state/stream.ts";
 import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
+import { endedIn, minutesUntil } from "../../task/unheard.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
@@ -159,7 +158,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           },
         ]
       : [];
-  const ended = row.lifecycleStatus === "active" ? row.attempt - 1 : row.attempt;
+  const ended = endedIn(row);
   if (ended <= known) return [];
   const settled = await run.store.read(taskID, { types: ["task.settled"] });
   return Promise.all(
@@ -184,7 +183,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           branch: row.git.branch,
           usage: row.usage,
           ...verdictOf(task, status),
-          minutes: await minutesOf(run, event),
+          minutes: await minutesUntil(run.store, event),
           ...(status === undefined ? {} : { evidence: await evidenceOf(run, status) }),
         },
       };
@@ -207,16 +206,3 @@ const statusOf = async (run: MissionRun, taskID: string): Promise<TaskStatus | u
     if (error instanceof ServiceError && error.code === "task_not_found") return undefined;
     throw error;
   });
-
-/**
- * Minutes that the ended attempt worked. For an attempt before the newest one the Task's log is folded anew, which is
- * rare.
- */
-const minutesOf = async ({ store }: MissionRun, { stream, version, at }: Recorded): Promise<number> => {
-  let state = await store.state(stream);
-  if (state?.version !== version) {
-    state = undefined;
-    for (const event of await store.read(stream, { limit: version })) state = evolve(state, event);
-  }
-  return state === undefined ? 0 : timeUntil(state, at) / 60_000;
-};

@@ -214,6 +214,18 @@ export const missionEvents = {
         "What a person said to it, in the same commit as that: an answer, a message that came in its place, or why they refused an approval",
       ),
   }),
+  /** A person wrote to a Task that asked nothing: in the same commit as that. */
+  "task.messaged": z.object({
+    sessionID,
+    taskID: z.string(),
+    messageID: z.string(),
+    phase: z.string(),
+    title: z.string(),
+    text: z.string().describe("Cut in the middle if it is long"),
+    disposition: z
+      .enum(["steered", "queued", "interrupted", "restarted"])
+      .describe("What became of the message; restarted: the Task had ended, and continues"),
+  }),
   /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
   "task.reopened": z.object({
     sessionID,

@@ -11,7 +11,7 @@ import type { TaskAnswer } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import { tellMission } from "../tell-mission.ts";
+import { tellAnswer } from "../tell-mission.ts";
 
 /** Answers an open ask of a Task. When two answers race, the first one counts. */
 export const createAnswer =
@@ -36,7 +36,7 @@ export const createAnswer =
             status: 200,
             body: { taskID, askID, accepted: true, status: "running", lifecycleStatus: "active", eventID: 0 },
             events: [...decision.events, ...(await approvalMessage(store, state, askID, { ...body, source }))],
-            also: byMission ? [] : await tellMission(store, state, [askID], body.answer),
+            also: byMission ? [] : await tellAnswer(store, state, [askID], body.answer),
             due: dueNow(now(), state.priority),
           };
       }

@@ -10,8 +10,9 @@ import { newID } from "../../id.ts";
 import type { MessageAccepted } from "../../protocol/task/accepted.ts";
 import type { TaskCreate, TaskMessage } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
+import type { Write } from "../../store/store.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
-import { tellMission } from "../tell-mission.ts";
+import { tellMessage } from "../tell-mission.ts";
 import { keepAttachments } from "./attachment.ts";
 import { checkSpecs, invalidField } from "./check-spec.ts";
 import type { Change } from "./commit-change.ts";
@@ -66,8 +67,12 @@ export const createMessage =
           lifecycleStatus: "active",
           eventID: 0,
         },
-        // One that reserves had ended, and asks nothing.
-        also: reserved?.also ?? (mission === undefined ? await tellMission(store, state, closed, body.text) : []),
+        also: together([
+          ...(reserved?.also ?? []),
+          ...(mission === undefined
+            ? await tellMessage(store, state, closed, { messageID, text: body.text, disposition })
+            : []),
+        ]),
         events: [
           ...(reserved?.events ?? []),
           ...replaced,
@@ -95,6 +100,12 @@ export const createMessage =
     if (accepted.body.disposition === "restarted") restarted(taskID);
     return accepted;
   };
+
+/** One append for each stream, at the version at which the first of them was decided. */
+const together = (appends: Write["appends"]): Write["appends"] =>
+  [...Map.groupBy(appends, ({ stream }) => stream).values()].flatMap(([first, ...others]) =>
+    first === undefined ? [] : [{ ...first, events: [first, ...others].flatMap(({ events }) => events) }],
+  );
 
 /**
  * The checks from now on. One that is not as it was has another id, so that no result of the one before counts for it, also

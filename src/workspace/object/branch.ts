@@ -1,5 +1,5 @@
 import { type Git, GitError } from "../git/git.ts";
-import { splitNul } from "../git/output.ts";
+import { idOf, splitNul } from "../git/output.ts";
 import { diffOfCommits } from "./tree-change.ts";
 
 /** Branches of a project that are not the Task's own: where they are, whether somebody works on one, and new ones. */
@@ -14,6 +14,8 @@ export type Branches = {
   make(ref: string, commit: string): Promise<boolean>;
   /** Whether a branch has this commit. */
   contains(ref: string, commit: string): Promise<boolean>;
+  /** Whether a branch has all that this commit brought: the commit itself, or the same in commits of its own. */
+  hasAllOf(ref: string, commit: string): Promise<boolean>;
   /** The newest commit that all of these came after, as first parents; null: there is none, or one is gone. */
   before(commits: readonly string[]): Promise<string | null>;
   /** Unified diff between two commits; null: one of them is gone. */
@@ -27,6 +29,8 @@ export const branchesOf = (git: Git): Branches => {
     (await git.run(["rev-parse", "--verify", "-q", `${ref}^{commit}`], { ok: [0, 1, 128] })).stdout
       .toString("latin1")
       .trim() || null;
+  const contains = async (ref: string, commit: string): Promise<boolean> =>
+    (await git.run(["merge-base", "--is-ancestor", commit, ref], { ok: [0, 1, 128] })).exitCode === 0;
   const update = async (args: readonly string[]): Promise<boolean> => {
     try {
       await git.run(["update-ref", ...args], { undisturbed: true });
@@ -57,9 +61,12 @@ export const branchesOf = (git: Git): Branches => {
       return (await git.run(["for-each-ref", "--count=1", "--format=%(refname)", ref])).stdout.length > 0;
     },
     make: (ref, commit) => update(["-m", "sortie: branch", ref, commit, "0".repeat(commit.length)]),
-    async contains(ref, commit) {
-      const found = await git.run(["merge-base", "--is-ancestor", commit, ref], { ok: [0, 1, 128] });
-      return found.exitCode === 0;
+    contains,
+    async hasAllOf(ref, commit) {
+      if (await contains(ref, commit)) return true;
+      const args = ["merge-tree", "--write-tree", "--no-messages", ref, commit];
+      const { stdout, exitCode } = await git.run(args, { ok: [0, 1, 128], timeoutMs: 10 * 60_000 });
+      return exitCode === 0 && stdout.toString("latin1").trim() === (await idOf(git, `${ref}^{tree}`));
     },
     async forward(ref, from, to) {
       if ((await checkedOutAt(git, ref)) !== undefined) return false;

@@ -121,6 +121,7 @@ export const events: Readonly<Partial<Record<EventType, Gap>>> = {
   "mission.paused": elsewhere("has no budget", "test/crash/mission-seldom.test.ts"),
   "mission.stalled": elsewhere("the rules do not stop in the middle", "test/crash/mission-seldom.test.ts"),
   "mission.waiting": elsewhere("the rules set no time", "test/crash/mission-seldom.test.ts"),
+  "task.messaged": elsewhere("nobody writes to its Tasks", "test/crash/mission-seldom.test.ts"),
   "task.reopened": elsewhere("the rules send no messages", "test/crash/mission-seldom.test.ts"),
   "task.reserved": elsewhere("has no budget", "test/crash/mission-seldom.test.ts"),
   "squad.refused": elsewhere(kept, "test/crash/outside.test.ts"),

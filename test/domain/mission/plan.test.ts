@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { inOrder, planDifference, planProblem, withPhase } from "../../../src/domain/mission/plan.ts";
+import { nextStep } from "../../../src/domain/mission/next.ts";
 import { planOf } from "../../../src/domain/mission/status.ts";
 import type { PlannedPhase } from "../../../src/protocol/mission/status.ts";
-import { missionLog, phase as named, woken } from "../../harness/mission-log.ts";
+import { missionLog, phase as named, replied, woken } from "../../harness/mission-log.ts";
 import { type Random, seededRandom } from "../../harness/random.ts";
 
 /** The plan as facts of its phases. */
@@ -81,6 +82,23 @@ test("five hundred phases, each after two of those before, are judged at once", 
   expect(planOf(log.state()).filter(({ state }) => state === "waiting")).toHaveLength(499);
   // Gone through from phase to phase it would be more than the age of the world.
   expect(performance.now() - begun).toBeLessThan(5000);
+});
+
+test("a long plan that waits for its approval is written down once, not with every event", () => {
+  const log = missionLog();
+  log.add(...woken(undefined, ["plan"]));
+  const phases = Array.from({ length: 500 }, (_, index) => ({
+    ...phase(`p-${index}`),
+    objective: "word ".repeat(400),
+  }));
+  log.add({ type: "plan.written", data: { sessionID: "ses_1", callID: "c", phases } });
+  log.add(replied(log.state(), { text: "So?" }));
+  expect(nextStep(log.state()).kind).toBe("approve");
+  const begun = performance.now();
+  for (let index = 0; index < 1000; index += 1)
+    log.add({ type: "mission.updated", data: { sessionID: "ses_1", title: `Title ${index}` } });
+  expect(performance.now() - begun).toBeLessThan(3000);
+  expect(nextStep(log.state()).kind).toBe("approve");
 });
 
 test("a phase is put where it is to stand", () => {

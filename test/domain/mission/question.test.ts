@@ -55,6 +55,15 @@ test("what a Task asked is over when it ends", () => {
   expect(log.add(taskEnded(state.tasks[0]!, "completed")).questions).toEqual([]);
 });
 
+test("what a person wrote to a Task wakes nobody, and is among their words", () => {
+  const log = begun();
+  const before = log.add(replied(log.state(), { text: "Hm." }));
+  const said = { taskID: "task_one", messageID: "msg_1", phase: "a", title: "Task one", text: "Tabs." };
+  const state = log.add({ type: "task.messaged", data: { sessionID, ...said, disposition: "steered" } });
+  expect([nextStep(state).kind, isAwake(state), state.messages]).toEqual(["sleep", false, before.messages + 1]);
+  expect(state.words).toBe(state.version);
+});
+
 test("what a person answered to a Task wakes nobody, and is among their words", () => {
   const log = begun();
   const before = log.add(asked, replied(log.state(), { text: "Hm." }));

@@ -30,6 +30,13 @@ test("what is reserved for a Task is free once that has ended, also where its Mi
     });
     return [budgetUsed.maxSteps, budgetSpent.maxSteps, budgetReserved.maxSteps];
   };
+  const minutes = (unheard: number) =>
+    missionStatusOf(state, [row("completed")], {
+      mayProduce: false,
+      now: new Date(0),
+      unheard: new Map([["task_one", unheard]]),
+    });
+  expect(minutes(7)).toMatchObject({ budgetSpent: { maxMinutes: 7 }, budgetUsed: { maxMinutes: 7 } });
   expect(budgetOf(row("completed"))).toEqual([3, 3, 0]);
   // Control: while it runs it may still use the rest.
   expect(budgetOf(row("active"))).toEqual([20, 3, 17]);

@@ -195,6 +195,11 @@ const checkDone = (mission: Mission, say: Say): void => {
   for (const text of written) {
     const times = toTasks.filter((one) => one.text === text).length;
     if (times !== 1) say(`the message ${JSON.stringify(text)} came to its Task ${times} times`);
+    const told = [
+      ...dataOf<{ text: string }>(own, "task.messaged").map((one) => one.text),
+      ...dataOf<{ said?: { answer: string } }>(own, "task.answered").map((one) => one.said?.answer),
+    ].filter((one) => one === text).length;
+    if (told !== 1) say(`the message ${JSON.stringify(text)} to its Task was told to the Mission ${told} times`);
   }
 };
 

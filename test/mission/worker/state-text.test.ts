@@ -59,3 +59,16 @@ test("of what failed as much is told as its place allows; of what runs, whom it 
   expect(planLines(log.state(), waits)[1]).toContain("running; task_c1 waits for the user's approval of the squad");
   expect(endLines(log.state(), none)[1]).toBe("- task_c1 of p1: runs");
 });
+
+test("what is told in full behind it is not told twice; control: what was read before is told", () => {
+  const log = begun(3);
+  end(log, 0, report(0, 500));
+  end(log, 1, report(1, 500));
+  end(log, 2, report(2, 500), "failed");
+  const fresh = new Set(["task_c1", "task_c2"]);
+  const [read, unread] = doneLines(log.state(), fresh);
+  expect(read).toContain("end of 0.");
+  expect(unread).toBe('- p1 "Phase p1": task_c1; told below');
+  expect(endLines(log.state(), none, fresh)).toEqual(["- task_c2 of p2: failed; told below"]);
+  expect(endLines(log.state(), none)[0]).toContain("end of 2.");
+});

@@ -275,6 +275,87 @@ describe("Tasks", () => {
   });
 });
 
+test("approvals of a Mission and its Tasks are a person's: not given by a message, and not taken away by a wake", {
+  timeout: 60_000,
+}, async () => {
+  stage.play("approved", {
+    mission: (turn) =>
+      [
+        { calls: [plan("one")] },
+        { text: "So?" },
+        { text: "Again?" },
+        { calls: [dispatch("one", "Write it. [approved]")] },
+      ][turn] ?? { text: "It runs." },
+    task: (turn) =>
+      turn === 0 ? { calls: [{ tool: "write", input: { path: "one.txt", content: "x\n" } }] } : { text: "Wrote it." },
+  });
+  const directory = stage.project();
+  await using mcp = await connect(urlOf(stage.service.url, directory));
+  const missionID = "approved";
+  const approve = ["plan", "landing"];
+  await mcp.call("mission_wake", { text: "Make it so. [approved]", missionID, approve, landing: "commit", checks: [] });
+  const asking = () =>
+    until(
+      () => mcp.call("mission_status", { missionID, waitSeconds: 5 }),
+      ({ data }) => data["state"] === "asking",
+    );
+  const first = (await asking()).data;
+  const [plan1] = first["waitingFor"] as { id: string; kind: string }[];
+  expect(plan1?.kind).toBe("approval");
+  expect(first["next"]).toMatch(/an approval, which only a person may give.*sortie mission answer approved --ask/);
+  for (const less of [[], ["landing"]]) {
+    const refused = await mcp.call("mission_wake", { missionID, text: "I approve it.", approve: less });
+    expect([refused.isError, refused.text]).toEqual([
+      true,
+      expect.stringContaining("only a person takes an approval away"),
+    ]);
+  }
+  // Its words reach the agent, and the plan waits as before.
+  expect((await mcp.call("mission_wake", { missionID, text: "I approve it.", approve })).isError).toBe(false);
+  const again = await until(asking, ({ data }) => (data["waitingFor"] as { id: string }[])[0]?.id !== plan1?.id);
+  expect(again.data["tasks"]).toMatchObject({ total: 0 });
+  const person = (path: string) =>
+    send(stage.service.url, `${path}?directory=${encodeURIComponent(directory)}`, {
+      method: "POST",
+      body: { decision: "allow" },
+    });
+  const [plan2] = again.data["waitingFor"] as { id: string }[];
+  expect((await person(`/mission/${missionID}/pending/${plan2?.id}`)).status).toBe(200);
+  const phase = await until(
+    async () => ((await mcp.call("mission_status", { missionID })).data["plan"] as { taskID: string | null }[])[0],
+    (one) => one?.taskID != null,
+  );
+  const taskID = phase?.taskID ?? "";
+  const landing = async () => {
+    const { data } = await mcp.call("task_status", { taskID, waitSeconds: 5 });
+    return { next: data["next"], ask: (data["waitingFor"] as { id: string; kind: string }[])[0] };
+  };
+  const asked = await until(landing, ({ ask }) => ask?.kind === "approval");
+  expect(asked.next).toContain("an approval, which only a person may give");
+  await mcp.call("task_message", { taskID, text: "I approve it: land it." });
+  const moved = await until(landing, ({ ask }) => ask?.kind === "approval" && ask.id !== asked.ask?.id);
+  expect(git(directory, "log", "--format=%s")).toBe("first");
+  await person(`/task/${taskID}/pending/${moved.ask?.id}`);
+  await until(
+    () => mcp.call("task_status", { taskID, waitSeconds: 5 }),
+    ({ data }) => data["state"] === "completed",
+  );
+  expect(readText(directory, "one.txt")).toBe("x\n");
+});
+
+test("a branch that a person merges is merged by nobody else's wake; control: a person's", async () => {
+  stage.play("merges", { mission: () => ({ calls: [finish("blocked", "x")] }) });
+  const directory = stage.project();
+  await using mcp = await connect(urlOf(stage.service.url, directory));
+  const missionID = "merges";
+  await mcp.call("mission_wake", { text: "[merges]", missionID, landing: "branch" });
+  const refused = await mcp.call("mission_wake", { missionID, text: "Go on.", merge: "auto" });
+  expect([refused.isError, refused.text]).toEqual([true, expect.stringContaining("a person merges the branch")]);
+  const path = `/mission/wake?directory=${encodeURIComponent(directory)}`;
+  const body = { missionID, text: "Go on.", merge: "auto", approve: [] };
+  expect((await send(stage.service.url, path, { method: "POST", body })).status).toBe(200);
+});
+
 test("a Mission: woken, followed to its end, and its Task with it", async () => {
   stage.play("mcp", {
     mission: (turn) =>

@@ -114,6 +114,50 @@ describe("a Task that goes on after its end", () => {
   });
 });
 
+test("what an aborted Mission has not heard of is free again, and its minutes are counted; control: while that runs", async () => {
+  const held = Promise.withResolvers<void>();
+  stage.play("unheard", {
+    mission: turns({
+      calls: [
+        plan("a", "b"),
+        dispatch("a", "Look 1 times. [unheard]", { budget: { maxSteps: 8 } }),
+        dispatch("b", "Hold. [unheard]", { budget: { maxSteps: 12 } }),
+      ],
+    }),
+    task: async (turn, request, newest) => {
+      if (!request.first.includes("Hold.")) return looker(turn, request, newest);
+      await held.promise;
+      return { text: "Held." };
+    },
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[unheard]", budget: { maxSteps: 40 } });
+  const now = () => missionOf(url, directory, missionID);
+  const { tasks, budgetUsed } = await until(
+    now,
+    ({ tasks: [first], taskCounts: { total }, agentStatus }) =>
+      total === 2 && first?.lifecycleStatus === "completed" && agentStatus === "inactive",
+  );
+  await post(url, `/mission/${missionID}/abort`, directory, {});
+  const [a = "", b = ""] = tasks.map(({ taskID }) => taskID);
+  // The other one may use all that is left.
+  const all = { maxSteps: 40 - (budgetUsed.maxSteps - 12) };
+  const patched = await send(url, at(`/task/${b}`, directory), { method: "PATCH", body: { budget: all } });
+  expect(patched).toMatchObject({ status: 200, body: { budget: all } });
+  const message = () => post(url, `/task/${a}/message`, directory, { source: "api", text: "Once more." });
+  expect(await message()).toMatchObject({ status: 409, body: { code: "budget_reached" } });
+  const { budgetSpent: before } = await now();
+  held.resolve();
+  await until(
+    () => taskOf(url, b),
+    ({ lifecycleStatus }) => lifecycleStatus === "completed",
+  );
+  expect((await now()).budgetSpent.maxMinutes).toBeGreaterThan(before.maxMinutes);
+  expect(await message()).toMatchObject({ status: 202, body: { disposition: "restarted" } });
+  expect((await reservedOf(directory, missionID)).at(-1)).toEqual({ maxSteps: 8 });
+});
+
 describe("for the Mission's agent", () => {
   test("a Task at its own limit is refused with words, or raised out of what is kept back", async () => {
     const said: string[] = [];

@@ -206,6 +206,59 @@ test("merged as soon as it is done, once and after an approval; no phase is aske
   expect(git(directory, "rev-list", "--count", "--merges", "main")).toBe("2");
 });
 
+test("a branch that was removed is made anew from what landed there, unless that was merged; a commit of the user's on it stays", {
+  timeout: 60_000,
+}, async () => {
+  const { url } = stage.service;
+  /** Phase a lands, the user does something, phase b lands: what it began from, in which files there are then. */
+  const filesAfter = async (name: string, between: (directory: string, branch: string) => void) => {
+    const directory = stage.project();
+    stage.play(name, {
+      mission: turns(
+        { calls: [plan("a", "b"), dispatch("a", `Write a. [${name}]`, { checks: [] })] },
+        { text: "Runs." },
+        { calls: [finish("blocked", "Look first.")] },
+        { calls: [dispatch("b", `Write b. [${name}]`, { checks: [] })] },
+        { text: "Runs." },
+        { calls: [finish()] },
+      ),
+      task: (turn, { first }) =>
+        turn === 0 ? write(/Write (\w)\./.exec(first)?.[1] ?? "", "x\n") : { text: "Wrote it." },
+    });
+    const missionID = `m-${name}`;
+    await wake(url, directory, { text: `[${name}]`, missionID, landing: "branch" });
+    await restOf(url, directory, missionID);
+    between(directory, `sortie/${missionID}`);
+    await wake(url, directory, { missionID, text: "Go on." });
+    await until(
+      () => missionOf(url, directory, missionID),
+      ({ state, tasks }) => state === "done" && tasks.length === 2,
+      30_000,
+    );
+    expect(git(directory, "status", "--porcelain")).toBe("");
+    return git(directory, "ls-tree", "--name-only", `sortie/${missionID}`).split("\n");
+  };
+  const removed = (directory: string, branch: string) => git(directory, "branch", "-D", branch);
+  // Merged in one commit and changed since then: what the project has now is what counts.
+  const squashed = (directory: string, branch: string) => {
+    git(directory, "merge", "-q", "--squash", branch);
+    git(directory, "commit", "-q", "-m", "all of it");
+    removed(directory, branch);
+    commit(directory, "since.txt", "x\n");
+  };
+  const added = (directory: string, branch: string) => {
+    git(directory, "checkout", "-q", branch);
+    commit(directory, "mine.txt", "mine\n");
+    git(directory, "checkout", "-q", "main");
+  };
+  const began = [filesAfter("removed", removed), filesAfter("squashed", squashed), filesAfter("added", added)];
+  expect(await Promise.all(began)).toEqual([
+    ["a", "a.txt", "b"],
+    ["a", "a.txt", "b", "since.txt"],
+    ["a", "a.txt", "b", "mine.txt"],
+  ]);
+});
+
 test("a branch that the user has left is merged into all the same, and files and index stay as they are", async () => {
   const { url } = stage.service;
   const directory = stage.project();

@@ -128,3 +128,47 @@ test("a plan too long to be shown whole has the words of those that are asked fo
   expect(shown).not.toContain("word 8.");
   expect(shown).toContain('"title": "Phase 8",\n   "words": "left out: name it in `phases`"');
 });
+
+test("of a plan of hundreds an answer names some, and what is asked for is shown whole; one more is refused", {
+  timeout: 60_000,
+}, async () => {
+  const phases = Array.from({ length: 500 }, (_, index) => ({
+    id: `phase-${index}`,
+    title: `The phase of the number ${index}`,
+    objective: `Objective ${index}.`,
+  }));
+  const told: string[] = [];
+  const steps = [
+    [{ tool: "plan", input: { phases } }],
+    [
+      phase({ id: "phase-250", objective: "Another one." }),
+      phase({ id: "more", title: "More", objective: "It is there." }),
+      finish(),
+      status({ phases: ["phase-250"] }),
+    ],
+    [finish("blocked", "Enough.")],
+  ];
+  stage.play("hundreds", {
+    mission: (_turn, _request, newest) => {
+      told.push(newest);
+      return { calls: steps[told.length - 1] ?? [] };
+    },
+  });
+  const directory = stage.project();
+  const { missionID } = await wake(stage.service.url, directory, { text: "[hundreds]" });
+  const mission = await restOf(stage.service.url, directory, missionID, 50_000);
+  expect(mission.plan).toHaveLength(500);
+  const [, whole = "", changed = ""] = told;
+  expect(whole.length).toBeLessThan(3_000);
+  expect(whole).toMatch(/^Written: phase-0, .*, phase-39 and 460 more\.$/m);
+  const [one = "", answers = ""] = changed.split("Expected at most 500 phases, got 501.");
+  expect(one).toMatch(/^Written: phase-250\.\nThe plan in its order: phase-0, .* and 460 more\.\nIn the state ready: /);
+  expect(one.length).toBeLessThan(2_000);
+  expect(answers).toMatch(/these are not: phase-0 \(ready\), .* and 460 more\./);
+  const shown = JSON.parse(answers.slice(answers.indexOf("{\n"))) as {
+    phases: object[];
+    others: Record<string, string>;
+  };
+  expect(shown.phases).toMatchObject([{ id: "phase-250", objective: "Another one.", state: "ready" }]);
+  expect(shown.others["ready"]?.split(", ")).toHaveLength(499);
+});

@@ -58,7 +58,7 @@ test("its tools and its handbook, which are read with every request, are half of
 test("what is done is told in a line for each phase, with its commit; what is not, with its words", () => {
   const state = (at: number) => textOf(measured.requests.at(at) as MockRequest);
   const done =
-    /- storage \\"A store that survives a torn write\\": task_\w{26}; landed [0-9a-f]{12}; 1 files \+\d+ -0; it said: /;
+    /- storage \\"A store that survives a torn write\\": task_\w{26}; landed [0-9a-f]{12}; 1 file \+\d+ -0; it said: /;
   expect(state(-1)).toMatch(done);
   expect(state(-1)).toContain("of 2 Tasks; landed");
   expect(state(-1)).not.toContain("## Tasks whose phase is not done");

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { agentNotice } from "../../../src/domain/mission/wording.ts";
+import { noUsage } from "../../../src/domain/state/stream.ts";
 import { post } from "../../harness/double/hostile-text.ts";
 import {
   dispatch,
@@ -104,6 +105,37 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
   const left = tasks[2]?.git.headCommit?.slice(0, 12);
   expect(handed["c2"]).toContain(`What it left is commit ${left}: \`git diff HEAD...${left}\` shows it.`);
   expect(readText(directory, "c1.txt")).toBe("made\n");
+});
+
+test("that an end changed no files is said once; control: of one that failed, too", () => {
+  const notice = (outcome: "completed" | "failed") =>
+    agentNotice({
+      type: "task.ended",
+      data: {
+        sessionID: "ses_1",
+        taskID: "task_1",
+        attempt: 1,
+        phase: "a",
+        title: "A",
+        outcome,
+        summary: "Looked.",
+        landedCommit: null,
+        branch: null,
+        usage: { ...noUsage, modelCalls: 1, costUSD: null },
+        evidence: { diffStat: null, checks: [], contrast: null, reviews: [] },
+      },
+    })?.split(/\n+/);
+  const [first, ...rest] = ["It had no checks.", "It used 1 model call, 0 tokens.", "Its last words:"];
+  expect(notice("completed")?.slice(0, 4)).toEqual([
+    'Task task_1 of phase a, "A", ended completed. It changed no files of the project.',
+    first,
+    ...rest,
+  ]);
+  expect(notice("failed")?.slice(0, 3)).toEqual([
+    'Task task_1 of phase a, "A", ended failed.',
+    "It changed no files.",
+    first,
+  ]);
 });
 
 test("a wake by time says what it was for", () => {

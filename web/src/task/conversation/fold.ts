@@ -139,6 +139,7 @@ const toneOf = (frame: Frame): Tone | undefined => {
     case "plan.ordered":
     case "plan.written":
     case "task.dispatched":
+    case "task.messaged":
     case "task.reopened":
     case "task.reserved":
     case "squad.staged":
