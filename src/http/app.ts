@@ -166,7 +166,7 @@ export const createApp = (deps: AppDeps): App => {
   const handlers = createHandlers(deps, streams, runOnce);
   const now = deps.now ?? Date.now;
   const rates = deps.loopback ? undefined : createRates(limits, now);
-  const logins = createLogins(now);
+  const logins = createLogins(now, deps.store.nodes);
   const mcp = createMcpEndpoint({
     repositoryAt: deps.repository,
     ...deps,
@@ -264,6 +264,7 @@ export const createApp = (deps: AppDeps): App => {
     logins,
     now,
     endedSessions: deps.endedSessions,
+    nodes: deps.store.nodes,
     isPage: (path) => policy.isPage(path),
   });
 

@@ -9,7 +9,19 @@ import { noUsage } from "./model.ts";
 export interface Breaker {
   readonly enter: () => Pass;
   readonly state: () => BreakerState;
+  /** What happened to the same provider in another process. */
+  readonly hear: (news: BreakerNews) => void;
 }
+
+/**
+ * What a breaker tells those of other processes, so that all of them are one. `failed`: one more in a row; `open`: calls are held for
+ * `pauseMs`; `probing`: a call finds out; `closed`: it was answered.
+ */
+export type BreakerNews =
+  | readonly ["failed"]
+  | readonly ["open", failures: number, pauseMs: number]
+  | readonly ["probing"]
+  | readonly ["closed"];
 
 export type Pass =
   /** Make the call, say when the answer begins, and then how it ended; "unknown": it was aborted before an answer. */
@@ -31,39 +43,78 @@ export type BreakerState = {
 const firstPauseMs = 5_000;
 const longestPauseMs = 60_000;
 
+/** Where another process has opened it, that one's probe comes first: so long after the pause, and as much again at most. */
+const behindMs = 750;
+
 /** `threshold` 0: never opens. `probeMs`: how long a probe without any answer keeps others waiting. */
-export const createBreaker = (threshold: number, probeMs: number, now: () => number = Date.now): Breaker => {
+export const createBreaker = (
+  threshold: number,
+  probeMs: number,
+  now: () => number = Date.now,
+  tell: (news: BreakerNews) => void = () => {},
+): Breaker => {
   let failures = 0;
   let pause = firstPauseMs;
   let openUntil: number | undefined;
   let openSince: number | undefined;
-  let probe: { news: Promise<void>; tell: () => void; late: boolean } | undefined;
+  let probe: Probe | undefined;
+  /** Until when another process's probe is waited for, once calls are no longer held. */
+  let othersUntil = 0;
 
   const close = () => {
     failures = 0;
     pause = firstPauseMs;
     openUntil = undefined;
     openSince = undefined;
+    endProbe();
+  };
+  const endProbe = () => {
+    clearTimeout(probe?.timer);
     probe?.tell();
     probe = undefined;
   };
+  /** `ms`: after which it keeps nobody waiting any more. */
+  const beginProbe = (isOwn: boolean, ms: number, over: (own: Probe) => void): Probe => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const own: Probe = { news: promise, tell: resolve, late: false, isOwn };
+    own.timer = setTimeout(() => over(own), ms);
+    own.timer.unref();
+    probe = own;
+    return own;
+  };
+  const isLate = (own: Probe): void => {
+    own.late = true;
+    own.tell();
+  };
+  const answered = () => {
+    const wasNews = failures > 0 || openUntil !== undefined;
+    close();
+    if (wasNews) tell(["closed"]);
+  };
+  const open = () => {
+    openSince ??= now();
+    openUntil = now() + pause;
+    othersUntil = 0;
+    tell(["open", failures, pause]);
+  };
   const fail = (probed: boolean) => {
     failures += 1;
-    if (threshold === 0 || failures < threshold) return;
+    const isBelow = threshold === 0 || failures < threshold;
+    if (isBelow && threshold > 0) tell(["failed"]);
+    if (isBelow) return;
     // Failures of calls that were in flight when the breaker opened are no news.
     if (openUntil !== undefined && !probed) return;
     if (openUntil !== undefined) pause = Math.min(pause * 2, longestPauseMs);
-    openSince ??= now();
-    openUntil = now() + pause;
+    open();
   };
-  const pass = (own: typeof probe, timer?: NodeJS.Timeout): Pass => ({
+  const pass = (own: typeof probe): Pass => ({
     kind: "go",
     began() {
-      if (own !== undefined && own === probe) close();
+      if (own !== undefined && own === probe) answered();
     },
     left(how) {
-      clearTimeout(timer);
-      if (how === "answered") close();
+      clearTimeout(own?.timer);
+      if (how === "answered") answered();
       const probed = own !== undefined && own === probe;
       if (how === "failed") fail(probed);
       if (!probed) return;
@@ -78,16 +129,39 @@ export const createBreaker = (threshold: number, probeMs: number, now: () => num
       // Bounded, so that a clock that was set back does not keep the breaker open.
       const waitMs = Math.min(openUntil - now(), longestPauseMs);
       if (waitMs > 0) return { kind: "held", waitMs };
+      if (probe === undefined && othersUntil > now())
+        beginProbe(false, Math.min(othersUntil - now(), 2 * behindMs), endProbe);
       if (probe !== undefined) return probe.late ? pass(undefined) : { kind: "wait", news: probe.news };
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const own = { news: promise, tell: resolve, late: false };
-      probe = own;
-      const timer = setTimeout(() => {
-        own.late = true;
-        own.tell();
-      }, probeMs);
-      timer.unref();
-      return pass(own, timer);
+      tell(["probing"]);
+      return pass(beginProbe(true, probeMs, isLate));
+    },
+    hear(news) {
+      if (threshold === 0) return;
+      if (news[0] === "closed") return close();
+      if (news[0] === "probing") {
+        if (openUntil === undefined || probe?.isOwn === true) return;
+        const before = probe;
+        clearTimeout(before?.timer);
+        beginProbe(false, probeMs, isLate);
+        // Whoever waited for it to begin waits for its end.
+        return before?.tell();
+      }
+      if (news[0] === "failed") {
+        if (openUntil !== undefined) return;
+        failures += 1;
+        // Whoever has seen all of them says that it is open; without a word of that it is the same here.
+        if (failures < threshold) return;
+        openSince ??= now();
+        openUntil = now() + pause;
+      } else {
+        const [, seen, pauseMs] = news;
+        failures = Math.max(failures, seen);
+        pause = Math.min(Math.max(pauseMs, firstPauseMs), longestPauseMs);
+        openSince ??= now();
+        openUntil = now() + pause;
+        if (probe?.isOwn !== true) endProbe();
+      }
+      othersUntil = openUntil + behindMs * (1 + Math.random());
     },
     state: () => ({
       state: openUntil === undefined ? "closed" : openUntil > now() ? "open" : "half-open",
@@ -96,6 +170,16 @@ export const createBreaker = (threshold: number, probeMs: number, now: () => num
       retryAt: openUntil === undefined ? null : new Date(openUntil).toISOString(),
     }),
   };
+};
+
+/** A call that finds out whether the provider is back, here or in another process. */
+type Probe = { news: Promise<void>; tell: () => void; late: boolean; isOwn: boolean; timer?: NodeJS.Timeout };
+
+/** News as another process has sent it; undefined: it is none. */
+export const newsOf = ([kind, failures, pauseMs]: readonly unknown[]): BreakerNews | undefined => {
+  if (kind === "failed" || kind === "probing" || kind === "closed") return [kind];
+  if (kind !== "open" || typeof failures !== "number" || typeof pauseMs !== "number") return undefined;
+  return failures >= 0 && pauseMs >= 0 ? [kind, failures, pauseMs] : undefined;
 };
 
 /**

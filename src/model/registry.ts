@@ -3,7 +3,8 @@ import { ServiceError, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
-import { type Breaker, type BreakerState, createBreaker, guarded } from "./circuit-breaker.ts";
+import type { Nodes } from "../store/node.ts";
+import { type Breaker, type BreakerState, createBreaker, guarded, newsOf } from "./circuit-breaker.ts";
 import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassette.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./provider-kind.ts";
 import type { Model } from "./model.ts";
@@ -62,6 +63,8 @@ export interface Registry {
 }
 
 export type RegistryOptions = {
+  /** The other nodes, whose calls go to the same providers. */
+  others?: Pick<Nodes, "tell" | "onTold"> | undefined;
   /** The operator's choice, and where it was made. */
   model: { ref: string; source: string } | undefined;
   providers: Readonly<Record<string, ProviderEntry>>;
@@ -108,10 +111,18 @@ export const createRegistry = (options: RegistryOptions): Registry => {
   const models = new Map<ModelRef, Promise<Model>>();
   const breakers = new Map<string, Breaker>();
   const breakerOf = (id: string): Breaker => {
-    const breaker = breakers.get(id) ?? createBreaker(limits.breakerFailures, limits.probeSeconds * 1000);
+    const breaker =
+      breakers.get(id) ??
+      createBreaker(limits.breakerFailures, limits.probeSeconds * 1000, Date.now, (news) =>
+        options.others?.tell(providerTopic, [id, ...news]),
+      );
     breakers.set(id, breaker);
     return breaker;
   };
+  options.others?.onTold(providerTopic, ([id, ...words]) => {
+    const news = newsOf(words);
+    if (typeof id === "string" && news !== undefined && providers.has(id)) breakerOf(id).hear(news);
+  });
   const patience = {
     firstMs: limits.modelFirstSeconds * 1000,
     silentMs: limits.modelSilentSeconds * 1000,
@@ -219,6 +230,8 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     ],
   };
 };
+
+const providerTopic = "provider";
 
 const closed: BreakerState = { state: "closed", failures: 0, since: null, retryAt: null };
 

@@ -225,6 +225,7 @@ export const createService = async (
     const catalog = followed(installed, manager.sharing);
     const squads = createSquads(store.blobs, catalog);
     const registry = createRegistry({
+      others: store.nodes,
       model: config.model,
       providers: config.providers,
       env: config.env,

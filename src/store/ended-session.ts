@@ -1,5 +1,6 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { hash } from "node:crypto";
+import type { Nodes } from "./node.ts";
 
 /**
  * The sessions that were logged out, until they would have ended: by their hash, so that what is kept opens nothing. They
@@ -14,17 +15,61 @@ export interface EndedSessions {
 
 const most = 10_000;
 
-/** `file`: where they are kept; undefined: in memory only. */
-export const createEndedSessions = (file: string | undefined, now: () => number): EndedSessions => {
+/** Between two looks at what other nodes have ended, in milliseconds. They tell it; a look is for what was not heard. */
+const lookMs = 5_000;
+const topic = "ended session";
+
+type Others = Pick<Nodes, "tell" | "onTold" | "endedSessions" | "endSession">;
+
+/**
+ * `file`: where they are kept; undefined: in memory only. `others`: the nodes at which the same sessions are good. What could not be
+ * written for them is written with the next look.
+ */
+export const createEndedSessions = (file: string | undefined, now: () => number, others?: Others): EndedSessions => {
   let kept: Map<string, number> | undefined;
   const ended = (): Map<string, number> => (kept ??= file === undefined ? new Map() : read(file));
+  const note = (added: readonly (readonly [mark: string, until: number])[]): void => {
+    const all = ended();
+    const fresh = added.filter(([mark, until]) => until > now() && !all.has(mark));
+    if (fresh.length === 0) return;
+    for (const [mark, until] of fresh) all.set(mark, until);
+    for (const [mark, end] of all) if (end <= now() || all.size > most) all.delete(mark);
+    if (file !== undefined) write(file, all);
+  };
+  const unwritten = new Map<string, number>();
+  let looked = Number.NEGATIVE_INFINITY;
+  const look = (nodes: Others): void => {
+    if (performance.now() < looked + lookMs) return;
+    looked = performance.now();
+    const share = async (): Promise<void> => {
+      for (const [mark, until] of unwritten) {
+        await nodes.endSession(mark, until);
+        unwritten.delete(mark);
+      }
+      note(await nodes.endedSessions());
+    };
+    // The next look finds what this one could not.
+    share().catch(() => {});
+  };
+  if (others !== undefined) {
+    look(others);
+    others.onTold(topic, ([mark, until]) => {
+      if (typeof mark === "string" && typeof until === "number") note([[mark, until]]);
+    });
+  }
   return {
-    has: (token) => ended().has(markOf(token)),
+    has(token) {
+      if (others !== undefined) look(others);
+      return ended().has(markOf(token));
+    },
     add(token, until) {
-      const all = ended();
-      all.set(markOf(token), until);
-      for (const [mark, end] of all) if (end <= now() || all.size > most) all.delete(mark);
-      if (file !== undefined) write(file, all);
+      const mark = markOf(token);
+      note([[mark, until]]);
+      if (others === undefined) return;
+      unwritten.set(mark, until);
+      others.tell(topic, [mark, until]);
+      looked = Number.NEGATIVE_INFINITY;
+      look(others);
     },
   };
 };

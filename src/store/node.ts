@@ -93,6 +93,8 @@ export interface SharedSquads {
   note(id: string, digest: string | null): Promise<void>;
 }
 
+export type Words = readonly (string | number)[];
+
 /** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
@@ -116,6 +118,10 @@ export interface Nodes {
   directories(path: string): Promise<KnownDirectory[]>;
   /** Those of the streams whose files are another node's, which alone runs them. */
   elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>>;
+  /** Tells the other nodes something that the log does not have. Lost where one of them does not hear it. */
+  tell(topic: string, words: Words): void;
+  /** Calls the listener with what other nodes tell of a topic, as it stands in the database. */
+  onTold(topic: string, listener: (words: readonly unknown[]) => void): Disposable;
   /** Says what this node has from now on; before, it takes up whatever comes. */
   offer(offer: () => Offer): void;
   /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
@@ -128,6 +134,9 @@ export interface Nodes {
   unneeded(): Promise<StreamID[]>;
   /** The files of such a stream are removed. */
   removed(stream: StreamID): Promise<void>;
+  /** The sessions of browsers that were logged out at any node: their marks, and when they would have ended. */
+  endedSessions(): Promise<[mark: string, until: number][]>;
+  endSession(mark: string, until: number): Promise<void>;
 }
 
 /** Rejects with `node_away` if the stream's files are another node's. */

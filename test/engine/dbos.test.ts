@@ -56,14 +56,14 @@ describe.skipIf(postgresURL === undefined)("nodes with DBOS", () => {
     );
 
   /** A node whose own looks are a minute apart: what it does it was told. `free`: whether any node may take it up. */
-  const begin = async (node: string, maxRunning: number, free = true) => {
+  const begin = async (node: string, maxRunning: number, free = true, at = url.href) => {
     const engine = await createDbosEngine({
       store: {
         due: (now, limit) => store.due(now, limit),
         nextDue: () => store.nextDue(),
         nodes: { unplaced: async (given) => new Set(free ? given : []) },
       },
-      url: url.href,
+      url: at,
       node,
       maxRunning,
       reconcileMs: 60_000,
@@ -242,5 +242,19 @@ describe.skipIf(postgresURL === undefined)("nodes with DBOS", () => {
     const left = await until(rows, (found) => found.length <= 2);
     expect(left.map(({ id }) => id).toSorted()).toEqual(["just over", "of the living"]);
   });
+
+  test("six that begin at once on an empty database make its tables one after the other", {
+    timeout: 60_000,
+  }, async () => {
+    await using empty = freshSchema(postgresURL ?? "");
+    await empty.create();
+    const at = new URL(url);
+    at.searchParams.set("options", `-c search_path=${empty.name}`);
+    const begun = await Promise.allSettled(["a", "b", "c", "d", "e", "f"].map((node) => begin(node, 1, true, at.href)));
+    expect(begun.map((one) => (one.status === "rejected" ? String(one.reason) : "begun"))).toEqual(
+      Array(6).fill("begun"),
+    );
+    for (const engine of engines.splice(0)) await engine[Symbol.asyncDispose]();
+  });
 });
-if (postgresURL === undefined) countSkipped(5);
+if (postgresURL === undefined) countSkipped(6);

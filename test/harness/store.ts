@@ -22,6 +22,8 @@ export type Place = AsyncDisposable & {
   asNode?: () => Promise<Store>;
   /** Statements behind the store's back; the rows of a `select`. */
   sql?: (text: string) => Promise<object[]>;
+  /** What another process needs to open it: a file, or an address and a schema. */
+  at?: readonly string[];
   /** Closes the store, fills its database with a log of many Tasks (`large/fill.ts`), and opens it again. */
   fillLog?: (size: Size) => Promise<Filled>;
 };
@@ -49,6 +51,7 @@ const sqliteFile: Backend = {
     const place: Place = {
       store: await openStore(),
       dataDir,
+      at: [file],
       async reopen() {
         await place.store[Symbol.asyncDispose]();
         place.store = await openStore();
@@ -94,6 +97,7 @@ const postgres = (url: string): Backend => ({
     const place: Place = {
       store: await openStore(),
       dataDir,
+      at: [url, schema],
       async reopen() {
         await place.store[Symbol.asyncDispose]();
         place.store = await openStore();

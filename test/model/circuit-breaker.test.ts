@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createBreaker, guarded } from "../../src/model/circuit-breaker.ts";
+import { type Breaker, type BreakerNews, createBreaker, guarded, newsOf } from "../../src/model/circuit-breaker.ts";
 import { type Model, type ModelFailure, type ModelReply, type ModelRequest, noUsage } from "../../src/model/model.ts";
 import { requestOf, user } from "./suite.ts";
 
@@ -12,9 +12,18 @@ const bad = (code = "provider_unavailable"): ModelFailure => ({
   usage: noUsage,
 });
 
-const lab = (threshold = 3, probeMs = 60_000) => {
-  const clock = { now: 1_000_000 };
-  const breaker = createBreaker(threshold, probeMs, () => clock.now);
+const lab = (threshold = 3, probeMs = 60_000, clock = { now: 1_000_000 }) => {
+  const told: BreakerNews[] = [];
+  const others: Breaker[] = [];
+  const breaker = createBreaker(
+    threshold,
+    probeMs,
+    () => clock.now,
+    (news) => {
+      told.push(news);
+      for (const other of others) other.hear(news);
+    },
+  );
   let calls = 0;
   type Answer = (request: ModelRequest) => Promise<ModelReply | ModelFailure>;
   let answer: Answer = async () => good;
@@ -32,6 +41,8 @@ const lab = (threshold = 3, probeMs = 60_000) => {
   return {
     clock,
     breaker,
+    told,
+    others,
     calls: () => calls,
     ask: (signal?: AbortSignal) => behind.reply(requestOf([user("x")], signal === undefined ? {} : { signal })),
     answers: (next: Answer) => {
@@ -180,5 +191,91 @@ describe("breaker", () => {
     answers(async () => bad());
     for (let count = 0; count < 20; count += 1) expect(await ask()).not.toHaveProperty("held");
     expect(calls()).toBe(20);
+  });
+
+  describe("of several processes", () => {
+    /** Breakers of one provider in so many processes, which hear of each other, or do not. */
+    const among = (count: number, hear = true) => {
+      const clock = { now: 1_000_000 };
+      const all = Array.from({ length: count }, () => lab(3, 60_000, clock));
+      if (hear)
+        for (const one of all) one.others.push(...all.filter((other) => other !== one).map(({ breaker }) => breaker));
+      const states = () => all.map(({ breaker }) => breaker.state().state);
+      return { clock, all, states };
+    };
+
+    test("failures count together, and what is held at one is held at all; control: who hears of nothing calls on", async () => {
+      for (const hear of [true, false]) {
+        const { all, states } = among(3, hear);
+        for (const one of all) {
+          one.answers(async () => bad());
+          await one.ask();
+        }
+        expect(states()).toEqual(Array(3).fill(hear ? "open" : "closed"));
+        for (const one of all) {
+          if (hear) expect(await one.ask()).toMatchObject({ held: true, retryAfterMs: 5_000 });
+          else expect(await one.ask()).not.toHaveProperty("held");
+        }
+        expect(all.map(({ calls }) => calls())).toEqual(Array(3).fill(hear ? 1 : 2));
+      }
+    });
+
+    test("one finds out whether the provider is back; an answer opens all again, a failure holds all for longer", async () => {
+      const { clock, all, states } = among(3);
+      const [first, second, third] = all as [(typeof all)[0], (typeof all)[0], (typeof all)[0]];
+      for (const one of all) one.answers(async () => bad());
+      for (const _ of [1, 2, 3]) await second.ask();
+      clock.now += 5_000;
+      const end = Promise.withResolvers<ModelReply | ModelFailure>();
+      second.answers(() => end.promise);
+      // The others begin no probe of their own, also where they ask first.
+      const waiting = [first.ask(), third.ask()];
+      const probe = second.ask();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(all.map(({ calls }) => calls())).toEqual([0, 4, 0]);
+      end.resolve(bad());
+      await probe;
+      for (const held of await Promise.all(waiting)) expect(held).toMatchObject({ held: true, retryAfterMs: 10_000 });
+      expect(states()).toEqual(["open", "open", "open"]);
+
+      clock.now += 10_000;
+      second.answers(async () => good);
+      const [later] = [third.ask()];
+      third.answers(async () => good);
+      expect(await second.ask()).toEqual(good);
+      expect(await later).toMatchObject({ ok: true });
+      expect(states()).toEqual(["closed", "closed", "closed"]);
+      expect(first.breaker.state().failures).toBe(0);
+    });
+
+    test("where the one that opened it asks no more, another one finds out", async () => {
+      const { clock, all } = among(2);
+      const [first, second] = all as [(typeof all)[0], (typeof all)[0]];
+      first.answers(async () => bad());
+      for (const _ of [1, 2, 3]) await first.ask();
+      clock.now += 5_000;
+      second.answers(async () => good);
+      const asked = second.ask();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expect(second.calls()).toBe(0);
+      clock.now += 2_000;
+      expect(await asked).toEqual(good);
+      expect(first.breaker.state().state).toBe("closed");
+    });
+
+    test("what is no news is not heard, and nothing is told where nothing changes", async () => {
+      for (const words of [[], ["opened"], ["open"], ["open", -1, 5], ["open", 3, "5"], ["open", Number.NaN, 5], [{}]])
+        expect([words, newsOf(words)]).toEqual([words, undefined]);
+      expect(newsOf(["open", 3, 5_000])).toEqual(["open", 3, 5_000]);
+      const { told, ask, answers } = lab();
+      await ask();
+      expect(told).toEqual([]);
+      answers(async () => bad());
+      await ask();
+      answers(async () => good);
+      await ask();
+      await ask();
+      expect(told).toEqual([["failed"], ["closed"]]);
+    });
   });
 });

@@ -34,12 +34,12 @@ export const place = async () => {
     path: folder.path,
     env,
     project,
-    /** Changes what the nodes have in common, behind their back. */
-    async sql(text: string): Promise<void> {
+    /** Changes what the nodes have in common, behind their back, or reads it. */
+    async sql(text: string): Promise<object[]> {
       const client = new Client({ connectionString: url.href });
       await client.connect();
       try {
-        await client.query(text);
+        return (await client.query<object>(text)).rows;
       } finally {
         await client.end();
       }

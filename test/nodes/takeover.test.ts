@@ -286,7 +286,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
   });
 
   /** Stops a node while it waits for the model, until another one has asked, and lets the first one's answer come in. */
-  const stopped = async (signal: "SIGKILL" | "SIGSTOP", wait: (node: string) => Promise<void>) => {
+  const stopped = async (signal: "SIGKILL" | "SIGSTOP", wait: (node: string) => Promise<unknown>) => {
     const { name, first, second, of, create } = await begin();
     const held = Promise.withResolvers<MockTurn>();
     const end = Promise.withResolvers<MockTurn>();

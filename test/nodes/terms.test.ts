@@ -1,6 +1,8 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { canServe } from "../harness/double/git-host.ts";
+import { textsOf, writePackage } from "../harness/double/squads.ts";
 import { logOf } from "../harness/double/hostile-text.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { until } from "../harness/project.ts";
@@ -79,5 +81,68 @@ describe.skipIf(postgresURL === undefined || !canServe)("terms of a Task", () =>
     expect(await termsOf(back)).toEqual(await termsOf(landed));
     expect(await termsOf(back)).toMatchObject([{ tier: 1 }]);
   });
+
+  test("other squads for every project: it is not taken, until they are the same; control: where they are the same it is", {
+    timeout: 120_000,
+  }, async () => {
+    await using lab = await makeRemoteLab("sortie-nodes-squads-");
+    await using here = await place();
+    const start = (node: string, role: string, config: object = {}) => {
+      const { folder, env } = lab.prepare(node);
+      const settings = JSON.parse(readFileSync(env.SERVICE_CONFIG, "utf8")) as object;
+      writeFileSync(env.SERVICE_CONFIG, JSON.stringify({ ...settings, ...config }));
+      return startService(folder, { ...here.env(node), ...env, SERVICE_ROLE: role });
+    };
+    const folderOf = (node: string) => join(lab.prepare(node).folder, "squads/ours");
+    const readme = (node: string) => join(folderOf(node), "README.md");
+    lab.host.make("app", { "a.txt": "one\n" });
+    const repository = { url: lab.host.url("app"), ref: "main" };
+    const ask = async (service: { url: string }) => {
+      const body = { request: "add a file", productPillar: "code", repository, landing: "branch" };
+      return String((await send(service, "POST", "/task", { body })).body["taskID"]);
+    };
+    const waits = (service: { url: string }, taskID: string) =>
+      until(
+        async () => (await send(service, "GET", `/task/${taskID}/status`)).body as { queue: { reason: string } },
+        ({ queue }) => queue.reason === "waits for a node like the one that accepted it: b has other squads",
+      );
+    const differs = async (service: { url: string }) =>
+      ((await send(service, "GET", "/nodes")).body as { nodes: { differs: string[] }[] }).nodes.map((one) =>
+        one.differs.join(),
+      );
+
+    writePackage(folderOf("front"), textsOf({ "README.md": "one" }, { id: "ours" }));
+    await using front = await start("front", "api");
+    {
+      // An agent of its own, by its configuration.
+      await using _b = await start("b", "worker", { agents: { mine: { command: "true" } } });
+      const taskID = await ask(front);
+      await waits(front, taskID);
+      expect((await differs(front)).toSorted()).toEqual(["", "squads"]);
+      await send(front, "POST", `/task/${taskID}/cancel`, { body: { mode: "stop" } });
+    }
+    {
+      await using _b = await start("b", "worker", { agents: {} });
+      expect((await ended(front, await ask(front))).body).toMatchObject({ lifecycleStatus: "completed" });
+    }
+    // Changed here and there while they did not see each other.
+    await front.close();
+    for (const node of ["front", "b"]) writeFileSync(readme(node), `of ${node}`);
+    await using again = await start("front", "api");
+    await until(
+      () => differs(again),
+      (found) => found.includes(""),
+    );
+    await using _b = await start("b", "worker", { agents: {} });
+    const taskID = await ask(again);
+    await waits(again, taskID);
+    // The remedy that the log names.
+    rmSync(folderOf("b"), { recursive: true });
+    expect((await ended(again, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    await until(
+      () => differs(again),
+      (found) => found.join() === ",",
+    );
+  });
 });
-if (postgresURL === undefined) countSkipped(1);
+if (postgresURL === undefined) countSkipped(2);

@@ -103,6 +103,10 @@ const orphanAsks = ({ mission }: Filled): Each<OrphanBlobs> => ({
 
 const nodeAsks = ({ long }: Filled): Each<Nodes> => ({
   onDue: { none: "it listens" },
+  onTold: { none: "it listens" },
+  tell: { none: "it notifies" },
+  endedSessions: [async ({ nodes }) => nodes?.endedSessions()],
+  endSession: [async ({ nodes }) => nodes?.endSession("mark", Date.now() + 1e9)],
   offer: { none: "it notes what the node has" },
   directories: [async ({ nodes }) => nodes?.directories("/work/p0")],
   elsewhere: [async ({ nodes }) => nodes?.elsewhere([long])],

@@ -142,47 +142,85 @@ test("a migration of SQLite says first that it copies the database, and how larg
   ]);
 });
 
-test("without room for the copy a migration does not begin, and the remedy is told", (context) => {
+test("of copies of one form the last is kept, and none that was cut off; control: one of another form stays", async () => {
   using folder = temporary();
   const file = oldFolder(folder.path);
+  const copies = () => readdirSync(folder.path).filter((path) => path.includes(".before-"));
+  const [cut, same, other] = [".before-part", ".before-0004-orphans-2026", ".before-0003-webhooks-2026"].map(
+    (name) => `sortie.db${name}${name.endsWith("part") ? "" : "-01-01T000000.000Z"}`,
+  );
+  for (const name of [cut, same, other]) writeFileSync(join(folder.path, name ?? ""), "x");
+  await (await createSqliteStore({ file, dataDir: folder.path, log: silent }))[Symbol.asyncDispose]();
+  expect(copies().toSorted()).toEqual([other, expect.stringContaining(".before-0004-orphans-")]);
+  expect(copies()).not.toContain(same);
+});
+
+/**
+ * What a start says where the folder's disk has this much more room than the database takes. `earlier`: so much of it is taken by
+ * the copy that an earlier start has made.
+ */
+const startOn = (folder: string, file: string, more: number, earlier = 0): string => {
   const { size } = statSync(file);
   const script = join(import.meta.dirname, "../fixtures/store/open-store.ts");
-  /** What a start says where the folder's disk has this much more room than the database takes. */
-  const start = (more: number): string => {
-    const place = join(folder.path, "disk");
-    const kilobytes = Math.ceil((size * (1 + more)) / 1024) + 64;
-    return execFileSync(
-      "unshare",
-      [
-        ...userMount,
-        "bash",
-        "-ec",
-        `mkdir -p "$1"; mount -t tmpfs -o size=${kilobytes}k none "$1"; cp "$2" "$1/sortie.db"
-         "$3" "$4" "$1"; ls "$1" | tr '\\n' ' '`,
-        "bash",
-        place,
-        file,
-        process.execPath,
-        script,
-      ],
-      { encoding: "utf8" },
-    );
-  };
+  const place = join(folder, "disk");
+  const kilobytes = Math.ceil((size * (1 + more)) / 1024) + 64;
+  return execFileSync(
+    "unshare",
+    [
+      ...userMount,
+      "bash",
+      "-ec",
+      `mkdir -p "$1"; mount -t tmpfs -o size=${kilobytes}k none "$1"; cp "$2" "$1/sortie.db"
+       head -c ${Math.floor(size * earlier)} /dev/zero > "$1/sortie.db.before-0004-orphans-2026-01-01T000000.000Z"
+       "$3" "$4" "$1"; ls "$1" | tr '\\n' ' '`,
+      "bash",
+      place,
+      file,
+      process.execPath,
+      script,
+    ],
+    { encoding: "utf8" },
+  );
+};
+
+const canMount = (): boolean => {
   try {
     execFileSync("unshare", [...userMount, "true"], { stdio: "ignore" });
+    return true;
   } catch {
-    return context.skip("user namespaces are not allowed here");
+    return false;
   }
-  const refused = start(0.5);
-  const [answer = "", files = ""] = refused.split("\n");
+};
+
+/** Names of copies in a list of names, but for the one that was there. */
+const copiesIn = (names: string): string[] =>
+  names
+    .trim()
+    .split(" ")
+    .filter((name) => name.includes("before") && !name.includes("2026-01-01"));
+
+test("without room for the copy a migration does not begin, and the remedy is told", (context) => {
+  if (!canMount()) return context.skip("user namespaces are not allowed here");
+  using folder = temporary();
+  const file = oldFolder(folder.path);
+  const [answer = "", files = ""] = startOn(folder.path, file, 0.5).split("\n");
   expect(JSON.parse(answer)).toEqual({
     exitCode: 78,
     message: expect.stringMatching(/first copies it, which takes .*Free some space there/) as string,
   });
-  expect(files.trim().split(" ")).not.toContainEqual(expect.stringContaining("before"));
+  expect(copiesIn(files)).toEqual([]);
   // Control: with room it goes.
-  expect(start(8)).toMatch(/^opened\n/);
+  expect(startOn(folder.path, file, 8)).toMatch(/^opened\n/);
   const database = new Database(file, { readonly: true });
   expect(database.prepare("select count(*) from migrations").pluck().get()).toBe(4);
   database.close();
+});
+
+test("what an earlier start has copied gives way where there is no room for both; control: where it would not do, it stays", (context) => {
+  if (!canMount()) return context.skip("user namespaces are not allowed here");
+  using folder = temporary();
+  const file = oldFolder(folder.path);
+  const [opened, ...names] = startOn(folder.path, file, 8.5, 8).split("\n");
+  expect([opened, copiesIn(names.join(" "))]).toEqual(["opened", [expect.stringContaining(".before-0004-orphans-")]]);
+  expect(startOn(folder.path, file, 0.9, 0.1)).toMatch(/78.*2026-01-01T000000\.000Z/s);
 });

@@ -10,6 +10,7 @@ import { created } from "../harness/events.ts";
 import { type Random, seededRandom } from "../harness/random.ts";
 import { backends, type Place } from "../harness/store.ts";
 import { type Case, onEveryStore } from "./suite.ts";
+import { withoutIndex } from "./without-index.ts";
 
 /** A search finds what has the words in it, whatever they are and however it is found, and nothing of what was deleted is left to find. */
 
@@ -244,12 +245,6 @@ describe("SQLite file", () => {
     await settled(place);
     expect(left(place, "ካኘ")).toEqual({ terms: 0, bytes: false });
   });
-
-  /** As a version before the index has left it. */
-  const withoutIndex = `
-    drop trigger texts_indexed_insert; drop trigger texts_indexed_update; drop trigger texts_indexed_delete;
-    drop table text_trigrams; drop table text_ids; drop table text_pending; drop table text_index;
-    drop index missions_priority; delete from migrations where name = '0010-text-index'`;
 
   test("a log in use is indexed beside the work, goes on after an end in between, and answers the same meanwhile", async () => {
     await using place = await open();

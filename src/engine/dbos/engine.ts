@@ -1,10 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Pool } from "pg";
 import type { StreamID } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { commitBounds, configOf, openPool, shareOf } from "../../store/postgres/connection.ts";
+import { againMs, tryLock } from "../../store/postgres/node/held.ts";
 import { notStarted } from "../../store/postgres/node/not-started.ts";
 import type { DueStream, Store } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";
@@ -115,7 +117,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
 
   /** The newest due time of each stream that was put into a queue here. */
   let jobs = new Map<StreamID, { seq: number; until: number }>();
-  const againMs = 30_000;
+  const forgetMs = 30_000;
   let enqueuing: Promise<void> | undefined;
   const enqueue = (rows: readonly DueStream[]): Promise<void> =>
     (enqueuing ??= outside(() => put(rows))
@@ -134,7 +136,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
     const free = (await store.nodes?.unplaced(fresh.map(({ stream }) => stream))) ?? new Set();
     for (const { stream, seq, due } of fresh) {
       const queueName = free.has(stream) ? anyQueue : queueOf(node);
-      jobs.set(stream, { seq, until: now + againMs });
+      jobs.set(stream, { seq, until: now + forgetMs });
       await library
         .startWorkflow(look, {
           queueName,
@@ -207,19 +209,34 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   };
 };
 
-/** Two nodes that make the tables at once clash; then they are there. */
-const launch = async (library: Library, tables: string, pool: { query: (text: string) => Promise<unknown> }) => {
-  const create = () => pool.query(`create schema if not exists "${tables}"`);
-  await create().catch(create);
-  for (let tries = 1; ; tries += 1)
-    try {
-      await library.launch();
-      return;
-    } catch (error) {
-      if (tries === 3) throw error;
-      await library.shutdown();
-      await pause(200 * tries);
-    }
+/** Longest wait for another node that launches: one that is suspended in it would hold up all others. */
+const launchMs = 60_000;
+
+/**
+ * Nodes launch one after the other: at once they make the tables for each other in vain, until PostgreSQL ends them. Asked for again
+ * and again, since who waits for a lock holds up the indexes that its holder makes.
+ */
+const launch = async (library: Library, tables: string, pool: Pool) => {
+  const client = await pool.connect();
+  try {
+    const key = { kind: "sortie launch", name: "$1", values: [tables] };
+    for (const until = performance.now() + launchMs; !(await tryLock(client, key)) && performance.now() < until; )
+      await pause(againMs);
+    const create = () => pool.query(`create schema if not exists "${tables}"`);
+    await create().catch(create);
+    for (let tries = 1; ; tries += 1)
+      try {
+        await library.launch();
+        return;
+      } catch (error) {
+        if (tries === 3) throw error;
+        await library.shutdown();
+        await pause(200 * tries);
+      }
+  } finally {
+    // Its lock ends with it.
+    client.release(true);
+  }
 };
 
 /** DBOS's own lines are of interest only to who looks for an error of its. */

@@ -1,5 +1,6 @@
 import { ServiceError } from "../../error.ts";
 import type { Limits } from "../../protocol/limit.ts";
+import type { Nodes } from "../../store/node.ts";
 
 /**
  * Failed log-ins per client, on every bind: behind a reverse proxy loopback is where guesses come from. While a client is
@@ -24,11 +25,16 @@ export interface Rates {
 type Bucket = { tokens: number; at: number };
 
 const failuresPerMinute = 10;
+const topic = "failed login";
 /** Above this many clients, those whose buckets are full again are forgotten. */
 const clients = 10_000;
 
-export const createLogins = (now: () => number): Logins => {
+export const createLogins = (now: () => number, others?: Pick<Nodes, "tell" | "onTold">): Logins => {
   const failures = buckets(failuresPerMinute / 60, failuresPerMinute, now);
+  // Whoever guesses at one node after the other has no more guesses.
+  others?.onTold(topic, ([client]) => {
+    if (typeof client === "string") failures.take(client);
+  });
   const inside = new WeakSet<object>();
   return {
     attempt(address, connection) {
@@ -39,7 +45,9 @@ export const createLogins = (now: () => number): Logins => {
     },
     failed(address, connection) {
       inside.delete(connection);
-      failures.take(clientOf(address));
+      const client = clientOf(address);
+      failures.take(client);
+      others?.tell(topic, [client]);
     },
     succeeded(connection) {
       inside.add(connection);

@@ -3,6 +3,7 @@ import { type Auth, createAuth, isGuess, unauthorized } from "../guard/auth.ts";
 import type { Logins } from "../guard/rate-limit.ts";
 import { pathOf } from "../guard/request.ts";
 import { createEndedSessions } from "../../store/ended-session.ts";
+import type { Nodes } from "../../store/node.ts";
 import { createSessions } from "../guard/session.ts";
 import type { HttpAnswer, RequestContext } from "../response/response.ts";
 import { logIn, loginForm, loginPath, logOut, logoutPath, opensPage } from "./login.ts";
@@ -21,6 +22,7 @@ export const createDoor = ({
   logins,
   now,
   endedSessions,
+  nodes,
   isPage,
 }: {
   auth: Auth;
@@ -28,12 +30,13 @@ export const createDoor = ({
   now: () => number;
   /** Where log-outs are kept; undefined: in memory. */
   endedSessions: string | undefined;
+  nodes: Nodes | undefined;
   isPage: (path: string) => boolean;
 }): Door | undefined => {
   const isRight = createAuth(auth);
   const { password } = auth;
   if (isRight === undefined || password === undefined) return undefined;
-  const sessions = createSessions({ ...auth, password }, createEndedSessions(endedSessions, now), now);
+  const sessions = createSessions({ ...auth, password }, createEndedSessions(endedSessions, now, nodes), now);
   return (incoming, entry) => {
     const path = pathOf(incoming.url ?? "");
     if (incoming.method === "POST" && path === loginPath)

@@ -11,6 +11,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { shellQuote } from "../../shell-quote.ts";
@@ -81,7 +82,7 @@ export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
 /** Which of the programs commands do not find, though this machine may have them. Of a container or without isolation nothing is said. */
 export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonly string[]): Promise<string[]> => {
   if (sandbox.name !== "bubblewrap" || programs.length === 0) return [];
-  const folder = mkdtempSync("/var/tmp/sortie-probe-");
+  const folder = probeFolder();
   try {
     const [tree, own] = [join(folder, "tree"), join(folder, "box")];
     for (const made of [tree, own]) mkdirSync(made);
@@ -129,13 +130,22 @@ const pipeIn = async (folder: string, word: string) => {
   };
 };
 
+/** Not where every sandbox has a folder of its own anyway, if it can be: of a container that is read-only only that may be written. */
+const probeFolder = (): string => {
+  try {
+    return mkdtempSync("/var/tmp/sortie-probe-");
+  } catch {
+    return mkdtempSync(join(tmpdir(), "sortie-probe-"));
+  }
+};
+
 const tryInside = async (
   sandbox: Sandbox,
   path: string,
   unfiltered: boolean,
   { network, ownPrograms = false }: { network?: { socket: string }; ownPrograms?: boolean } = {},
 ): Promise<Tried & { found: string[] }> => {
-  const folder = mkdtempSync("/var/tmp/sortie-probe-");
+  const folder = probeFolder();
   const secret = join(folder, "secret");
   const canary = randomUUID();
   try {

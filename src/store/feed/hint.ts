@@ -14,7 +14,9 @@ export type Hint =
   | readonly ["due", StreamID, number, number]
   /** Somebody reads this stream's live frames at the node that says so. */
   | readonly ["watched", StreamID]
-  | readonly ["live", LiveFrame, Position];
+  | readonly ["live", LiveFrame, Position]
+  /** What the log does not have (`Nodes.tell`). `id`: none is the same as another. */
+  | readonly ["told", id: number, topic: string, words: readonly unknown[]];
 
 export type HintQueue = {
   tell(hints: readonly Hint[]): void;
@@ -29,6 +31,8 @@ const everyMs = 20;
 const mostBytes = 7_900;
 /** More streams than this are told as "any". */
 const mostGrown = 200;
+/** Words on their way; what comes beyond is lost. */
+const mostTold = 200;
 /** Characters of text in a frame: each may take six bytes. */
 const mostText = 1_000;
 /** Characters of frames on their way, of one stream and of all. */
@@ -41,6 +45,7 @@ const keyOf = ([kind, stream]: Exclude<Hint, readonly ["live", ...unknown[]]>): 
 export const createHintQueue = (self: string, send: (payloads: readonly string[]) => Promise<void>): HintQueue => {
   let hints = new Map<string, Hint>();
   let grown = 0;
+  let told = 0;
   let frames = new Map<StreamID, { list: (readonly ["live", LiveFrame, Position])[]; size: number }>();
   let size = 0;
   let sequence = 0;
@@ -57,14 +62,15 @@ export const createHintQueue = (self: string, send: (payloads: readonly string[]
 
   const flush = async (): Promise<void> => {
     timer = undefined;
-    const told = [...hints.values(), ...[...frames.values()].flatMap(({ list }) => list)];
+    const next = [...hints.values(), ...[...frames.values()].flatMap(({ list }) => list)];
     hints = new Map();
     grown = 0;
+    told = 0;
     frames = new Map();
     size = 0;
     sending = true;
     sentAt = performance.now();
-    await send(pack(told, () => [self, sequence++]));
+    await send(pack(next, () => [self, sequence++]));
     sending = false;
     if (hints.size + frames.size > 0) schedule();
   };
@@ -87,6 +93,7 @@ export const createHintQueue = (self: string, send: (payloads: readonly string[]
     tell(given) {
       for (const hint of given) {
         if (hint[0] === "live") keep(hint[1], hint[2]);
+        else if (hint[0] === "told" && (told += 1) > mostTold) continue;
         else if (hint[0] === "grown" && (grown += 1) > mostGrown) hints.set("grown null", ["grown", null]);
         else hints.set(keyOf(hint), hint);
       }

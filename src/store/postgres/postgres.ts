@@ -39,7 +39,8 @@ import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import { claimedIn, createPlacements, isHere, lostMs, madeIn, place, prepareNodes } from "./node/placement.ts";
 import { expectConnections, notStarted } from "./node/not-started.ts";
-import { createDueSignal, createHeard, hintsOf } from "./node/told.ts";
+import { createEndedRows } from "./node/session.ts";
+import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/told.ts";
 import { type Hints, listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";
@@ -124,13 +125,15 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const { rows: places } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db);
   const channel = `sortie_${places[0]?.schema ?? "public"}`.slice(0, 63);
   const due = createDueSignal();
+  const told = createToldSignal();
+  let toldCount = 0;
   const hints: Hints = scope.use(
     await listen({
       config: options.alone === true ? undefined : lasting,
       channel,
       commits,
       position: () => reads.position(),
-      heard: createHeard({ held, live: () => live, due }),
+      heard: createHeard({ held, live: () => live, due, told }),
       log,
     }),
   );
@@ -261,7 +264,12 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
               offered = given;
             },
             onDue: (listener) => due.listen(listener),
-            ...withErrors(eachAgain(createPlacements(db, options.node.name), stopping.signal), unreadable),
+            tell: (topic, words) => hints.tell([["told", (toldCount += 1), topic, words]]),
+            onTold: (topic, listener) => told.listen(topic, listener),
+            ...withErrors(
+              eachAgain({ ...createPlacements(db, options.node.name), ...createEndedRows(db) }, stopping.signal),
+              unreadable,
+            ),
           },
         }),
     live,

@@ -1,6 +1,6 @@
-import { chmodSync, statSync } from "node:fs";
-import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
+import { chmodSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { open, statfs } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import type Database from "better-sqlite3";
 import { StartError } from "../../error.ts";
 import type { Log } from "../../log.ts";
@@ -10,31 +10,59 @@ const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`
 /** What a migration adds to the database at most, as a part of its size: indexes. */
 const growth = 0.1;
 
+/** A copy until it is whole: one that was killed is not taken for the database of before. */
+const partOf = (file: string): string => `${file}.before-part`;
+
+/** Copies of the same form, which earlier starts made that were killed before the migration was over. */
+const earlierOf = (file: string, from: string): string[] => {
+  const folder = dirname(file);
+  const start = `${basename(file)}.before-${from}-`;
+  return readdirSync(folder)
+    .filter((name) => name.startsWith(start) && /^\d{4}-\d\d-\d\dT[\d.]+Z$/.test(name.slice(start.length)))
+    .map((name) => join(folder, name));
+};
+
 /**
- * Copies the database before a migration, next to itself. `from`: the newest migration in it. Throws `StartError` where
- * there is no room for the copy and what the migration adds.
+ * Copies the database before a migration, next to itself, in place of copies of the same form. `from`: the newest migration in it.
+ * Throws `StartError` where there is no room for the copy and what the migration adds.
  */
 export const copyBeside = async (
   database: Database.Database,
   { file, from, now, log }: { file: string; from: string; now: Date; log: Log },
 ): Promise<void> => {
   const copy = `${file}.before-${from}-${now.toISOString().replaceAll(":", "")}`;
-  const size = [file, `${file}-wal`].reduce(
-    (sum, path) => sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  );
+  const part = partOf(file);
+  const remove = (paths: readonly string[]): void => {
+    for (const path of paths) rmSync(path, { force: true });
+  };
+  remove([part, `${part}-journal`]);
+  const earlier = earlierOf(file, from);
+  const sizeOf = (paths: readonly string[]): number =>
+    paths.reduce((sum, path) => sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0), 0);
+  const size = sizeOf([file, `${file}-wal`]);
   const wanted = size * (1 + growth);
-  const { bavail, bsize } = await statfs(dirname(file));
-  if (bavail * bsize < wanted)
+  const free = async (): Promise<number> => {
+    const { bavail, bsize } = await statfs(dirname(file));
+    return bavail * bsize;
+  };
+  // The database has what they have; they go first only where there is no room for one more.
+  const spare = await free();
+  if (spare < wanted && spare + sizeOf(earlier) >= wanted) remove(earlier);
+  const room = await free();
+  if (room < wanted)
     throw new StartError(
       78,
-      `This version changes the schema of the database ${file} and first copies it, which takes ${mebibytes(wanted)}, but only ${mebibytes(bavail * bsize)} are free. Free some space there, and start again.`,
+      `This version changes the schema of the database ${file} and first copies it, which takes ${mebibytes(wanted)}, but only ${mebibytes(room)} are free. Free some space there, and start again.`,
     );
   log.info(
     { copy, size: mebibytes(size) },
     "the schema of the database changes; it is copied first, which may take a minute per 10 GiB",
   );
-  await database.backup(copy);
-  chmodSync(copy, 0o600);
+  await database.backup(part);
+  chmodSync(part, 0o600);
+  renameSync(part, copy);
+  await using folder = await open(dirname(file), "r");
+  await folder.sync();
+  remove(earlier);
   log.info({ copy }, "the database was copied; its schema is being changed");
 };

@@ -1,9 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { defaultLimits } from "../../../src/protocol/limit.ts";
+import { built } from "../../harness/built.ts";
 import { temporary } from "../../harness/project.ts";
 import { page } from "./manual.ts";
 
@@ -65,6 +67,34 @@ test("the nodes of compose.yaml differ in name and volume alone, are those of ng
   expect(upstream).toEqual(nodes.map(([name]) => name));
 });
 
+/** The mounts of a node in `compose.yaml`: nothing can be written but a volume and /tmp. */
+const readOnly = `
+  mount -t tmpfs none /mnt; mount -t tmpfs -o mode=1777 none /tmp
+  mount -o remount,ro,bind /
+  for folder in /var/tmp /root "$HOME"; do if touch "$folder/sortie-probe" 2>/dev/null; then rm -f "$folder/sortie-probe"; exit 9; fi; done
+  HOME=/nowhere SERVICE_DATA_DIR=/mnt/data SERVICE_PORT=0 timeout 30 "$1" "$2" serve > /mnt/said 2>&1 & service=$!
+  for _ in $(seq 150); do grep -q listening /mnt/said && break; kill -0 $service 2>/dev/null || break; sleep 0.2; done
+  kill $service 2>/dev/null; wait $service; cat /mnt/said`;
+
+test("a node starts where only its volume and /tmp can be written, as compose.yaml has it", async (context) => {
+  const { services } = parse(page("deploy/compose.yaml"), { merge: true }) as Compose;
+  expect(services["node-a"]).toMatchObject({
+    read_only: true,
+    tmpfs: ["/tmp:exec,mode=1777"],
+    volumes: ["node-a:/data"],
+  });
+  await built();
+  const who = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
+  const script = fileURLToPath(new URL("../../../bin/sortie.js", import.meta.url));
+  const { status, stdout } = spawnSync(
+    "unshare",
+    [...who, "--mount", "bash", "-c", readOnly, "bash", process.execPath, script],
+    { encoding: "utf8" },
+  );
+  if (status !== 0) context.skip("mounts cannot be made here");
+  expect(stdout).toContain("listening on http://127.0.0.1:");
+});
+
 const verifies = spawnSync("systemd-analyze", ["--version"]).status === 0;
 if (!verifies) console.warn("SKIPPED: the unit is verified by systemd-analyze, which is not here.");
 
@@ -93,6 +123,10 @@ test.runIf(verifies)("the unit is one that systemd reads without a word", () => 
     expect(unit.split("\n")).toContain(setting);
     expect(verify(unit.replace(`\n${setting}\n`, `\n${setting.replace(/=.*/, "=perhaps")}\n`))).not.toBe("");
   }
+  // Started again however often it fails: systemd gives up after five starts within ten seconds.
+  const [, rest] = /^RestartSec=(\d+)$/m.exec(unit) ?? [];
+  expect(Number(rest) * 4).toBeGreaterThan(10);
+  expect(unit).not.toMatch(/^StartLimit/m);
   // What bubblewrap needs is not taken away.
   expect(unit).not.toMatch(/^(RestrictNamespaces|ProtectKernelTunables|ProtectKernelLogs|ProtectProc|PrivateUsers)=/m);
 });

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Client, ClientConfig } from "pg";
+import type { Client, ClientBase, ClientConfig } from "pg";
 import { messageOf, StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import { type Bounds, openClient, shareOf } from "../connection.ts";
@@ -135,7 +135,7 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
 export type LockKey = { kind: string; name: string; values?: readonly unknown[] };
 
 /** Together with others where `shared`. */
-export const tryLock = async (client: Client, key: LockKey, shared = false): Promise<boolean> => {
+export const tryLock = async (client: ClientBase, key: LockKey, shared = false): Promise<boolean> => {
   const { kind, name, values = [] } = key;
   const take = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
   const { rows } = await client.query<{ got: boolean }>(

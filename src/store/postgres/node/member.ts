@@ -20,8 +20,8 @@ import {
   tryLock,
   whoIs,
 } from "./held.ts";
-import { soleKey } from "./owner.ts";
-import { adopt, lostMs, prepareNodes } from "./placement.ts";
+import { lastOwner, soleKey } from "./owner.ts";
+import { adopt, hasUnadopted, lostMs, prepareNodes } from "./placement.ts";
 import { createSharedSquads } from "./squad.ts";
 
 /**
@@ -72,6 +72,8 @@ type Row = Holder & {
 const beatMs = 2_000;
 /** Who stops in good order has gone by then. */
 const patienceMs = 1_500;
+/** For the node with the data folder of the service that had the database alone. */
+const ownerMs = 15_000;
 const dayMs = 24 * 3_600_000;
 
 const nothing: NodeReport = {
@@ -131,7 +133,9 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       // Of an earlier life.
       await client.query("delete from node_drains where name = $1", [name]);
       await sign(client, write, [...holderOf(instance, dataDir), name, version]);
-      if (!(await othersLive(client, name))) await adopt(config, name);
+      const owner = await lastOwner(client);
+      if (owner !== undefined && owner !== instance) await waitForOwner(client, log);
+      if (owner === instance || !(await othersLive(client, name))) await adopt(config, name);
     },
     renew: (client) => sign(client, beat, [name, instance]),
     lock: async (client) => (await tryLock(client, soleKey, !alone)) && tryLock(client, nameKey),
@@ -209,6 +213,14 @@ const othersLive = async (client: Client, name: string): Promise<boolean> => {
     [name],
   );
   return rows.length > 0;
+};
+
+/** Nodes start at once, and what was there before them is of the one with its data folder. */
+const waitForOwner = async (client: Client, log: Log): Promise<void> => {
+  const until = performance.now() + ownerMs;
+  if (await hasUnadopted(client))
+    log.info({}, "Tasks from before there were nodes wait for the node that has the data folder of then");
+  while ((await hasUnadopted(client)) && performance.now() < until) await pause(againMs);
 };
 
 const take = async (client: Client, { name, instance, alone }: Options): Promise<void> => {

@@ -42,12 +42,22 @@ const table = `
 
 const read = `select *, ${clockSQL} - renewed as silent from live_service where id = 1`;
 
+/** The first row goes with the service. The second stays, and tells nodes whose files are those of streams that no node has. */
 const write = `
-  insert into live_service (id, instance, host, process, folder, renewed) values (1, $1, $2, $3, $4, ${clockSQL})
+  insert into live_service (id, instance, host, process, folder, renewed)
+  select id, $1, $2, $3::integer, $4, ${clockSQL} from (values (1), (2)) as rows (id)
   on conflict (id) do update set instance = excluded.instance, host = excluded.host, process = excluded.process,
          folder = excluded.folder, renewed = excluded.renewed`;
 
 const beat = `update live_service set renewed = ${clockSQL} where id = 1 and instance = $1`;
+
+/** The data folder that a service without a name had this database with last; undefined: none is known. */
+export const lastOwner = async (client: Client): Promise<string | undefined> => {
+  const { rows } = await client.query<{ made: string | null }>("select to_regclass('live_service')::text as made");
+  if (rows[0]?.made == null) return undefined;
+  const { rows: owners } = await client.query<Row>("select * from live_service where id = 2");
+  return owners[0]?.instance;
+};
 
 /** Throws `StartError` with exit code 75 while another service, with another data folder, has the database. */
 export const ownDatabase = ({ url, dataDir, instance, log }: Options): Promise<Held> =>

@@ -1,5 +1,5 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { ClientConfig } from "pg";
+import type { Client, ClientConfig } from "pg";
 import { isMission, type Recorded, type StreamID } from "../../../domain/event.ts";
 import { projectOf } from "../../../domain/state/project.ts";
 import type { Head } from "../../sql/schema.ts";
@@ -7,6 +7,7 @@ import type { Configuration, KnownDirectory, Offer, Placed, Terms } from "../../
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
+import { sessionTables } from "./session.ts";
 import { squadTables } from "./squad.ts";
 
 /**
@@ -34,6 +35,7 @@ const tables = [
   "create table if not exists node_drains (name text primary key)",
   "create table if not exists node_keys (id integer primary key, key text not null)",
   ...squadTables,
+  ...sessionTables,
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 
@@ -43,7 +45,18 @@ export const prepareNodes = async (run: (text: string) => Promise<unknown>): Pro
   for (const table of tables) await run(table).catch(() => run(table));
 };
 
-/** What no node has, as from before there were any, becomes this node's. Only while no other node lives. */
+/** Whether something at work is of no node yet, as from before there were any. */
+export const hasUnadopted = async (client: Client): Promise<boolean> => {
+  const { rows: made } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
+  if (made[0]?.made == null) return false;
+  const { rows } = await client.query(
+    `select 1 from streams where lifecycle = 'active'
+        and not exists (select 1 from placements where placements.stream = streams.stream) limit 1`,
+  );
+  return rows.length > 0;
+};
+
+/** What no node has, as from before there were any, becomes this node's. */
 export const adopt = async (config: ClientConfig, node: string): Promise<void> => {
   // Of a large log it takes long.
   const client = await openClient(config, schemaBounds);

@@ -54,8 +54,30 @@ export const createDueSignal = (): DueSignal => {
   };
 };
 
+/** What is told by topic. */
+export type ToldSignal = {
+  listen(topic: string, listener: (words: readonly unknown[]) => void): Disposable;
+  ring(topic: string, words: readonly unknown[]): void;
+};
+
+export const createToldSignal = (): ToldSignal => {
+  const listeners = new Map<object, { topic: string; listener: (words: readonly unknown[]) => void }>();
+  return {
+    listen(topic, listener) {
+      const key = {};
+      listeners.set(key, { topic, listener });
+      return { [Symbol.dispose]: () => void listeners.delete(key) };
+    },
+    ring(topic, words) {
+      if (Array.isArray(words)) for (const one of listeners.values()) if (one.topic === topic) one.listener(words);
+    },
+  };
+};
+
+type Hears = { held: HeldClaims; live: () => FarLive; due: DueSignal; told: ToldSignal };
+
 export const createHeard =
-  ({ held, live, due }: { held: HeldClaims; live: () => FarLive; due: DueSignal }): Heard =>
+  ({ held, live, due, told }: Hears): Heard =>
   (hint) => {
     switch (hint[0]) {
       case "revoked":
@@ -66,5 +88,7 @@ export const createHeard =
         return live().watched(hint[1]);
       case "live":
         return live().receive(hint[1], hint[2]);
+      case "told":
+        return told.ring(hint[2], hint[3]);
     }
   };
