@@ -1,6 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import {
+  author,
   dispatch,
   finish,
   missionOf,
@@ -11,6 +12,7 @@ import {
   wake,
 } from "../harness/double/missions.ts";
 import { type MockRequest, type MockTurn, verdictOn } from "../harness/double/mock-provider.ts";
+import { readText, until } from "../harness/project.ts";
 import { violations } from "./browser.ts";
 import { inBrowser, onStage } from "./stage.ts";
 
@@ -152,6 +154,44 @@ inBrowser("a Mission", () => {
     const gone = shown.getByRole("region", { name: "No longer in the plan" });
     expect(await gone.innerText()).toMatch(/Dropped[\s\S]*Phase b[\s\S]*b is there\./);
     expect(await broken()).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test("a made squad is approved with its package before one's eyes: handbooks, tools, digest", async () => {
+    const roster = ["one", "two", "three"].map((name) => ({ name, duty: `The duty of ${name}.` }));
+    const made = { phase: "a", squad: "page-crew", name: "Crew", summary: "A crew.", roster };
+    stage.play("package", {
+      mission: (turn) =>
+        turn === 0
+          ? { calls: [plan({ id: "a", phase: "web/page" }), { tool: "produce_squad", input: made }] }
+          : { text: "It waits." },
+    });
+    // Whoever makes it has a request without a marker.
+    stage.play("", {
+      mission: () => ({ text: "" }),
+      task: (turn) => (turn === 0 ? { calls: [author(roster)] } : { text: "Made." }),
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const body = { text: "[package]", approve: ["squad"], allowSquadProduction: true };
+    const { missionID } = await wake(url, directory, body);
+    const waits = await until(
+      () => missionOf(url, directory, missionID),
+      ({ tasks: [task] }) => (task?.pendingCount ?? 0) > 0,
+    );
+    const [task] = waits.tasks;
+    await page.goto(`${url}/ui/task/${task?.taskID}`);
+    const card = page.getByRole("region", { name: "The Task is waiting for you" });
+    const shown = card.getByRole("region", { name: "The package" });
+    for (const words of ["You lead the crew.", "You are three.", task?.pending[0]?.would?.subject ?? "-"])
+      await shown.getByText(words).waitFor();
+    expect(await broken()).toEqual([]);
+    await card.getByRole("button", { name: "Approve" }).click();
+    await until(
+      () => missionOf(url, directory, missionID),
+      ({ plan: [phase] }) => phase?.state === "ready",
+    );
+    expect(readText(directory, ".sortie/squads/page-crew/agents/three.md")).toContain("You are three.");
     expect(complaints).toEqual([]);
   });
 
