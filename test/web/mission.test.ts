@@ -51,7 +51,7 @@ inBrowser("a Mission", () => {
       { calls: [plan("a", { id: "b", after: ["a"] })] },
       { text: "**One** runs.", calls: [dispatch("a", "Write a1.txt. [page]")] },
       { text: "The other runs.", calls: [dispatch("b", "Write b1.txt. [page]")] },
-      { calls: [finish()] },
+      { calls: [finish("done", "All of it:\n\n- **both files** are there\n- nothing else")] },
       { text: "Nothing is left to do. [page]" },
     ];
     stage.play("page", { mission: (turn) => said[turn] ?? { text: "Nothing more." }, task: worker });
@@ -69,6 +69,8 @@ inBrowser("a Mission", () => {
     expect(await parts.filter({ hasText: "After" }).count()).toBe(1);
     expect(await page.getByRole("log").innerText()).toContain("Dispatched");
     await page.getByRole("region", { name: "The Mission" }).getByText("3, 0 running").waitFor();
+    // Its report as it was written, not as one paragraph.
+    expect(await page.getByRole("log").locator("li strong").allInnerTexts()).toContain("both files");
     expect(await broken()).toEqual([]);
 
     await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");
