@@ -70,7 +70,7 @@ inBrowser("a Mission", () => {
     expect(await page.getByRole("log").innerText()).toContain("Dispatched");
     await page.getByRole("region", { name: "The Mission" }).getByText("3, 0 running").waitFor();
     // Its report as it was written, not as one paragraph.
-    expect(await page.getByRole("log").locator("li strong").allInnerTexts()).toContain("both files");
+    await page.getByRole("log").locator("li strong").getByText("both files").first().waitFor();
     expect(await broken()).toEqual([]);
 
     await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");
