@@ -7,7 +7,7 @@ import { slowTests } from "./harness/runner.ts";
 import { endAtStandstill } from "./harness/standstill.ts";
 
 /**
- * Around the whole run: a folder for what all tests use (test/harness/project/built.ts), and one loud line that says what did not run for
+ * Around the whole run: a folder for what all tests use (test/harness/built.ts), and one loud line that says what did not run for
  * want of PostgreSQL (test/harness/postgres.ts), a sandbox or a browser. At the end the slowest tests, whatever the reporters are.
  */
 export default function setup({ vitest }: TestProject): () => void {
@@ -22,7 +22,7 @@ export default function setup({ vitest }: TestProject): () => void {
   const template = join(folder, "template");
   for (const name of ["hooks", "info"]) mkdirSync(join(template, name), { recursive: true });
   process.env["GIT_TEMPLATE_DIR"] = template;
-  // Most projects of the tests are alike: each kind is made once and copied (test/harness/project/project.ts).
+  // Most projects of the tests are alike: each kind is made once and copied (test/harness/project.ts).
   const projects = join(folder, "projects");
   mkdirSync(projects);
   process.env["TEST_PROJECTS"] = projects;

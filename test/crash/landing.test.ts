@@ -1,7 +1,7 @@
-import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { at, createTask, logOf, post, send, settledTask } from "../harness/double/hostile-text.ts";
+import { at, createTask, logOf, post, send, settledTask, statusOf } from "../harness/double/hostile-text.ts";
 import { type MockProvider, startMockProvider } from "../harness/double/mock-provider.ts";
 import { night } from "../harness/night.ts";
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
@@ -100,6 +100,41 @@ describe.concurrent("killed within a landing", { timeout: 60_000 }, () => {
     const path = at(`/task/${taskID}`, project);
     expect((await send(again.url, path, { method: "DELETE" })).status).toBe(200);
     expect(git(project, "log", "--format=%s")).toBe("first");
+  });
+
+  test("neither finished nor taken back: the Task waits for that, and no death is counted", async () => {
+    using root = temporary("sortie-crash-");
+    const { project, env } = place(root.path);
+    let taskID = "";
+    {
+      await using service = await startProcess({ ...env, TEST_KILL_ON: "landing.started" });
+      taskID = await createTask(service.url, project, { request: "[a]" });
+      await service.gone;
+    }
+    half(project, taskID);
+    // Where its own file is to be, as in a Git directory that became read-only.
+    const bar = join(project, ".git", `sortie-${taskID}.lock`);
+    mkdirSync(bar);
+    await using again = await startProcess(env);
+    await until(
+      () => typesOf(again.url, taskID),
+      (types) => types.filter((type) => type === "run.stopped").length > 1,
+      30_000,
+    );
+    await until(
+      () => statusOf(again.url, taskID),
+      ({ now }) => now?.text.startsWith("Its landing on main is half done") === true,
+      30_000,
+    );
+    rmdirSync(bar);
+    const status = await settledTask(again.url, taskID, 30_000);
+    expect(status, status.error).toMatchObject({ lifecycleStatus: "completed" });
+    const log = await logOf(again.url, taskID);
+    const said = log.flatMap(({ type, data }) => (type === "run.stopped" && "reason" in data ? [data.reason] : []));
+    expect(said[0]).toContain("the landing still has to be taken back");
+    expect(log.filter(({ type, data }) => type === "run.started" && "alone" in data)).toEqual([]);
+    expect(git(project, "status", "--porcelain")).toBe("");
+    expect(leftOver(project)).toEqual([]);
   });
 
   // At night alone: it is tried for a minute and a half.

@@ -104,6 +104,53 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
     }
   });
 
+  test.each(["mission.finished:1", "mission.unmerged:1"])(
+    "at %j, of one whose branch came from one that is gone: why it is not merged is said once",
+    async (point) => {
+      using root = temporary("sortie-own-branch-");
+      const project = makeProject(join(root.path, "project"), { "a.txt": "one\n" });
+      git(project, "checkout", "-q", "-b", "topic");
+      const provider = await startMockProvider(({ body, turn }) => {
+        const mission = textOf(body.messages[0]?.content).includes("You lead one Mission");
+        // The user has no more use for it.
+        if (mission && turn === 2 && git(project, "branch", "--list", "topic") !== "") {
+          git(project, "checkout", "-q", "main");
+          git(project, "branch", "-q", "-D", "topic");
+        }
+        return (mission ? said : work)[turn] ?? { text: "Done." };
+      });
+      try {
+        const dataDir = join(root.path, "data");
+        const config = join(root.path, "config.jsonc");
+        const providers = { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } };
+        writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
+        const env = { SERVICE_DATA_DIR: dataDir, SERVICE_CONFIG: config, HOME: root.path };
+        {
+          await using service = await startProcess({ ...env, TEST_KILL_ON: point });
+          await wake(service.url, project, { missionID: "m", text: "Do it.", landing: "branch", merge: "auto" }).catch(
+            () => undefined,
+          );
+          await service.gone;
+        }
+        await using service = await startProcess(env);
+        const mission = await until(
+          () => missionOf(service.url, project, "m"),
+          ({ state, outcome, agentStatus }) => state === "blocked" && outcome === "done" && agentStatus === "inactive",
+          20_000,
+        );
+        expect(mission.stateReason).toContain("its branch was not merged: the branch topic");
+        const told = (await eventsOf(service.url, project, "m")).filter(({ type }) => type === "mission.unmerged");
+        expect(told).toMatchObject([{ data: { reason: expect.stringContaining("topic") as string } }]);
+        expect(git(project, "log", "--format=%s", "main")).toBe("first");
+        expectWhole(project);
+        await service.kill("SIGTERM");
+        await nothingLeft(dataDir);
+      } finally {
+        await provider.close();
+      }
+    },
+  );
+
   test.each(["squad.installing:1", "tree.committed:1", "landing.started:1", "landing.finished:1"])(
     "while a made squad lands there, at %j: it is one commit, and found again",
     async (point) => {

@@ -107,6 +107,36 @@ test("a run that dies within it has not died of its calls", () => {
   ).toBe(1);
 });
 
+test("a run that died has worked until its own last fact, whatever others wrote before the next one; control: to its own it has", () => {
+  const message: DomainEvent = {
+    type: "message.received",
+    data: {
+      messageID: "msg_1",
+      sessionID: "ses_1",
+      source: "user",
+      text: "Go on.",
+      attachments: [],
+      disposition: "steered",
+    },
+  };
+  const title: DomainEvent = { type: "task.updated", data: { title: "Another" } };
+  const worked = (facts: [number, DomainEvent][]) => fold([[0, task], [1, run], [2, call], ...facts, [3001, run]]).time;
+  expect(worked([])).toEqual({ ms: minutes(1), since: at(3001) });
+  expect(
+    worked([
+      [2999, message],
+      [3000, title],
+    ]),
+  ).toEqual({ ms: minutes(1), since: at(3001) });
+  expect(
+    worked([
+      [5, title],
+      [7, result],
+      [3000, message],
+    ]),
+  ).toEqual({ ms: minutes(6), since: at(3001) });
+});
+
 test("a cancel stops it at once, whatever mode", () => {
   const reply: DomainEvent = {
     type: "reply.finished",

@@ -8,6 +8,8 @@ import type { ServiceError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
 import { throughOutage } from "../../src/store/outage.ts";
 import { commitBounds, configOf, openClient, openPool } from "../../src/store/postgres/connection.ts";
+import { createClock } from "../../src/clock.ts";
+import { joinDatabase } from "../../src/store/postgres/node/member.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Write } from "../../src/store/store.ts";
 import type { NewDelivery } from "../../src/store/webhook-queue.ts";
@@ -153,6 +155,44 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
       const { rows } = await other.query(`select n from ${table}`);
       await other.end();
       expect(rows).toEqual([{ n: 1 }]);
+    },
+  },
+  {
+    name: "a node's own connection is lost: what it asks is answered, and a package is replaced once; control: another's is not",
+    async run(url) {
+      await using scene = await open(url);
+      const { schema, proxy } = scene;
+      const address = new URL(proxy.url);
+      address.searchParams.set("options", `-c search_path=${schema}`);
+      await using node = await joinDatabase({
+        url: address.href,
+        name: "one",
+        dataDir: "/nowhere",
+        instance: "i",
+        version: "1.0.0",
+        alone: false,
+        role: "all",
+        clock: createClock(),
+        log: silent,
+      });
+      const cut = () => {
+        let cuts = 0;
+        proxy.rule(({ sql }) =>
+          sql.includes("insert into user_squads (") && (cuts += 1) === 1 ? "cut after" : "pass",
+        );
+        return () => cuts;
+      };
+      const cuts = cut();
+      expect(await node.squads.replace("ours", null, { digest: "first", files: [] })).toBe(true);
+      expect(cuts()).toBe(2);
+      cut();
+      expect(await node.squads.replace("ours", "other", { digest: "second", files: [] })).toBe(false);
+      cut();
+      expect(await node.squads.replace("ours", "first", null)).toBe(true);
+      expect((await node.squads.list()).get("ours")?.digest).toBeNull();
+      proxy.rule(undefined);
+      proxy.cutAll();
+      expect((await node.nodes()).map(({ name }) => name)).toEqual(["one"]);
     },
   },
   {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createScene, picture, prepare, type Scene } from "./fixture.ts";
@@ -91,6 +91,22 @@ describe("what a dead landing left", () => {
     writeFileSync(lock, "sortie task_1\n");
     expect(await hasty.endLanding("task_1", plan, undefined)).toEqual({ ok: true, kept: [] });
     expect(statusOf() + String(existsSync(lock))).toBe("false");
+  });
+
+  test("no lock can be made: what changed no file is given up, as far as it came; control: half of it is not", async () => {
+    const { workspace, plan } = await planned();
+    const before = picture(scene);
+    // A folder where its own file is to be, as in a Git directory that became read-only.
+    const bar = join(scene.root, ".git/sortie-task_1.lock");
+    mkdirSync(bar);
+    const later = scene.service();
+    await expect(later.land(await later.open("task_1", workspace.prepared), plan)).rejects.toThrow();
+    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    half();
+    await expect(later.endLanding("task_1", plan, "given up")).rejects.toThrow("given up");
+    rmdirSync(bar);
+    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    expect(picture(scene)).toEqual(before);
   });
 
   test("an error between the lock and the first file leaves no lock", async () => {

@@ -1,5 +1,5 @@
 import type { AttachmentRef } from "../../protocol/text.ts";
-import { timeUntil } from "../session/work-time.ts";
+import { timeUntil, workedAt } from "../session/work-time.ts";
 import type { Recorded } from "../event.ts";
 import { withModel } from "../session/session.ts";
 import { beginStream, isWaiting, noRepetition, waitsForAnswers } from "../state/stream.ts";
@@ -30,7 +30,13 @@ export const evolveMission = (before: MissionState | undefined, event: Recorded)
     return withNow(createdState(event), event.at);
   }
   const state = fold(
-    { ...before, version: event.version, position: event.position, updatedAt: event.at },
+    {
+      ...before,
+      version: event.version,
+      position: event.position,
+      updatedAt: event.at,
+      workedAt: workedAt(before, event),
+    },
     before,
     event,
   );
@@ -215,7 +221,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...state,
         deferred: null,
         pause: null,
-        time: { ms: timeUntil(before, before.updatedAt), since: waitsForAnswers(before) ? null : event.at },
+        time: { ms: timeUntil(before, before.workedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
         crashes:
           before.open.some(({ callID }) => !isWaiting(before, callID)) && !before.stopped ? before.crashes + 1 : 0,

@@ -1,3 +1,5 @@
+import type { EventType } from "../../protocol/event/event.ts";
+import type { Recorded } from "../event.ts";
 import { type StreamState, waitsForAnswers } from "../state/stream.ts";
 
 /**
@@ -27,3 +29,20 @@ export const afterPause = <S extends StreamState>(state: S, since: string, at: s
   const worked = Math.max(0, Date.parse(since) - Date.parse(time.since));
   return { ...state, pause: null, time: { ms: time.ms + worked, since: at } };
 };
+
+/** What others write, also where no run works. */
+const byOthers: ReadonlySet<string> = new Set<EventType>([
+  "message.received",
+  "task.updated",
+  "cancel.requested",
+  "ask.answered",
+  "session.interrupted",
+  "checks.replaced",
+  "mission.woken",
+  "mission.updated",
+  "mission.aborted",
+]);
+
+/** Until when a run that died is known to have worked: not until what others have written since. */
+export const workedAt = (before: Pick<StreamState, "workedAt">, { type, at }: Pick<Recorded, "type" | "at">): string =>
+  byOthers.has(type) ? before.workedAt : at;

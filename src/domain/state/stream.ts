@@ -12,6 +12,8 @@ export type StreamState = {
   version: number;
   position: number;
   updatedAt: string;
+  /** Of the newest fact that a run wrote. */
+  workedAt: string;
   /** `model`: the one in use. `wanted`: the one that the Task began with. */
   model: ModelRef;
   wanted: ModelRef;
@@ -78,6 +80,7 @@ export const beginStream = (first: {
   at: string;
 }): Omit<StreamState, "version" | "position" | "budget"> => ({
   updatedAt: first.at,
+  workedAt: first.at,
   model: first.model,
   wanted: first.model,
   tried: [],

@@ -2,7 +2,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
 import { afterApproval } from "../session/approval.ts";
 import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
-import { timeUntil } from "../session/work-time.ts";
+import { timeUntil, workedAt } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
 import {
@@ -27,7 +27,7 @@ import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 39;
+export const taskRevision = 40;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -72,6 +72,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     version: event.version,
     position: event.position,
     updatedAt: event.at,
+    workedAt: workedAt(before, event),
     crashes: waits.has(event.type) ? before.crashes : 0,
     alone: waits.has(event.type) && before.alone,
   };
@@ -97,8 +98,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         pause: null,
         startedAt: state.startedAt ?? event.at,
         attemptStartedAt: state.attemptStartedAt ?? event.at,
-        // A run that died counts as working until its last event.
-        time: { ms: timeUntil(before, before.updatedAt), since: waitsForAnswers(before) ? null : event.at },
+        // A run that died counts as working until its own last event.
+        time: { ms: timeUntil(before, before.workedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
         crashes: hasDied(before) ? before.crashes + 1 : before.crashes,
         alone: event.data.alone === true,

@@ -17,7 +17,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
   if (!isActive(state)) return undefined;
   // The remote of a repository may be away in a push.
   if (state.landingStarted !== null && state.pause === null)
-    return { kind: "landing", text: short(`Landing on ${branchName(state.landingStarted.ref)}`) };
+    return { kind: "landing", text: short(landingText(branchName(state.landingStarted.ref), state.stopped)) };
   if (state.cancel?.mode === "stop") return { kind: "stop", text: "Stopping" };
   const wait = waitOf(state);
   if (wait !== undefined) return wait;
@@ -33,6 +33,12 @@ const doingOf = (state: TaskState): Doing | undefined => {
     ? { kind: "work", text: "Deciding the next step" }
     : talkOf(state);
 };
+
+/** `stopped`: for now it can be neither completed nor taken back, or the service was stopped within it. */
+const landingText = (branch: string, stopped: boolean): string =>
+  stopped
+    ? `Its landing on ${branch} is half done and is tried again; the timeline says why`
+    : `Landing on ${branch}`;
 
 /** Checks on the base are told where nothing else is done meanwhile. */
 const checksRunning = (state: TaskState): Doing | undefined => {

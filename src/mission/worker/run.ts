@@ -9,6 +9,7 @@ import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { isDeferred, openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
+import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/repeat.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { TextFrame } from "../../protocol/event/frame.ts";
@@ -34,16 +35,24 @@ import { createMissionTools, offeredTools } from "../tool/registry.ts";
  * Runs one Mission: claims it, folds its log, and carries out `nextStep` until there is nothing to do for its agent.
  * There is no other way in and no resume path. Between runs a Mission costs nothing until it is due again.
  */
-export const createRunMission =
-  (deps: MissionDeps) =>
-  async (stream: StreamID, signal: AbortSignal): Promise<void> => {
+export const createRunMission = (deps: MissionDeps) => {
+  const repeats = createRepeats((error) => (lacksDescriptors(error) ? mostShortages : 0));
+  return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     // While there is no space nothing is taken up, and nothing written.
     if (deps.disk.shortage() !== undefined) return;
     await withClaim(deps, stream, signal, async (claim, stop, scope) => {
       const run = await openMission(deps, claim, stop, scope);
-      if (run !== undefined) await move(run).catch((error: unknown) => failUnexpectedly(run, error));
+      if (run === undefined) return;
+      const beginsAnew = repeats.begin(stream);
+      await move(run).catch(async (error: unknown) => {
+        if (signal.aborted || !beginsAnew(error)) return failUnexpectedly(run, error);
+        // Without this fact the next run would take the service for dead in this step.
+        await run.record([{ type: "run.stopped", data: { reason: messageOf(error).slice(0, 1000) } }]);
+        throw error;
+      });
     });
   };
+};
 
 /**
  * Number of deaths with the same calls under way after which the calls are considered to crash the service. Deaths while

@@ -34,6 +34,9 @@ const ofSystem = new Set<unknown>([
 const ofDriver =
   /^(?:Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed and is not queryable|Postgres connection has been discarded)/;
 
+/** The one connection of its kind is lost, and is being made again. */
+export class NotConnected extends Error {}
+
 export const endsSession = (error: DatabaseError): boolean => ends.test(error.code ?? "");
 
 /** Another transaction was first: serialization failure, deadlock, or a row that was just inserted. */
@@ -45,6 +48,7 @@ export const isPassing = (error: unknown): boolean => {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth += 1) {
     // Done again, it might be done twice.
     if (cause instanceof OutcomeUnknown) return false;
+    if (cause instanceof NotConnected) return true;
     if (cause instanceof DatabaseError) return endsSession(cause) || passing.test(cause.code ?? "");
     if (("code" in cause && ofSystem.has(cause.code)) || ofDriver.test(cause.message)) return true;
   }

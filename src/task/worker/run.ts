@@ -3,8 +3,10 @@ import type { StreamID } from "../../domain/event.ts";
 import { remoteOf } from "../../domain/state/task.ts";
 import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/next/step.ts";
+import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/repeat.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { isFullAt } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
@@ -42,8 +44,9 @@ import { wait as waitForAnswer } from "../step/wait.ts";
  * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
 export const createRunTask = (deps: RunDeps) => {
-  /** Runs in a row that a dying git has ended, of Tasks whose last run one did. */
-  const gitDeaths = new Map<StreamID, number>();
+  const repeats = createRepeats((error) =>
+    error instanceof GitDied ? mostGitDeaths : lacksDescriptors(error) ? mostShortages : 0,
+  );
   return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
     // While there is no space nothing is taken up, and nothing written, but what ends.
@@ -52,14 +55,12 @@ export const createRunTask = (deps: RunDeps) => {
       const run = await openRun(deps, claim, stop, scope);
       if (run === undefined) return;
       scope.defer(() => withoutAttachments(run));
-      const deaths = gitDeaths.get(stream) ?? 0;
-      gitDeaths.delete(stream);
+      const beginsAnew = repeats.begin(stream);
       await move(run).catch(async (error: unknown) => {
-        if (!(error instanceof GitDied) || deaths >= mostGitDeaths || signal.aborted)
-          return failUnexpectedly(run, error);
-        gitDeaths.set(stream, deaths + 1);
+        if (signal.aborted || !beginsAnew(error)) return failUnexpectedly(run, error);
+        const what = error instanceof GitDied ? "git died: " : "";
         // Without this fact the next run would take the service for dead in this step.
-        await run.record([{ type: "run.stopped", data: { reason: `git died: ${error.message}` } }]);
+        await run.record([{ type: "run.stopped", data: { reason: `${what}${messageOf(error)}`.slice(0, 1000) } }]);
         throw error;
       });
     });
@@ -222,8 +223,20 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     retryable: true,
     remedy: "Read the service's log, then send a message to try again.",
   };
-  await failNow(run, (await run.bound.failure()) ?? internal);
+  await failOrWait(run, (await run.bound.failure()) ?? internal);
 };
+
+/** Where its landing cannot be taken back yet, the Task does not fail, and the next run tries again. */
+const failOrWait = (run: Run, failure: TurnFailure): Promise<void> =>
+  failNow(run, failure).catch(async (error: unknown) => {
+    run.signal.throwIfAborted();
+    // As above.
+    if (run.state().landingStarted !== null && !(error instanceof ClaimLost || error instanceof ServiceError))
+      await run.record([
+        { type: "run.stopped", data: { reason: `the landing still has to be taken back: ${messageOf(error)}` } },
+      ]);
+    throw error;
+  });
 
 /**
  * A step found no room on a disk. While that disk is full the step is tried again and again, from its beginning. Where
@@ -237,7 +250,7 @@ const failForSpace = async (run: Run, error: unknown): Promise<void> => {
     await run.record([{ type: "run.paused", data: { code: "disk_low", reason } }], { once: true });
     throw unavailable(error);
   }
-  await failNow(run, {
+  await failOrWait(run, {
     code: "disk_low",
     message: `There is not enough disk space for the work: ${messageOf(error)}`,
     retryable: true,

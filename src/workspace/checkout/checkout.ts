@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
 import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
 import { throughClosed } from "../tree/closed.ts";
 import { patternOf } from "../tree/commit.ts";
+import { GitError } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
 import { copyFolder } from "../dependency/copy.ts";
 import { createTreeFiles } from "../file/files.ts";
@@ -56,12 +58,25 @@ export const createCheckouts = (deps: CheckoutDeps) => {
   /** A Git directory that no agent has ever seen, so that the checks' git tells the truth. */
   const gitDirOf = (tree: string) => `${tree}.git`;
 
-  const remove = async (tree: string): Promise<void> => {
+  /** What a check left that nobody can remove waits there until it can be. */
+  const asideOf = (tree: string) => `${tree}.aside`;
+
+  /** Leaves nothing at its place. */
+  const clear = async (tree: string): Promise<void> => {
     filled.delete(tree);
     touched.delete(tree);
     await removeTree(`${tree}.overlays`);
     await removeTree(gitDirOf(tree));
-    await removeTree(tree);
+    await removeTree(tree).catch(() => {
+      mkdirSync(asideOf(tree), { recursive: true, mode: 0o700 });
+      renameSync(tree, join(asideOf(tree), randomBytes(8).toString("hex")));
+    });
+  };
+
+  /** Rejects where something has to stay. */
+  const remove = async (tree: string): Promise<void> => {
+    await clear(tree);
+    await removeTree(asideOf(tree));
   };
 
   const open = async (taskID: string, record: WorktreeRecord, commit: string, of: Of): Promise<Checkout> => {
@@ -74,7 +89,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     const before = filled.get(tree);
     if (before !== commit) {
       // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
-      if (before === undefined || touched.has(tree)) await remove(tree);
+      if (before === undefined || touched.has(tree)) await clear(tree);
       filled.delete(tree);
       mkdirSync(tree, { recursive: true, mode: 0o700 });
       if (existsSync(gitDir)) await setHead(gitDir, commit);
@@ -179,14 +194,17 @@ export const createCheckouts = (deps: CheckoutDeps) => {
             await removeTree(folder);
             if (apart || !used) return;
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);
-            await throughClosed(tree, async () => {
-              await git.run(["checkout-index", "-q", "-f", "-a", "-u"]);
-              await git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except]);
-            });
+            await throughClosed(tree, () => git.run(["checkout-index", "-q", "-f", "-a", "-u"]));
+            // What it made and nobody can remove stays beside the files of the commit.
+            await throughClosed(tree, () => git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except])).catch(
+              (error: unknown) => {
+                if (!(error instanceof GitError && error.exitCode === 1)) throw error;
+              },
+            );
           },
         };
       },
-      [Symbol.asyncDispose]: () => remove(tree),
+      [Symbol.asyncDispose]: () => clear(tree),
     };
   };
 

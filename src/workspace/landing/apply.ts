@@ -39,7 +39,7 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
   const staged = await stageFor(request);
   if (staged === "stopped") return { ok: false, reason: "the service stopped before it changed a file" };
   step("lock");
-  const lock = await lockIndex(record.projectGitDir, taskID, request.lockWaitMs, request.signal);
+  const lock = await lockFor(request);
   const isFirst = first && lock?.takenOver !== true;
   const progress: Progress = { wrote: isFirst ? new Set() : undefined, half: lock?.takenOver === true };
   try {
@@ -61,9 +61,9 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
  * meanwhile. No file is touched, and so nothing can be left half done.
  */
 const moveAlone = async (request: LandRequest): Promise<Landed> => {
-  const { taskID, record, plan, git, step, lockWaitMs, signal, back } = request;
+  const { plan, git, record, step, back } = request;
   step("lock");
-  const lock = await lockIndex(record.projectGitDir, taskID, lockWaitMs, signal);
+  const lock = await lockFor(request);
   try {
     const present = await branchAt(git, record, plan.ref);
     if (await contains(git, present, plan)) return { ok: true, kept: [] };
@@ -86,6 +86,13 @@ const moveAlone = async (request: LandRequest): Promise<Landed> => {
     lock?.release();
   }
 };
+
+/** undefined: another process holds it, or it cannot be taken, and what may have been done is to be taken back. */
+const lockFor = ({ taskID, record, lockWaitMs, signal, back }: LandRequest): Promise<IndexLock | undefined> =>
+  lockIndex(record.projectGitDir, taskID, lockWaitMs, signal).catch((error: unknown) => {
+    if (back === undefined) throw error;
+    return undefined;
+  });
 
 /** undefined: nothing is to be carried out, as far as can be seen without the lock. */
 const stageFor = async (request: LandRequest): Promise<Staged | "stopped" | undefined> => {
@@ -110,7 +117,7 @@ const underLock = async (
   const present = await branchAt(git, record, plan.ref);
   if (await contains(git, present, plan)) return finish(request, present === plan.commit, lock);
   if (lock === undefined) {
-    const reason = "another git command holds the project's index.lock";
+    const reason = request.back ?? "another git command holds the project's index.lock";
     if (progress.wrote === undefined && (await asWritten(request, undefined)).length > 0)
       throw new LandingUnfinished(reason);
     await removeStaged(request);

@@ -1,12 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { doctor } from "../../../src/cli/doctor/doctor.ts";
 import { createScreen } from "../../../src/cli/terminal/screen.ts";
 import { keptIn } from "../../../src/workspace/worktree/kept.ts";
-import { at, createTask, makeLab, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
-import { makeProject, until, writeFiles } from "../../harness/project.ts";
+import { at, createTask, makeLab, post, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
+import { makeProject, readText, until, writeFiles } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";
 
 /** Worktrees that should go and cannot: named on the Task and for the doctor, and gone once they can be. */
@@ -71,6 +71,46 @@ const mounted = (folder: string): boolean => {
   mkdirSync(folder);
   return spawnSync("mount", ["-t", "tmpfs", "tmpfs", folder]).status === 0;
 };
+
+test("a check leaves what nobody can remove: its Task and the next attempt complete, and it is named until it can go", async ({
+  skip,
+}) => {
+  const directory = makeProject(lab.folder(), { "a.txt": "one\n" });
+  const config = join(lab.root, "tier3.jsonc");
+  const providers = { mock: { kind: "openai-compatible", baseURL: lab.provider.baseURL, apiKey: "none" } };
+  const settings = { providers, sandbox: { tier: 3 }, workspace: { retentionHours: 0 } };
+  writeFileSync(config, JSON.stringify(settings));
+  const data = join(lab.root, "left");
+  const tree = (taskID: string) => join(data, "worktrees", `${taskID}.checkout`);
+  const probe = join(lab.root, "probe");
+  if (!mounted(probe)) return skip("nothing can be mounted here");
+  spawnSync("umount", [probe]);
+  await using service = await startService(data, { SERVICE_CONFIG: config });
+  const taskID = await createTask(service.url, directory, {
+    ...lab.request([shell("echo n > n.txt"), { text: "Done." }, shell("echo m > m.txt")]),
+    checks: ["one", "two"].map((id) => ({
+      id,
+      kind: "test",
+      run: `mkdir -p held; mount -t tmpfs tmpfs held; ls ${id}.txt n.txt || ls n.txt`,
+    })),
+  });
+  const unmount = () => spawnSync("sh", ["-c", `grep -o '[^ ]*${taskID}[^ ]*/held' /proc/mounts | xargs -r umount -l`]);
+  try {
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    await post(service.url, `/task/${taskID}/message`, directory, { source: "user", text: "once more" });
+    expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    expect(readText(directory, "m.txt")).toBe("m\n");
+    // After the first attempt it may have been named for what the second was doing.
+    await until(
+      () => detailOf(service.url, taskID),
+      ({ worktreeKept }) => JSON.stringify(worktreeKept ?? "").includes("held"),
+    );
+  } finally {
+    unmount();
+  }
+  expect((await send(service.url, at(`/task/${taskID}`, directory), { method: "DELETE" })).status).toBe(200);
+  expect([`${tree(taskID)}.aside`, tree(taskID)].filter((path) => existsSync(path))).toEqual([]);
+});
 
 test("DELETE of a Task whose files cannot be removed: the Task goes, what stays is named, and goes later", async ({
   skip,

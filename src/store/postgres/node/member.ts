@@ -7,6 +7,7 @@ import type { Log } from "../../../log.ts";
 import type { Node, NodeReport, Role, SharedSquads } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
+import { again, NotConnected } from "../fault.ts";
 import { clockSQL } from "../lease.ts";
 import {
   againMs,
@@ -138,12 +139,16 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     back: "the connection that holds this node's name is back",
     taken: `Another service has taken the name ${name} while this one could not reach the database.`,
   });
-  /** With the connection that holds the name. */
+  const closing = new AbortController();
+  /** With the connection that holds the name, again where that is lost: only for what does the same when it is done twice. */
   const query = async <Found extends object>(text: string, values: readonly unknown[] = []): Promise<Found[]> => {
-    try {
+    const work = async () => {
       const client = held.client();
-      if (client === undefined) throw new Error("the database cannot be reached");
+      if (client === undefined) throw new NotConnected("the database cannot be reached");
       return (await client.query<Found>(text, [...values])).rows;
+    };
+    try {
+      return await again(work, closing.signal);
     } catch (error) {
       throw unreadable(error);
     }
@@ -172,7 +177,10 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     async drain(other) {
       await query("insert into node_drains (name) values ($1) on conflict do nothing", [other]);
     },
-    [Symbol.asyncDispose]: () => held[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]() {
+      closing.abort();
+      return held[Symbol.asyncDispose]();
+    },
   };
 };
 

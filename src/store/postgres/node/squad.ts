@@ -60,7 +60,10 @@ export const createSharedSquads = (query: Query, instance: string): SharedSquads
        returning id`,
       [id, before, after?.digest ?? null, files === undefined ? null : JSON.stringify(files)],
     );
-    return rows.length > 0;
+    if (rows.length > 0) return true;
+    // It may have been done, and the answer lost.
+    const [now] = await query<{ digest: string | null }>("select digest from user_squads where id = $1", [id]);
+    return now !== undefined && now.digest === (after?.digest ?? null);
   },
 
   async note(id, digest) {
