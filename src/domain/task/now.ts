@@ -36,9 +36,7 @@ const doingOf = (state: TaskState): Doing | undefined => {
 
 /** `stopped`: for now it can be neither completed nor taken back, or the service was stopped within it. */
 const landingText = (branch: string, stopped: boolean): string =>
-  stopped
-    ? `Its landing on ${branch} is half done and is tried again; the timeline says why`
-    : `Landing on ${branch}`;
+  stopped ? `Its landing on ${branch} is half done and is tried again; the timeline says why` : `Landing on ${branch}`;
 
 /** Checks on the base are told where nothing else is done meanwhile. */
 const checksRunning = (state: TaskState): Doing | undefined => {
