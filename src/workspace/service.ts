@@ -233,7 +233,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const apart = isMirrored(targetRef) || (named === true && headOf(record.projectGitDir)?.ref !== targetRef);
       const taken = apart
         ? plainSnapshot(await idOf(objects, `${targetRef}^{commit}`))
-        : await snapshotOf(taskID, record, commit.parent);
+        : await snapshotOf({ taskID }, record, commit.parent);
       return mark(place, { taken, commit, message, dirty });
     },
     branches: (commonDir) => branchesOf(objectsOf("branches", { commonDir })),

@@ -53,6 +53,8 @@ export type PrepareRequest = {
   base?: { commit: string; targetRef: string | null; tip?: string; named?: true };
   /** From the branch's commit alone, whatever stands beside it in the directory. */
   committedOnly?: boolean;
+  /** Without squads that stand uncommitted in the directory: a Mission has them made between its Tasks, which use none of their files. */
+  withoutSquads?: boolean;
 };
 
 /** Data of the event `workspace.prepared`. A restarted service opens a workspace from this record alone. */

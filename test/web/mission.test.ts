@@ -1,6 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import {
+  author,
   dispatch,
   finish,
   missionOf,
@@ -11,6 +12,7 @@ import {
   wake,
 } from "../harness/double/missions.ts";
 import { type MockRequest, type MockTurn, verdictOn } from "../harness/double/mock-provider.ts";
+import { readText, until } from "../harness/project.ts";
 import { violations } from "./browser.ts";
 import { inBrowser, onStage } from "./stage.ts";
 
@@ -49,7 +51,7 @@ inBrowser("a Mission", () => {
       { calls: [plan("a", { id: "b", after: ["a"] })] },
       { text: "**One** runs.", calls: [dispatch("a", "Write a1.txt. [page]")] },
       { text: "The other runs.", calls: [dispatch("b", "Write b1.txt. [page]")] },
-      { calls: [finish()] },
+      { calls: [finish("done", "All of it:\n\n- **both files** are there\n- nothing else")] },
       { text: "Nothing is left to do. [page]" },
     ];
     stage.play("page", { mission: (turn) => said[turn] ?? { text: "Nothing more." }, task: worker });
@@ -67,6 +69,8 @@ inBrowser("a Mission", () => {
     expect(await parts.filter({ hasText: "After" }).count()).toBe(1);
     expect(await page.getByRole("log").innerText()).toContain("Dispatched");
     await page.getByRole("region", { name: "The Mission" }).getByText("3, 0 running").waitFor();
+    // Its report as it was written, not as one paragraph.
+    await page.getByRole("log").locator("li strong").getByText("both files").first().waitFor();
     expect(await broken()).toEqual([]);
 
     await page.getByLabel("Send instructions to this Mission").fill("Is anything left?");
@@ -152,6 +156,44 @@ inBrowser("a Mission", () => {
     const gone = shown.getByRole("region", { name: "No longer in the plan" });
     expect(await gone.innerText()).toMatch(/Dropped[\s\S]*Phase b[\s\S]*b is there\./);
     expect(await broken()).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test("a made squad is approved with its package before one's eyes: handbooks, tools, digest", async () => {
+    const roster = ["one", "two", "three"].map((name) => ({ name, duty: `The duty of ${name}.` }));
+    const made = { phase: "a", squad: "page-crew", name: "Crew", summary: "A crew.", roster };
+    stage.play("package", {
+      mission: (turn) =>
+        turn === 0
+          ? { calls: [plan({ id: "a", phase: "web/page" }), { tool: "produce_squad", input: made }] }
+          : { text: "It waits." },
+    });
+    // Whoever makes it has a request without a marker.
+    stage.play("", {
+      mission: () => ({ text: "" }),
+      task: (turn) => (turn === 0 ? { calls: [author(roster)] } : { text: "Made." }),
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const body = { text: "[package]", approve: ["squad"], allowSquadProduction: true };
+    const { missionID } = await wake(url, directory, body);
+    const waits = await until(
+      () => missionOf(url, directory, missionID),
+      ({ tasks: [task] }) => (task?.pendingCount ?? 0) > 0,
+    );
+    const [task] = waits.tasks;
+    await page.goto(`${url}/ui/task/${task?.taskID}`);
+    const card = page.getByRole("region", { name: "The Task is waiting for you" });
+    const shown = card.getByRole("region", { name: "The package" });
+    for (const words of ["You lead the crew.", "You are three.", task?.pending[0]?.would?.subject ?? "-"])
+      await shown.getByText(words).waitFor();
+    expect(await broken()).toEqual([]);
+    await card.getByRole("button", { name: "Approve" }).click();
+    await until(
+      () => missionOf(url, directory, missionID),
+      ({ plan: [phase] }) => phase?.state === "ready",
+    );
+    expect(readText(directory, ".sortie/squads/page-crew/agents/three.md")).toContain("You are three.");
     expect(complaints).toEqual([]);
   });
 

@@ -35,6 +35,24 @@ const treeOf = (commit: string | null) =>
   scene.sh(`git ls-tree -r --format='%(objectmode) %(path)' ${commit}`).trim().split("\n");
 
 describe("snapshot", () => {
+  test("of a Mission's Task is without squads that stand beside what is committed; control: of another one with them", async () => {
+    seed();
+    scene.sh(
+      "mkdir -p .sortie/squads/crew src/.sortie/squads/crew; touch .sortie/squads/crew/squad.json src/.sortie/squads/crew/squad.json",
+    );
+    const preparedBy = async (taskID: string, more: { withoutSquads?: boolean }) =>
+      (await workspaces.prepare({ taskID, directory: scene.root, isolation: "worktree", landing: "commit", ...more }))
+        .prepared;
+    const head = scene.sh("git rev-parse HEAD").trim();
+    const clean = await preparedBy("task_1", { withoutSquads: true });
+    expect(clean.baseCommit).toBe(head);
+    expect(clean).not.toHaveProperty("snapshot");
+    const squads = [".sortie/squads/crew/squad.json", "src/.sortie/squads/crew/squad.json"];
+    expect((await preparedBy("task_2", {})).snapshot?.untracked).toEqual(squads);
+    scene.sh("echo mine > mine.txt");
+    expect((await preparedBy("task_3", { withoutSquads: true })).snapshot?.untracked).toEqual(["mine.txt"]);
+  });
+
   test("has what the directory holds, and leaves everything of the user's as it is", async () => {
     seed();
     scene.sh("echo stash >> b.txt; git stash -q; git update-index --assume-unchanged d.txt; echo hidden > d.txt");

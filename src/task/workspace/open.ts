@@ -19,7 +19,7 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
       run,
       await run.workspaces.open(taskID, workspace, run.state().tree?.commit ?? workspace.baseCommit ?? undefined),
     );
-  const { earlier, revertOf } = run.state();
+  const { earlier, revertOf, mission } = run.state();
   const left = earlier === null ? null : await run.workspaces.makeWay(taskID, earlier);
   const made = await run.workspaces.prepare({
     taskID,
@@ -29,6 +29,7 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
     ...(await namedBase(run)),
     // What is taken back is the branch's, and what its user has not committed has no part in it.
     ...(revertOf?.tried === false ? { committedOnly: true } : {}),
+    ...(mission === null ? {} : { withoutSquads: true }),
   });
   return recorded(run, made, left === null ? {} : { before: left });
 };

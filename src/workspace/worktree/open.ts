@@ -135,9 +135,14 @@ export const createWorktrees = (deps: {
   };
 
   /** A snapshot of the project's directory at the commit `head`. */
-  const snapshotOf = async (taskID: string, record: WorktreeRecord, head: string): Promise<SnapshotResult> => {
+  const snapshotOf = async (
+    { taskID, withoutSquads = false }: Pick<PrepareRequest, "taskID" | "withoutSquads">,
+    record: WorktreeRecord,
+    head: string,
+  ): Promise<SnapshotResult> => {
+    const git = gitOf(taskID, record);
     const scratch = indexCopyOf(home, taskID);
-    return takeSnapshot({ git: gitOf(taskID, record), record, taskID, head, scratch, limits, isProtected });
+    return takeSnapshot({ git, record, taskID, head, scratch, limits, isProtected, withoutSquads });
   };
 
   /**
@@ -304,7 +309,7 @@ export const createWorktrees = (deps: {
     const taken =
       committedOnly || base !== undefined
         ? plainSnapshot(base?.commit ?? git.head)
-        : await snapshotOf(taskID, record, git.head);
+        : await snapshotOf(request, record, git.head);
     await checkOutBase(taskID, record, taken.commit, taken.commit, { later: true });
     await give(taskID, record);
     records.keep(taskID, records.of(taskID) ?? record);

@@ -49,7 +49,12 @@ export type SnapshotRequest = {
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
   /** What agents may not read; default: names that usually hold secrets. */
   isProtected: ((path: string) => boolean) | undefined;
+  /** See `PrepareRequest`. */
+  withoutSquads: boolean;
 };
+
+/** Below the project, which may be a folder of the repository. */
+const squadFile = /(?:^|\/)\.sortie\/squads\//;
 
 /** Our path for the copy of the project's index that a Task's snapshot is made with. */
 export const indexCopyOf = (home: string, taskID: string): string => join(home, `${taskID}.index`);
@@ -81,6 +86,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
       request,
       status.changes.filter((change) => change.untracked).map(({ path }) => path),
     );
+    if (request.withoutSquads) unknown.paths = unknown.paths.filter((path) => !squadFile.test(path));
     const omitted = unknown.omitted;
     const keep: string[] = [];
     const filtered = await filteredOf(git, [...tracked.map(({ path }) => path), ...unknown.paths]);

@@ -234,6 +234,15 @@ describe("run", () => {
     expect(err).toContain("COMPLETED");
   });
 
+  test("without a terminal a question waits ten minutes; control: or as long as is said", async () => {
+    const limitsOf = async (...more: string[]) => {
+      expect((await sortie(["run", "Run the checks", "--check", "true", ...more])).code).toBe(0);
+      return (JSON.parse((await sortie(["task", "show", "@last", "--json"])).out) as { limits?: object }).limits;
+    };
+    expect(await limitsOf()).toMatchObject({ askSeconds: 600 });
+    expect(await limitsOf("--ask-seconds", "5")).toMatchObject({ askSeconds: 5 });
+  });
+
   test("--effort is the Task's, and shown with what its models were told; control: without it there is none", async () => {
     const asked = ["run", "Run the checks", "--check", "true"];
     const ran = await sortie([...asked, "--effort", "high"]);

@@ -133,6 +133,53 @@ test("denied with words it plans anew and is asked again; a changed plan is void
   expect(body["tasks"]).toEqual([]);
 });
 
+test("what was asked of a plan that is changed meanwhile is void: its answer approves nothing, and one question is open", async () => {
+  const held = Promise.withResolvers<void>();
+  stage.play("void", {
+    mission: turns(
+      { calls: [plan("a", "b")] },
+      { text: "So?" },
+      {
+        calls: [
+          dispatch("a", "Write it. [void]", { checks: ["false"] }),
+          { tool: "phase", input: { id: "b", objective: "Another one." } },
+        ],
+      },
+      { calls: [{ tool: "phase", input: { id: "b", objective: "A third one." } }] },
+      { text: "And now?" },
+      { calls: [dispatch("b", "Write b. [other]", { checks: [] })] },
+      { text: "It runs." },
+      { calls: [finish("blocked", "a has failed.")] },
+    ),
+    task: async (turn, request, newest) => {
+      if (turn === 1) await held.promise;
+      return writes(turn, request, newest);
+    },
+  });
+  stage.play("other", { mission: turns(), task: turns({ text: "Nothing to do." }) });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[void]", approve: ["plan"], limits: {} });
+  const first = await asked(directory, missionID);
+  await answer(directory, missionID, first, { decision: "allow" });
+  const second = await asked(directory, missionID, first);
+  held.resolve();
+  const third = await asked(directory, missionID, second);
+  const waits = await missionOf(url, directory, missionID);
+  expect(waits).toMatchObject({ state: "asking", pending: [{ id: third.id }], pendingCount: 1 });
+  expect(third.would?.subject).not.toBe(second.would?.subject);
+  const late = await answer(directory, missionID, second, { decision: "allow" });
+  expect(late).toMatchObject({ status: 409, body: { code: "ask_closed" } });
+  const ends = (await eventsOf(url, directory, missionID)).filter(({ type }) => type === "ask.answered");
+  expect(ends.map(({ data: { askID, by, source } }) => [askID, by, source])).toEqual([
+    [first.id, "caller", "api"],
+    [second.id, "ended", "void"],
+  ]);
+  expect((await missionOf(url, directory, missionID)).tasks).toHaveLength(1);
+  await answer(directory, missionID, third, { decision: "allow" });
+  expect(await restOf(url, directory, missionID)).toMatchObject({ state: "blocked", tasks: [{}, {}] });
+});
+
 test("a plan that was changed after its approval is shown with what differs from the approved one", async () => {
   const told: string[] = [];
   stage.play("differs", {

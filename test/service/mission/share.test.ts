@@ -66,6 +66,10 @@ test("what is done is told in a line for each phase, with its commit; what is no
     textOf(request).includes("## Briefs of what is not done"),
   );
   expect(state(midway)).toMatch(done);
+  // An end that follows in full is not in the state as well.
+  expect(measured.requests.filter((request) => textOf(request).includes("; told below"))).not.toEqual([]);
+  const reports = (request: MockRequest) => textOf(request).match(/Report of \w+, point 1:/g) ?? [];
+  for (const request of measured.requests) expect(new Set(reports(request)).size).toBe(reports(request).length);
   expect(state(midway)).toMatch(/- release \\"A release that can be installed\\" \(code\/release\): \w+/);
 });
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { tools } from "../../../src/tool/registry.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
-import { at, post, send } from "../../harness/double/hostile-text.ts";
+import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
 import { textOf } from "../../harness/double/mock-provider.ts";
 import {
   author as authorOf,
@@ -307,6 +307,15 @@ describe("3 to 5: production", () => {
       "delegates: [agent-0, agent-1, agent-2]\n",
     );
     expect(await reviewsOf(work?.taskID)).toEqual(["reviewer: accepted"]);
+    // It begins from the project's commit, not from one that has the package as well.
+    const begun = async (taskID = "") =>
+      (await logOf(stage.service.url, taskID)).flatMap((frame) =>
+        frame.type === "workspace.prepared" ? [frame.data] : [],
+      );
+    const [prepared] = await begun(work?.taskID);
+    expect(prepared).toMatchObject({ baseCommit: git(directory, "rev-parse", "HEAD~1") });
+    expect(prepared).not.toHaveProperty("snapshot");
+    expect(git(directory, "status", "--porcelain")).toBe("?? .sortie/");
     const own = await facts(directory, missionID);
     const reconciled = own.find(({ type }) => type === "squad.reconciled")?.data["squad"] as { digest: string };
     expect(work?.squad.digest).toBe(reconciled.digest);

@@ -118,6 +118,7 @@ test("a cap that is reached pauses it: in its record, in the list, and with what
   const mission = await stands(directory, missionID, "paused");
   expect(mission.stateReason).toMatch(/budget is used up: \d+ of 200 tokens/);
   expect(mission.budgetSpent).toMatchObject({ maxTokens: mission.budgetUsed.maxTokens, maxCostUSD: null });
+  expect(mission.usage.costUSD).toBeNull();
   expect(mission.budgetReserved).toMatchObject({ maxTokens: 0 });
   expect(await elementOf(directory, missionID)).toMatchObject({ state: "paused" });
   await until(

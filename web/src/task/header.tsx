@@ -172,7 +172,7 @@ export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told:
                 to="/ui/mission/$missionID"
                 params={{ missionID: task.missionID }}
                 search={{ project: task.directory }}
-                aria-label="Its Mission"
+                aria-label={`Its Mission ${task.missionID}`}
                 className="link"
               >
                 {task.missionID}

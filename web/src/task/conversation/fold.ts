@@ -233,16 +233,15 @@ export const createConversation = () => {
         const tone = toneOf(frame);
         if (tone === undefined) return;
         const detail =
-          frame.type === "task.settled"
+          frame.type === "task.settled" || frame.type === "mission.finished"
             ? { detail: frame.data.summary }
             : frame.type === "check.finished" && tone === "bad" && frame.data.tail !== ""
               ? { detail: `\`\`\`\n${frame.data.tail.trimEnd().split("\n").slice(-tailLines).join("\n")}\n\`\`\`` }
               : {};
         const checkID = frame.type === "check.finished" ? frame.data.checkID : "";
-        const words = wordsFor(frame).replace(
-          `Check ${checkID} `,
-          () => `Check ${checkNames.get(checkID) ?? checkID} `,
-        );
+        const said = wordsFor(frame).replace(`Check ${checkID} `, () => `Check ${checkNames.get(checkID) ?? checkID} `);
+        // Its report stands below, as it was written.
+        const words = frame.type === "mission.finished" ? said.slice(0, said.indexOf(": ")) : said;
         const end = frame.type === "task.settled" || frame.type === "mission.finished";
         const last = items.at(-1);
         if (
