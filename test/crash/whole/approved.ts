@@ -4,7 +4,16 @@ import type { Recorded } from "../../../src/domain/event.ts";
 import type { Frame } from "../../../src/protocol/event/frame.ts";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
-import { dispatch, eventsOf, finish, isMission, missionOf, newestOf, plan } from "../../harness/double/missions.ts";
+import {
+  dispatch,
+  eventsOf,
+  finish,
+  isMission,
+  missionOf,
+  newestOf,
+  plan,
+  taskIn,
+} from "../../harness/double/missions.ts";
 import {
   type MockProvider,
   type MockRequest,
@@ -40,7 +49,7 @@ const lead = (request: MockRequest): MockTurn => {
   const last = messages.findLastIndex(({ role }) => role === "user");
   const heard = textOf(messages[last]?.content);
   const since = messages.slice(last + 1);
-  const asking = /asks \(ask_\w+\), and waits/.test(heard) ? /task_[0-9a-z]{26}/.exec(heard)?.[0] : undefined;
+  const asking = /asks \(ask_\w+\), and waits/.test(heard) ? taskIn(heard) : undefined;
   if (asking !== undefined && since.length === 0)
     return { calls: [{ tool: "task_answer", input: { task: asking, pass: true } }] };
   const shown = since.findLastIndex(({ role, content }) => role === "tool" && textOf(content).startsWith("{"));

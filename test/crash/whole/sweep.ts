@@ -156,7 +156,9 @@ export const cutAll = async <Seen>(
   const worker = async () => {
     for (let group = rest.shift(); group !== undefined && performance.now() < until; group = rest.shift()) {
       const { point, followers } = group;
+      const hundreds = Math.floor(made / 100);
       made += followers.length;
+      if (Math.floor(made / 100) > hundreds) console.log(`${scenario.name}: ${made} of ${cuts.length} kills begun`);
       await cutAt(scenario, point, followers, told, turn).catch((error: unknown) =>
         told.fault({ point, follower: followers[0] ?? "nothing" }, error),
       );
