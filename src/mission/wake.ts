@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { asksClosedBy } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
+import type { CheckSpec } from "../protocol/check.ts";
 import type { OwnLimits } from "../protocol/field.ts";
 import type { MissionWake } from "../protocol/mission/request.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
@@ -110,7 +112,7 @@ export const createWake =
         throw new ServiceError("invalid_request", `body.repository.ref: ${message}`, { issues });
       }
       expectSame(body, state);
-      if (by === "agent" && state !== undefined) expectLeft(body, state);
+      if (by === "agent" && state !== undefined) expectLeft(body, checks, state);
       const stream = state?.sessionID ?? newID("ses");
       const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
@@ -165,7 +167,11 @@ const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undef
 };
 
 /** What a person decides is not decided by an agent of somebody's. */
-const expectLeft = ({ approve, merge }: MissionWake, state: MissionState): void => {
+const expectLeft = (
+  { approve, merge, budget }: MissionWake,
+  checks: readonly CheckSpec[] | undefined,
+  state: MissionState,
+): void => {
   const gone = state.approve.filter((of) => approve !== undefined && !approve.includes(of));
   if (gone.length > 0)
     throw invalidField(
@@ -174,7 +180,30 @@ const expectLeft = ({ approve, merge }: MissionWake, state: MissionState): void 
     );
   if (merge === "auto" && state.merge === "manual")
     throw invalidField("merge", 'Expected "manual", because a person merges the branch of this Mission, got "auto"');
+  const dropped = state.checks.filter((one) => checks?.some((other) => isSame(one, other)) === false);
+  if (dropped.length > 0)
+    throw invalidField(
+      "checks",
+      `Expected the checks of the Mission to stay in it: only a person takes one away, with \`sortie mission wake\` or over HTTP; got none like ${dropped.map(({ name }) => JSON.stringify(name)).join(", ")}`,
+    );
+  if (checks?.length === 0 && !state.unchecked)
+    throw invalidField(
+      "checks",
+      "Expected none, or some that the whole is to pass: only a person has a Mission end that nobody looked at, with `sortie mission wake` or over HTTP; got []",
+    );
+  const uncapped = Object.entries(state.cap ?? {}).flatMap(([name, most]) =>
+    budget !== undefined && most !== undefined && budget?.[name as keyof MissionBudget] === undefined ? [name] : [],
+  );
+  if (uncapped.length > 0)
+    throw invalidField(
+      "budget",
+      `Expected ${uncapped.join(", ")} in it, higher where more is to be spent: only a person removes a limit, with \`sortie mission wake\` or over HTTP; got none`,
+    );
 };
+
+/** Whether two checks are the same but for their ids, which come from their order. */
+const isSame = ({ id: _one, ...one }: CheckSpec, { id: _other, ...other }: CheckSpec): boolean =>
+  isDeepStrictEqual(one, JSON.parse(JSON.stringify(other)));
 
 /** The Mission was deleted in the meantime, so the wake starts a new one. */
 const gone = (error: unknown): undefined => {

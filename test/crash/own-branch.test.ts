@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { expectWhole, post } from "../harness/double/hostile-text.ts";
+import { expectWhole, logOf, post } from "../harness/double/hostile-text.ts";
 import { startMockProvider, textOf } from "../harness/double/mock-provider.ts";
 import { dispatch, eventsOf, finish, missionOf, plan, wake } from "../harness/double/missions.ts";
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
@@ -17,6 +17,16 @@ const said = [
   { text: "Runs." },
   { calls: [finish()] },
 ];
+/** Approves what a Task asks. */
+const allow = async (url: string, project: string): Promise<void> => {
+  const { tasks } = await until(
+    () => missionOf(url, project, "m"),
+    (mission) => mission.tasks.some(({ pending }) => pending.length > 0),
+    20_000,
+  );
+  const task = tasks.find(({ pending }) => pending.length > 0);
+  await post(url, `/task/${task?.taskID}/pending/${task?.pending[0]?.id}`, project, { decision: "allow" });
+};
 const work = [{ calls: [{ tool: "write", input: { path: "x.txt", content: "x\n" } }] }];
 
 /** A branch that somebody else has made stands there from the beginning. */
@@ -151,9 +161,13 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
     },
   );
 
-  test.each(["squad.installing:1", "tree.committed:1", "landing.started:1", "landing.finished:1"])(
-    "while a made squad lands there, at %j: it is one commit, and found again",
-    async (point) => {
+  const effects = ["squad.installing:1", "tree.committed:1", "landing.started:1", "landing.finished:1"];
+  test.each([
+    ...effects.map((point) => ["branch", point] as const),
+    ...["answered", ...effects].map((point) => ["commit", point] as const),
+  ])(
+    "while a made squad lands there (%s), at %j: it is approved once, one commit, and found again",
+    async (landing, point) => {
       using root = temporary("sortie-own-branch-");
       const roster = ["one", "two", "three"].map((name) => ({ name, duty: "A duty." }));
       const crew = { name: "Crew", summary: "A crew." };
@@ -177,9 +191,17 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
         writeFileSync(config, JSON.stringify({ model: "mock/large", providers }));
         const env = { SERVICE_DATA_DIR: join(root.path, "data"), SERVICE_CONFIG: config, HOME: root.path };
         {
-          await using service = await startProcess({ ...env, TEST_KILL_ON: point });
-          const body = { missionID: "m", text: "Do it.", landing: "branch", allowSquadProduction: true };
-          await wake(service.url, project, body);
+          await using service = await startProcess(point === "answered" ? env : { ...env, TEST_KILL_ON: point });
+          const approve = landing === "commit" ? ["squad"] : [];
+          await wake(service.url, project, {
+            missionID: "m",
+            text: "Do it.",
+            landing,
+            approve,
+            allowSquadProduction: true,
+          });
+          if (landing === "commit") await allow(service.url, project).catch(() => undefined);
+          if (point === "answered") await service.kill("SIGKILL");
           await service.gone;
         }
         await using service = await startProcess(env);
@@ -192,8 +214,18 @@ describe.concurrent("killed", { timeout: 90_000 }, () => {
           state: "done",
           tasks: [{ attempt: 1 }, { squad: { id: "shop-crew" }, lifecycleStatus: "completed" }],
         });
-        const subjects = git(project, "log", "--format=%s", "main..sortie/m").split("\n");
-        expect([subjects.length, subjects[1]]).toEqual([2, "Add the squad shop-crew"]);
+        const range = landing === "commit" ? "main" : "main..sortie/m";
+        const subjects = git(project, "log", "--format=%s", range).split("\n");
+        expect(subjects.slice(1)).toEqual(["Add the squad shop-crew", ...(landing === "commit" ? ["first"] : [])]);
+        const told = (await logOf(service.url, mission.tasks[0]?.taskID ?? "")).map(({ type }) => type);
+        const times = (type: string) => told.filter((one) => one === type).length;
+        const asked = landing === "commit" ? 1 : 0;
+        expect(["ask.opened", "ask.answered", "landing.finished", "squad.installed"].map(times)).toEqual([
+          asked,
+          asked,
+          1,
+          1,
+        ]);
         expectWhole(project);
       } finally {
         await provider.close();

@@ -27,6 +27,8 @@ export interface Manager {
    * `expected`: the digest of the package to replace; undefined: none. Refuses with `squad_invalid` or `squad_changed`.
    */
   install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
+  /** Refuses as `install` does where the project has something else than the package, or what it is to replace, under its id. */
+  expectInstallable(squad: Pick<SquadRef, "id" | "digest">, directory: string, expected?: string): Promise<void>;
   /** Refuses with `squad_not_found`, or with `squad_changed` where `expected` is another digest. */
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
   /** Repairs what writes of a killed service left in the data folder. */
@@ -142,6 +144,13 @@ export const createManager = (options: ManagerOptions): Manager => {
         await sharingOf(scope)?.done(squad.id, digest);
         return { squad: ref, replaced: standing };
       });
+    },
+
+    async expectInstallable({ id, digest }, directory, expected) {
+      const root = await rootOf("project", directory);
+      await tidy(root, "project");
+      const standing = standingOf(await catalog.read("project", id, root));
+      if (standing !== digest && standing !== (expected ?? null)) throw changed(id, expected, standing);
     },
 
     async uninstall(id, scope, directory, expected) {

@@ -11,13 +11,15 @@ import { push } from "./landing/push.ts";
 import { land } from "./landing/land.ts";
 import { settle } from "./settle.ts";
 
+type Installing = Pick<Manager, "install" | "validate" | "expectInstallable">;
+
 /**
  * Installs the squad that a Task staged, as its landing. It is validated once more and installed whole or not at all.
  * After `squad.installing` the installation is only carried to its end: repeating it after a crash finds what is
  * already installed.
  */
-export const install = async (run: Run, manager: Pick<Manager, "install" | "validate">): Promise<void> => {
-  const { staged, production, installed, directory, onto, repository, version } = run.state();
+export const install = async (run: Run, manager: Installing): Promise<void> => {
+  const { staged, production, installed, directory, version } = run.state();
   if (staged === null || production === null) throw new Error("Expected a staged squad to install, got none.");
   if (!mayInstall(run.state())) throw new Error("Expected the staged squad to be approved before it is installed.");
   const { squad } = staged;
@@ -43,7 +45,7 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   )
     return;
   try {
-    if (onto !== null || repository !== null) return await landPackage(run, files);
+    if (await doesLand(run, files)) return await landPackage(run, manager, files);
     const done = await manager.install({ files }, "project", directory, installed?.squad.digest);
     await run.record([{ type: "squad.installed", data: { squad: done.squad, replaced: done.replaced } }]);
   } catch (error) {
@@ -53,12 +55,27 @@ export const install = async (run: Run, manager: Pick<Manager, "install" | "vali
   }
 };
 
+const folderFor = (id: string): string => `${folderOf.project}/${id}`;
+
 /**
- * On the branch of a Mission, in a directory or on a remote, the package is a commit of its own and lands like any change: step
- * by step, each with a fact, until it has. The commit is the service's: agents commit nothing below `.sortie`.
+ * Whether the package becomes a commit: on the Mission's branch always, on the project's where a change of a phase would land
+ * there and Git keeps the package as it is. Elsewhere it is files in the project's folder.
  */
-const landPackage = async (run: Run, files: readonly PackageFile[]): Promise<void> => {
-  const { staged, installed, tree, landed, workspace: prepared } = run.state();
+const doesLand = async (run: Run, files: readonly PackageFile[]): Promise<boolean> => {
+  const { staged, onto, repository, tree, landed } = run.state();
+  if (onto !== null || repository !== null || tree !== null || landed !== null) return true;
+  const workspace = await run.workspace();
+  const { kind, targetRef } = workspace.prepared;
+  if (staged === null || kind === "directory" || targetRef === null) return false;
+  return run.workspaces.keepsBelow(workspace, folderFor(staged.squad.id), files);
+};
+
+/**
+ * The package is a commit of its own and lands like any change: step by step, each with a fact, until it has. The commit is
+ * the service's: agents commit nothing below `.sortie`.
+ */
+const landPackage = async (run: Run, manager: Installing, files: readonly PackageFile[]): Promise<void> => {
+  const { staged, installed, tree, landed, workspace: prepared, directory, onto, repository } = run.state();
   if (staged === null) throw new Error("Expected a staged squad to land, got none.");
   const { squad } = staged;
   if (landed !== null || (tree !== null && tree.tree === prepared?.baseTree)) {
@@ -66,9 +83,10 @@ const landPackage = async (run: Run, files: readonly PackageFile[]): Promise<voi
     await run.record([{ type: "squad.installed", data: { squad, replaced } }]);
     return;
   }
+  // In the project's folder somebody may have another package under this id: it is not merged with.
+  if (onto === null && repository === null) await manager.expectInstallable(squad, directory, installed?.squad.digest);
   if (tree !== null) return (remoteOf(run.state()) === null ? land : push)(run, false);
   const workspace = await run.workspace();
-  const folder = `${folderOf.project}/${squad.id}`;
-  const commit = await run.workspaces.commitBelow(workspace, folder, files, await messageFor(run));
+  const commit = await run.workspaces.commitBelow(workspace, folderFor(squad.id), files, await messageFor(run));
   await run.record([{ type: "tree.committed", data: commit ?? unchanged(workspace.prepared) }]);
 };

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultLimits } from "../../../src/protocol/limit.ts";
 import { git, readText, until } from "../../harness/project.ts";
 import { send } from "../../harness/double/hostile-text.ts";
-import { dispatch, finish, openStage, plan, type Stage } from "../../harness/double/missions.ts";
+import { dispatch, finish, missionOf, openStage, plan, type Stage } from "../../harness/double/missions.ts";
 import { createDouble, raw } from "../mission/double.ts";
 
 /** The MCP face through a real client: what another agent can hand over, hear and stop, and how refusals read. */
@@ -354,6 +354,48 @@ test("a branch that a person merges is merged by nobody else's wake; control: a 
   const path = `/mission/wake?directory=${encodeURIComponent(directory)}`;
   const body = { missionID, text: "Go on.", merge: "auto", approve: [] };
   expect((await send(stage.service.url, path, { method: "POST", body })).status).toBe(200);
+});
+
+test("what the whole must pass and may cost is not taken away by a wake, but more is; control: a person's wake", async () => {
+  stage.play("bounds", { mission: () => ({ calls: [finish("blocked", "x")] }) });
+  const directory = stage.project();
+  await using mcp = await connect(urlOf(stage.service.url, directory));
+  const person = async (missionID: string, body: object) => {
+    const path = `/mission/wake?directory=${encodeURIComponent(directory)}`;
+    const answer = await send(stage.service.url, path, {
+      method: "POST",
+      body: { missionID, text: "[bounds]", ...body },
+    });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  };
+  const statusOf = async (missionID: string) => (await missionOf(stage.service.url, directory, missionID)).budget;
+  const agent = (missionID: string, body: object) => mcp.call("mission_wake", { missionID, text: "Go on.", ...body });
+  const budget = { maxTokens: 1_000_000, maxCostUSD: 5 };
+  await person("bounds", { checks: ["test -f a.txt"], budget });
+  await person("judged", {});
+  const refusals: [string, object, RegExp][] = [
+    ["bounds", { checks: [] }, /body\.checks.*only a person takes one away.*test -f a\.txt/],
+    ["bounds", { checks: ["true"] }, /body\.checks.*only a person takes one away/],
+    ["judged", { checks: [] }, /body\.checks.*nobody looked at/],
+    ["bounds", { budget: null }, /body\.budget: Expected maxCostUSD, maxTokens in it/],
+    ["bounds", { budget: { maxTokens: 2_000_000 } }, /body\.budget: Expected maxCostUSD in it/],
+  ];
+  for (const [missionID, body, why] of refusals) {
+    const refused = await agent(missionID, body);
+    expect([refused.isError, refused.text]).toEqual([true, expect.stringMatching(why)]);
+  }
+  expect(await statusOf("bounds")).toEqual(budget);
+  const more = {
+    checks: ["true", { kind: "command", run: "test -f a.txt" }],
+    budget: { ...budget, maxTokens: 2_000_000 },
+  };
+  expect((await agent("bounds", more)).text).not.toContain("invalid_request");
+  expect(await statusOf("bounds")).toEqual(more.budget);
+  expect((await agent("judged", { checks: ["true"], budget })).isError).toBe(false);
+  await person("bounds", { checks: [], budget: null });
+  expect(await statusOf("bounds")).toBeNull();
+  // Who wants no look at the whole has none taken away.
+  expect((await agent("bounds", { checks: [], budget: null })).isError).toBe(false);
 });
 
 test("a Mission: woken, followed to its end, and its Task with it", async () => {

@@ -10,6 +10,7 @@ import {
   dispatch,
   eventsOf,
   finish,
+  landedSquad,
   missionOf,
   openStage,
   plan,
@@ -79,6 +80,11 @@ const run = async (
   const mission = await restOf(stage.service.url, directory, missionID);
   return { directory, missionID, mission };
 };
+/** From what a Task began. */
+const begun = async (taskID = "") =>
+  (await logOf(stage.service.url, taskID)).flatMap((frame) =>
+    frame.type === "workspace.prepared" ? [frame.data] : [],
+  );
 const facts = async (directory: string, missionID: string) =>
   (await eventsOf(stage.service.url, directory, missionID)).filter(({ taskID }) => taskID === undefined);
 /** Who judged what a Task is to land, and how. */
@@ -287,7 +293,7 @@ describe("3 to 5: production", () => {
       lifecycleStatus: "completed",
       squad: { id: "advanced", scope: "builtin" },
       production: { identity: "squad-sdk", phase: "web/shop", squad: "shop-crew" },
-      git: { landedCommit: null },
+      git: { landedCommit: git(directory, "rev-parse", "HEAD~1") },
     });
     expect(work).toMatchObject({
       squad: { id: "shop-crew", version: "1.0.0", scope: "project" },
@@ -307,15 +313,18 @@ describe("3 to 5: production", () => {
       "delegates: [agent-0, agent-1, agent-2]\n",
     );
     expect(await reviewsOf(work?.taskID)).toEqual(["reviewer: accepted"]);
-    // It begins from the project's commit, not from one that has the package as well.
-    const begun = async (taskID = "") =>
-      (await logOf(stage.service.url, taskID)).flatMap((frame) =>
-        frame.type === "workspace.prepared" ? [frame.data] : [],
-      );
+    // Its package is a commit of its own, with the trailers of any landing, from which the work begins without a snapshot.
+    expect(git(directory, "log", "--format=%s", "HEAD~1").split("\n")).toEqual(["Add the squad shop-crew", "first"]);
+    expect(git(directory, "log", "-1", "--format=%(trailers)", "HEAD~1").trim().split("\n")).toEqual([
+      `Task: ${production?.taskID}`,
+      `Mission: ${missionID}`,
+      "Phase: p",
+      expect.stringMatching(/^Squad: advanced@/),
+    ]);
     const [prepared] = await begun(work?.taskID);
     expect(prepared).toMatchObject({ baseCommit: git(directory, "rev-parse", "HEAD~1") });
     expect(prepared).not.toHaveProperty("snapshot");
-    expect(git(directory, "status", "--porcelain")).toBe("?? .sortie/");
+    expect(git(directory, "status", "--porcelain", "--ignored")).toBe("");
     const own = await facts(directory, missionID);
     const reconciled = own.find(({ type }) => type === "squad.reconciled")?.data["squad"] as { digest: string };
     expect(work?.squad.digest).toBe(reconciled.digest);
@@ -639,12 +648,8 @@ describe("3 to 5: production", () => {
             { calls: [plan("p"), produce("p", "swap-crew", { brief: `[${name}]` })] },
             // The Task ends while this waits: its install is tampered with before the next look.
             async () => {
-              const path = join(directory, ".sortie/squads/swap-crew");
-              await until(
-                () => Promise.resolve(existsSync(join(path, "squad.json"))),
-                (there) => there,
-              );
-              change(path);
+              await landedSquad(directory, "swap-crew");
+              change(join(directory, ".sortie/squads/swap-crew"));
               return { text: "…" };
             },
             tell,
@@ -674,12 +679,8 @@ describe("3 to 5: production", () => {
           ],
         },
         async () => {
-          const path = join(directory, ".sortie/squads/old-crew");
-          await until(
-            () => Promise.resolve(existsSync(join(path, "squad.json"))),
-            (there) => there,
-          );
-          writeFiles(path, { "README.md": "# Another\n" });
+          await landedSquad(directory, "old-crew");
+          writeFiles(join(directory, ".sortie/squads/old-crew"), { "README.md": "# Another\n" });
           return { text: "…" };
         },
         {
