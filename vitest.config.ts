@@ -32,8 +32,14 @@ export default defineConfig(({ mode }) => {
       // more than there are cores take a third more processor time and wait for each other.
       maxWorkers: spawnMs() < 4 ? 4 : 2,
       // The third is what bin/sortie.js sets, and why is said there.
-      // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts).
-      execArgv: ["--max-semi-space-size=2", "--heap-growing-percent=25", "--no-wasm-generic-wrapper"],
+      // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts). A heap
+      // that is collected so often would forget code between two uses, which is then compiled again.
+      execArgv: [
+        "--max-semi-space-size=2",
+        "--heap-growing-percent=25",
+        "--no-flush-bytecode",
+        "--no-wasm-generic-wrapper",
+      ],
       maxConcurrency: 3,
       // Nothing runs again, in CI neither: a test that is now red and now green is a fault.
       retry: 0,

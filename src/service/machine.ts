@@ -9,7 +9,7 @@ import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
 import { findContainer } from "../process/image/container.ts";
 import { findEngine, inspectImage, type RunEngine } from "../process/image/engine.ts";
 import { execute, tryList, unseenIn } from "../process/sandbox/self-test.ts";
-import { findSandbox } from "../process/sandbox/tier.ts";
+import { findSandbox, type Trial } from "../process/sandbox/tier.ts";
 import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
@@ -21,7 +21,7 @@ import { type Kept, keptIn } from "../workspace/worktree/kept.ts";
  * same functions.
  */
 
-export const sandboxOf = (config: Config): Promise<Sandbox> => {
+export const sandboxOf = (config: Config, trial?: Trial): Promise<Sandbox> => {
   const { containers, image, ...asked } = config.sandbox;
   const machine = {
     path: config.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
@@ -38,6 +38,7 @@ export const sandboxOf = (config: Config): Promise<Sandbox> => {
   return findSandbox({
     ...asked,
     ...machine,
+    ...(trial === undefined ? {} : { trial }),
     ...(containers && image !== undefined ? { container: container(image) } : {}),
   });
 };

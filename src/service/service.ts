@@ -107,6 +107,7 @@ export const createService = async (
   openLog: Log,
   recorded: (events: readonly Recorded[]) => void = () => {},
   clock: Clock = createClock(),
+  findSandbox: (config: Config) => Promise<Sandbox> = sandboxOf,
 ): Promise<Service> => {
   const { dataDir, limits, permissions } = config;
   const allowed = checkConfig(config);
@@ -119,7 +120,7 @@ export const createService = async (
     let trying: Promise<Sandbox> | undefined;
     const data = scope.use(
       await openData({ ...config, version, removeTree }, log, clock, () => {
-        trying = sandboxOf(config);
+        trying = findSandbox(config);
         trying.catch(() => {});
       }),
     );
@@ -128,7 +129,7 @@ export const createService = async (
     /** Set once projects can be inspected; nothing is committed before. */
     let webhooks: Webhooks | undefined;
     const store = onCommit(redactStore(data.store, secrets), (events) => webhooks?.heard(events));
-    const sandbox = await (trying ?? sandboxOf(config));
+    const sandbox = await (trying ?? findSandbox(config));
     const processes = createProcesses({
       folder: join(dataDir, "processes"),
       runID: dataDir,

@@ -127,18 +127,23 @@ const refreshIndex = (root: string): void => {
 
 export const readText = (...parts: string[]): string => readFileSync(join(...parts), "utf8");
 
-/** Asks until the answer pleases, with `pauseMs` in between; fails with the last answer. */
+/**
+ * Asks until the answer pleases, with `pauseMs` in between; fails with the last answer. By default the pauses grow with the wait:
+ * most questions are requests to a service that has the same two cores, and took a sixth of the time of what they waited for.
+ */
 export const until = async <T>(
   ask: () => Promise<T>,
   pleases: (answer: T) => boolean,
   ms = 20_000,
-  pauseMs = 25,
+  pauseMs?: number,
 ): Promise<T> => {
-  const end = performance.now() + ms;
+  const begun = performance.now();
   for (;;) {
     const answer = await ask();
     if (pleases(answer)) return answer;
-    if (performance.now() > end) throw new Error(`Not within ${ms} ms; last: ${JSON.stringify(answer)}`);
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    const waited = performance.now() - begun;
+    if (waited > ms) throw new Error(`Not within ${ms} ms; last: ${JSON.stringify(answer)}`);
+    const growing = Math.min(25 + waited / 10, 150);
+    await new Promise((resolve) => setTimeout(resolve, pauseMs ?? growing));
   }
 };

@@ -29,7 +29,7 @@ export const makeRemoteLab = async (
     root: root.path,
     host,
     /** A data folder, and the environment of a service that may work on the host. */
-    prepare(name: string, forge?: Kind, settings: object = {}) {
+    prepare(name: string, forge?: Kind, settings: object = {}, limits: object = {}) {
       const folder = join(root.path, name);
       const config = `${folder}.jsonc`;
       const credential = { match, token: "env:HOST_TOKEN", ...(forge === undefined ? {} : { forge }) };
@@ -39,6 +39,7 @@ export const makeRemoteLab = async (
           model: "mock/large",
           providers: { mock: { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" } },
           repositories: { allow: [match], credentials: [credential], fetchSeconds: 20, ...settings },
+          limits,
         }),
       );
       const env = { SERVICE_DATA_DIR: folder, SERVICE_CONFIG: config, HOME: root.path, HOST_TOKEN: token };

@@ -92,6 +92,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       manager: {
         validate: () => Promise.reject(new Error("not part of this test")),
         install: () => Promise.reject(new Error("not part of this test")),
+        expectInstallable: () => Promise.reject(new Error("not part of this test")),
       },
       externals: {},
       mcpServers: {},

@@ -26,9 +26,21 @@ export type SandboxOptions = Machine & {
   network: boolean | undefined;
   /** The strongest tier to use; tier 1 by default. */
   tier?: 1 | 2 | 3;
+  /** How bubblewrap is tried; by default with each start anew. */
+  trial?: Trial;
   /** Tries a container where there is no bubblewrap; absent: none was asked for. */
   container?: () => Promise<{ sandbox: Sandbox } | { why: string }>;
 };
+
+/** What `bwrap` says of its version, and what the self-test finds in its sandbox. */
+export type Trial = (
+  bwrap: string,
+  sandbox: Sandbox,
+  path: string,
+) => Promise<[version: Awaited<ReturnType<typeof execute>>, tried: Awaited<ReturnType<typeof selfTest>>]>;
+
+export const tryNow: Trial = (bwrap, sandbox, path) =>
+  Promise.all([execute([bwrap, "--version"], { PATH: path }), selfTest(sandbox, path)]);
 
 const needUsers =
   "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, with AppArmor apparmor=unconfined, too), or run the service where they are";
@@ -47,10 +59,7 @@ const tryBubblewrap = async (
       why: "bwrap is not on PATH. Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap; Arch: pacman -S bubblewrap)",
     };
   const sandbox = bubblewrapSandbox(options, network, bwrap);
-  const [{ output, error }, tried] = await Promise.all([
-    execute([bwrap, "--version"], { PATH: options.path }),
-    selfTest(sandbox, options.path),
-  ]);
+  const [{ output, error }, tried] = await (options.trial ?? tryNow)(bwrap, sandbox, options.path);
   const [, major = 0, minor = 0] = (/(\d{1,9})\.(\d{1,9})/.exec(output) ?? []).map(Number);
   if (output === "")
     return { why: `${bwrap} does not work (${oneLine(error)}). Install bubblewrap 0.8 or newer again` };

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MissionStatus } from "../../../src/protocol/mission/status.ts";
 import type { TaskStatus } from "../../../src/protocol/task/status.ts";
-import { makeProject, temporary, until } from "../project.ts";
+import { git, makeProject, temporary, until } from "../project.ts";
 import { send } from "./hostile-text.ts";
 import { type MockProvider, type MockRequest, type MockTurn, startMockProvider, textOf } from "./mock-provider.ts";
 import { startService, type TestService } from "../service.ts";
@@ -158,6 +158,13 @@ export const eventsOf = async (url: string, directory: string, missionID: string
   }
 };
 
+/** Until a squad that was made is committed, and its project's files, index and branch agree. */
+export const landedSquad = (directory: string, id: string): Promise<unknown> =>
+  until(
+    async () => `${git(directory, "log", "-1", "--format=%s")}\n${git(directory, "status", "--porcelain")}`,
+    (seen) => seen === `Add the squad ${id}\n`,
+  );
+
 export const taskOf = async (url: string, taskID: string): Promise<TaskStatus> =>
   (await send(url, `/task/${taskID}/status`)).body as unknown as TaskStatus;
 
@@ -181,6 +188,9 @@ export const dispatch = (phase: string, request: string, more: Record<string, un
   tool: "dispatch",
   input: { phase, request, ...more },
 });
+/** The first Task that a text names; "": none. */
+export const taskIn = (text: string): string => /task_[0-9a-z]{26}/.exec(text)?.[0] ?? "";
+
 type Member = { name: string; duty?: string };
 /** As whoever makes a squad of this roster writes it. */
 export const author = (roster: readonly Member[], more: Record<string, unknown> = {}) => ({
