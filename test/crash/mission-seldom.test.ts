@@ -1,7 +1,7 @@
 import { describe, test } from "vitest";
 import { at, send } from "../harness/double/hostile-text.ts";
 import { textOf } from "../harness/double/mock-provider.ts";
-import { dispatch, eventsOf, finish, missionOf, newestOf, plan, wake } from "../harness/double/missions.ts";
+import { dispatch, eventsOf, finish, missionOf, newestOf, plan, taskIn, wake } from "../harness/double/missions.ts";
 import { sampleByDay } from "../harness/night.ts";
 import { git } from "../harness/project.ts";
 import { type Here, type Scene, sameFromEach } from "./scene.ts";
@@ -62,7 +62,7 @@ const steered: Scene = {
     const did = (words: string) => all.includes(words);
     if (!did("lookInMinutes"))
       return { calls: [plan("a", "b", "c"), dispatch("a", "Long.", { lookInMinutes: 30, budget: { maxSteps: 10 } })] };
-    const task = /task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
+    const task = taskIn(newest);
     const ended = newest.includes("ended completed");
     if (ended && !did("Once more, please."))
       return {

@@ -58,11 +58,12 @@ const verify = async (
   expect(mission).toMatchObject({ finished: { outcome: "done" }, taskCounts: { total: 4 } });
   lose?.(project);
   for (const name of ["a", "b", "c"]) expect(readText(project, `${name}1.txt`)).toBe(`${name}\n`);
-  expect(git(project, "rev-list", "--count", "HEAD")).toBe("4");
+  expect(git(project, "rev-list", "--count", "HEAD")).toBe("5");
   expect(mission.tasks.map(({ lifecycleStatus }) => lifecycleStatus)).toEqual(Array(4).fill("completed"));
   expect(mission.tasks.filter(({ production }) => production !== undefined)).toHaveLength(1);
   expect(mission.tasks.filter(({ squad }) => squad.id === "crew")).toHaveLength(1);
   expect(existsSync(join(project, ".sortie/squads/crew/squad.json"))).toBe(true);
+  expect(git(project, "status", "--porcelain", "--ignored")).toBe("");
   const events = await eventsOf(url, project, "m");
   const own = events.filter(({ taskID }) => taskID === undefined);
   const of = (type: string) => own.filter((event) => event.type === type).map(({ data }) => data);

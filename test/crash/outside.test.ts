@@ -4,9 +4,9 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { at, send, statusOf } from "../harness/double/hostile-text.ts";
 import { acceptance, textOf } from "../harness/double/mock-provider.ts";
-import { eventsOf, finish, missionOf, newestOf, plan, wake } from "../harness/double/missions.ts";
+import { eventsOf, finish, landedSquad, missionOf, newestOf, plan, wake } from "../harness/double/missions.ts";
 import { sampleByDay } from "../harness/night.ts";
-import { readText, temporary, until } from "../harness/project.ts";
+import { readText, temporary } from "../harness/project.ts";
 import { mountSmall } from "../harness/small-disk.ts";
 import { type Here, type Scene, sameFromEach } from "./scene.ts";
 import { create, isOver, pictureOf, taskIn, typesOf } from "./task-scene.ts";
@@ -93,7 +93,7 @@ const author = {
 const unmade: Scene = {
   points: ["squad.refused"],
   prepare(directory) {
-    made = join(directory, ".sortie/squads/new-crew");
+    project = directory;
   },
   async say(request) {
     if (!textOf(request.body.messages[0]?.content).includes("You lead one Mission"))
@@ -102,11 +102,8 @@ const unmade: Scene = {
     if (newest.includes("cannot be used")) return { calls: [finish("blocked", "There is no squad for it.")] };
     if (!JSON.stringify(request.body.messages).includes("new-crew"))
       return { calls: [plan("p"), { tool: "produce_squad", input: crew }] };
-    await until(
-      () => Promise.resolve(existsSync(join(made, "squad.json"))),
-      (there) => there,
-    );
-    rmSync(made, { recursive: true });
+    await landedSquad(project, "new-crew");
+    rmSync(join(project, ".sortie/squads/new-crew"), { recursive: true });
     return { text: "It is made." };
   },
   async begin({ url, directory }) {
@@ -121,8 +118,8 @@ const unmade: Scene = {
   typesOf: async ({ url, directory }) => (await eventsOf(url, directory, missionID)).map(({ type }) => type),
 };
 
-/** Where its squad lies. */
-let made = "";
+/** Where its squad is made. */
+let project = "";
 
 describe.each(Object.entries({ attached, unmade }))("what is %s", (name, scene) => {
   test("killed right after each: the same end; control: without a kill it meets all of it", {

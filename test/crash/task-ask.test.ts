@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { post } from "../harness/double/hostile-text.ts";
 import { type MockTurn, startMockProvider, textOf } from "../harness/double/mock-provider.ts";
-import { dispatch, eventsOf, finish, missionOf, newestOf, plan, wake } from "../harness/double/missions.ts";
+import { dispatch, eventsOf, finish, missionOf, newestOf, plan, taskIn, wake } from "../harness/double/missions.ts";
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
@@ -52,8 +52,7 @@ test.each(points)("killed at %j", { timeout: 60_000 }, async (named) => {
         return { calls: [{ tool: "write", input: { path: "colour.txt", content: `${said?.[1] ?? said?.[2]}\n` } }] };
       return { text: "Done." };
     }
-    if (/asks \(ask_\w+\), and waits/.test(newest))
-      return answers[how]?.(/task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "") ?? {};
+    if (/asks \(ask_\w+\), and waits/.test(newest)) return answers[how]?.(taskIn(newest)) ?? {};
     if (newest.includes("ended completed")) return { calls: [finish()] };
     return mission[turn] ?? { text: "Waiting." };
   });

@@ -51,8 +51,9 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     const [first, second] = [`a${count}`, `b${count}`];
     lab.host.make(name, { "a.txt": "one\n" });
     asked.length = 0;
+    // checkpoint.test.ts has what is kept between commits.
     const of = (node: string) => {
-      const { folder, env } = lab.prepare(node);
+      const { folder, env } = lab.prepare(node, undefined, {}, { checkpointSeconds: 0 });
       return { folder, env: { ...here.env(node), ...env } };
     };
     const create = async (service: { url: string }, more: object) => {

@@ -10,6 +10,7 @@ import {
   restOf,
   type Say,
   type Stage,
+  taskIn,
   taskOf,
   turns,
   wake,
@@ -24,7 +25,6 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
-const taskIn = (text: string) => /task_[0-9a-z]{26}/.exec(text)?.[0] ?? "";
 /** Looks into a file as often as its request says, then answers. */
 const looker: Say = (turn, { first }) =>
   turn < Number(/Look (\d+) times/.exec(first)?.[1] ?? 1)

@@ -7,6 +7,7 @@ import {
   restOf,
   type Say,
   type Stage,
+  taskIn,
   turns,
   wake,
 } from "../../harness/double/missions.ts";
@@ -40,7 +41,7 @@ test("the proof is of the newest attempt, not of the first; the reviewer reads w
       { calls: [plan("a"), dispatch("a", "Make it. [twice]", { checks: ["node --test"] })] },
       { text: "It runs." },
       hear((_turn, _request, newest) => {
-        const task = /task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
+        const task = taskIn(newest);
         return { calls: [{ tool: "task_message", input: { task, text: "Now mend `add`." } }] };
       }),
       hear(() => ({ calls: [finish("done", "Both.")] })),

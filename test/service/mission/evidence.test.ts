@@ -8,6 +8,7 @@ import {
   plan,
   restOf,
   type Say,
+  taskIn,
   turns,
   wake,
 } from "../../harness/double/missions.ts";
@@ -18,7 +19,6 @@ const evidence = (task: string | undefined, part: string, more: object = {}) => 
   tool: "task_evidence",
   input: { task, part, ...more },
 });
-const taskIn = (text: string) => /task_[0-9a-z]{26}/.exec(text)?.[0];
 
 test("red checks with their last lines, artifacts with their text; a later Task is given one by its id", {
   timeout: 60_000,

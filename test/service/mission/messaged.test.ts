@@ -9,6 +9,7 @@ import {
   plan,
   restOf,
   type Stage,
+  taskIn,
   taskOf,
   turns,
   wake,
@@ -23,8 +24,6 @@ beforeAll(async () => {
   stage = await openStage();
 });
 afterAll(() => stage[Symbol.asyncDispose]());
-
-const taskIn = (text: string) => /task_[0-9a-z]{26}/.exec(text)?.[0] ?? "";
 
 test("it hears it with what wakes it next, also of a Task that had ended; of its own messages it hears nothing", {
   timeout: 60_000,

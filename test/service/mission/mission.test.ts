@@ -14,6 +14,7 @@ import {
   restOf,
   type Say,
   type Stage,
+  taskIn,
   taskOf,
   turns,
   wake,
@@ -212,7 +213,7 @@ describe("what goes wrong", () => {
         { calls: [plan("x"), dispatch("x", "Write x.txt. [replan]", { checks: ["false"] })] },
         { text: "Runs." },
         (_turn, _request, newest) => {
-          const taskID = /task_[0-9a-z]{26}/.exec(newest)?.[0];
+          const taskID = taskIn(newest);
           return { calls: [{ tool: "task_evidence", input: { task: taskID, part: "checks" } }] };
         },
         (_turn, _request, newest) => {
@@ -264,7 +265,7 @@ describe("what goes wrong", () => {
     other.play("stay", {
       mission: (turn, _request, newest) => {
         said.push(newest);
-        const taskID = /task_[0-9a-z]{26}/.exec(newest)?.[0];
+        const taskID = taskIn(newest);
         return (
           [
             { calls: [plan("a"), dispatch("a", "Write a.txt. [stay]")] },
@@ -810,7 +811,7 @@ describe("what its agent is told, and what is told of it", () => {
         (_turn, _request, newest) => ({
           calls: ["outcome", "diff", "checks", "artifacts"].map((part) => ({
             tool: "task_evidence",
-            input: { task: /task_[0-9a-z]{26}/.exec(newest)?.[0], part },
+            input: { task: taskIn(newest), part },
           })),
         }),
         (_turn, _request, newest) => ({ calls: [finish("done", newest.slice(0, 7000))] }),

@@ -9,6 +9,7 @@ import {
   restOf,
   type Say,
   type Stage,
+  taskIn,
   turns,
   wake,
 } from "../../harness/double/missions.ts";
@@ -37,7 +38,7 @@ test("its agent hears of it once, and may set another time", async () => {
     };
   const look: Say = (_turn, _request, newest) => {
     told.push(newest);
-    const task = /task_[0-9a-z]{26}/.exec(newest)?.[0] ?? "";
+    const task = taskIn(newest);
     return { calls: [{ tool: "task_status", input: { tasks: [task], lookInMinutes: 60 } }] };
   };
   stage.play("long", {

@@ -10,6 +10,7 @@ import {
   restOf,
   type Say,
   type Stage,
+  taskIn,
   taskOf,
   turns,
   wake,
@@ -34,7 +35,6 @@ const asks: Say = turns(
   (_turn, _request, newest) => writes(`${newest.trim()}\n`),
   { text: "Wrote it." },
 );
-const idIn = (text: string): string => /task_[0-9a-z]{26}/.exec(text)?.[0] ?? "";
 const begun = (name: string) => ({ calls: [plan("a"), dispatch("a", `Write the colour. [${name}]`)] });
 
 const questioned = (directory: string, missionID: string) =>
@@ -67,7 +67,7 @@ test("its agent is woken with the question, and answers; no person is asked", as
       { text: "It runs." },
       (_turn, _request, newest) => {
         told.push(newest);
-        return { calls: [{ tool: "task_answer", input: { task: idIn(newest), answer: "Blue, as the goal says." } }] };
+        return { calls: [{ tool: "task_answer", input: { task: taskIn(newest), answer: "Blue, as the goal says." } }] };
       },
       { calls: [finish()] },
     ),
@@ -107,7 +107,7 @@ test("passed on it is a person's, with all the time of a person; so is what its 
         begun(name),
         { text: "It runs." },
         (_turn, _request, newest) =>
-          "calls" in says ? { calls: [{ tool: "task_answer", input: { task: idIn(newest), pass: true } }] } : says,
+          "calls" in says ? { calls: [{ tool: "task_answer", input: { task: taskIn(newest), pass: true } }] } : says,
         (_turn, _request, newest) => {
           told.push(newest);
           return { calls: [finish()] };
@@ -217,7 +217,7 @@ test("while it is the Mission's a person may answer all the same, and needs not"
       { text: "It runs." },
       async (_turn, _request, newest) => {
         await held;
-        return { calls: [{ tool: "task_answer", input: { task: idIn(newest), answer: "Late." } }] };
+        return { calls: [{ tool: "task_answer", input: { task: taskIn(newest), answer: "Late." } }] };
       },
       (_turn, _request, newest) => {
         told.push(newest);
@@ -340,7 +340,7 @@ test("it corrects the checks that it wrote: what asked for what cannot be stands
           {
             tool: "task_message",
             input: {
-              task: idIn(newest),
+              task: taskIn(newest),
               text: "The check was mine, and wrong. Blue it is.",
               checks: ["grep -q blue colour.txt", "test -f a.txt"],
             },
@@ -383,7 +383,7 @@ test("of several things that it asks at once each is named, and answered by its 
     results.push(...answered);
     if (answered.length > 0) return { text: "Both are answered." };
     if (newest.includes("ended")) return { calls: [finish()] };
-    const task = idIn(newest);
+    const task = taskIn(newest);
     // The other one has not come yet.
     if (ids.size < 2) return { calls: [{ tool: "task_status", input: { tasks: [task] } }] };
     const answer = (of: string | undefined, text: string) => ({

@@ -11,6 +11,7 @@ import {
   plan,
   restOf,
   type Say,
+  taskIn,
   wake,
 } from "../../harness/double/missions.ts";
 import { textOf } from "../../harness/double/mock-provider.ts";
@@ -47,7 +48,7 @@ test("an end comes with its evidence and with what is next; a Task hears of all 
           { text: "Runs." },
           {
             calls: [
-              { tool: "task_evidence", input: { task: /task_[0-9a-z]{26}/.exec(newest)?.[0], part: "outcome" } },
+              { tool: "task_evidence", input: { task: taskIn(newest), part: "outcome" } },
               dispatch("b", "Write b1.txt. [told]", { checks: ["test -f b1.txt"] }),
             ],
           },
