@@ -6,6 +6,7 @@ import { parseArgs } from "node:util";
 import { temporary } from "../test/harness/project.ts";
 import { archive } from "./archive.ts";
 import { beside } from "./beside.ts";
+import { checkpoint } from "./checkpoint.ts";
 import { dependencies } from "./dependencies.ts";
 import { keep } from "./kept.ts";
 import { createBench, type Figure } from "./figure.ts";
@@ -35,6 +36,7 @@ import { webhook } from "./webhook.ts";
  *   npm run bench -- [--only step,reads] [--quick]   (without --quick: kept in bench/figures.json, drawn in docs/images)
  *   npm run bench -- --only store    (a log of 100,000 Tasks beside one of 10,000, on both databases)
  *   npm run bench -- --only nodes    (1, 2, 3 and 6 services on one PostgreSQL; SQLite stands in the column of the floor)
+ *   npm run bench -- --only checkpoint    (what keeping a Task's files for other nodes costs, of 2,000 and 50,000 files)
  *   npm run bench -- --beside ../another-checkout   (built; its service stands in the column of the floor)
  */
 
@@ -63,10 +65,11 @@ const figures: Record<string, Figure> = {
   webhook,
   store,
   nodes,
+  checkpoint,
 };
 
 /** They take minutes to make what they measure: only where they are named. */
-const named = ["store", "nodes"];
+const named = ["store", "nodes", "checkpoint"];
 
 const { values } = parseArgs({
   options: { only: { type: "string" }, beside: { type: "string" }, quick: { type: "boolean", default: false } },

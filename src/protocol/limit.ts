@@ -98,6 +98,8 @@ export const defaultLimits = {
   permissionSeconds: 600,
   /** How long a node that is to take up nothing more lets its runs come to the end of their steps. */
   drainSeconds: 30,
+  /** How often the files of a Task that other nodes could go on with are kept for them while it works; 0 = when they are committed. */
+  checkpointSeconds: 30,
   /** Percentage of each cap of a Mission that no phase's first attempt is given. */
   reservePercent: 15,
   steps: 1000,

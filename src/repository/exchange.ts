@@ -17,17 +17,22 @@ export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
 export const isWithin = async (git: Git, commit: string, tip: string): Promise<boolean> =>
   (await git.run(["merge-base", "--is-ancestor", commit, tip], { ok: [0, 1, 128], timeoutMs })).exitCode === 0;
 
-/** What commits add to `base`; undefined: more than `mostBytes`. */
+/** What commits add to `base`; undefined: more than `mostBytes`. `thin`: as differences to what the base has, where that is less. */
 export const packed = async (
   git: Git,
-  { commits, base, mostBytes }: { commits: readonly string[]; base: string; mostBytes: number },
+  {
+    commits,
+    base,
+    mostBytes,
+    thin = false,
+  }: { commits: readonly string[]; base: string; mostBytes: number; thin?: boolean },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> => {
   const stop = new AbortController();
   const parts: Buffer[] = [];
   let bytes = 0;
   try {
-    await git.run(["pack-objects", "-q", "--stdout", "--revs"], {
+    await git.run(["pack-objects", "-q", "--stdout", "--revs", ...(thin ? ["--thin"] : [])], {
       input: `${commits.join("\n")}\n^${base}\n`,
       onOutput(part: Buffer) {
         bytes += part.length;

@@ -45,10 +45,13 @@ export interface Repositories {
   take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
   /** Whether a commit is in the mirror. */
   has(place: RepositoryPlace, commit: string): Promise<boolean>;
-  /** What commits of the mirror add to `base`, as a pack of its own; undefined: more than `mostBytes`. */
+  /**
+   * What commits of the mirror add to `base`, as a pack of its own; undefined: more than `mostBytes`. `thin`: with what the base
+   * has only named, where that is less.
+   */
   packed(
     place: RepositoryPlace,
-    range: { commits: readonly string[]; base: string; mostBytes: number },
+    range: { commits: readonly string[]; base: string; mostBytes: number; thin?: boolean },
     signal: AbortSignal,
   ): Promise<Buffer | undefined>;
   /** Brings such a pack into the mirror; what is damaged is left out, and said in the log. */

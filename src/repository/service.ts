@@ -295,7 +295,9 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     packed: (place, range, signal) => packed(mirror.objectsOf(place), range, signal),
     async unpack(place, pack, signal) {
       try {
-        await mirror.objectsOf(place).run(["index-pack", "--stdin"], { input: pack, signal, timeoutMs: packMs });
+        await mirror
+          .objectsOf(place)
+          .run(["index-pack", "--stdin", "--fix-thin"], { input: pack, signal, timeoutMs: packMs });
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof GitError)) throw error;

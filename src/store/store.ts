@@ -327,13 +327,15 @@ export interface Blobs {
   drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }
 
-/** Blobs that only erased streams named; `blob/sweep.ts` drops them. */
+/** Blobs that only erased streams named, or that were released; `blob/sweep.ts` drops them. */
 export type OrphanBlobs = {
   /**
    * Notes every blob that the stream names, before the stream is erased. If the stream is not erased after all, no harm
    * is done: `find` sees that it still names them.
    */
   markOrphans(stream: StreamID): Promise<void>;
+  /** Notes blobs that the stream's events name and nobody asks for any more: the stream counts as one that does not name them. */
+  release(stream: StreamID, blobs: readonly string[]): Promise<void>;
   /**
    * The noted blobs that no stream names now. The others are forgotten. None while it is not yet known what the events
    * of an older version name (see `nameBlobs`).

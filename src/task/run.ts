@@ -43,7 +43,7 @@ export type RunDeps = {
   processes: Processes;
   squads: Squads;
   /** Installs the package that a Task with a production staged. */
-  manager: Pick<Manager, "install" | "validate">;
+  manager: Pick<Manager, "install" | "validate" | "expectInstallable">;
   models: {
     /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
     load(ref: ModelRef): Promise<Model>;
@@ -126,6 +126,8 @@ export type Run = RunDeps & {
   closeSandboxes: () => Promise<void>;
   /** Drops the workspace, so that the next use opens it again. */
   forgetWorkspace: () => void;
+  /** Of a Task that other nodes could go on with. */
+  checkpoints: Checkpoints;
   /** The files that the Task's checks run on. */
   checkout: RunCheckout;
   /** The project's own checks, for a request that names none; the session runner says which. */
@@ -152,6 +154,18 @@ export type Run = RunDeps & {
   checkers: Diagnostics & { end(): Promise<void> };
   /** The MCP servers that the agents' calls have needed; they end with the turn, as those commands do. */
   mcp: McpConnections;
+};
+
+/** What is kept of a Task's files while its agents work, and how long. Nothing here rejects. */
+export type Checkpoints = {
+  /** Call when a call has ended: keeps the files if none is under way that may change them, and it is time, beside what follows. */
+  look(): void;
+  /** Keeps them at once, if calls have changed them: the run is about to end, or waits. Resolves when that is done. */
+  now(): Promise<void>;
+  /** Nothing of them is read any more, and what was kept is recorded; call it before they are put to another commit. */
+  end(): Promise<void>;
+  /** Releases all but the newest ones. */
+  release(): Promise<void>;
 };
 
 /** The files that a run's checks use: created for the first check, reused for later commits, removed with the run. */

@@ -19,7 +19,7 @@ import { branchesOf } from "./object/branch.ts";
 import { changeBeside, mergeOnto, rebaseOnto } from "./object/rebase.ts";
 import { commitOf } from "./object/commit.ts";
 import { revertOnto } from "./object/revert.ts";
-import { commitOfTree, filesBelow, treeWith } from "./object/graft.ts";
+import { commitOfTree, filesBelow, keepsFiles, treeWith } from "./object/graft.ts";
 import { isOwn } from "./object/take-over.ts";
 import { changeHash, changesOf } from "./object/tree-change.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
@@ -90,7 +90,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
-  const { objectsOf, recordBase, moveBase } = folder;
+  const { objectsOf, gitOf: projectGit, recordBase, moveBase } = folder;
   const path = options.path ?? defaultPath;
   const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
@@ -154,6 +154,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     inPlace: open,
     alone,
   });
+
+  const below = ({ prefix }: { prefix: string }, path: string) => (prefix === "" ? path : `${prefix}/${path}`);
 
   const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
     const { taskID, objects } = placeOf(workspace);
@@ -267,11 +269,15 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const tree = await treeWith(graftPlaceOf(workspace), commit.tree, grafts);
       return (await commitOfTree(objects, tree, commit.parent, message)) ?? commit;
     },
+    async keepsBelow(workspace, folder, files) {
+      const { taskID, record } = placeOf(workspace);
+      return keepsFiles(projectGit(taskID, record), below(record, folder), files);
+    },
     async commitBelow(workspace, folder, files, message) {
       const { taskID, record, objects } = placeOf(workspace);
       const { baseCommit } = workspace.prepared;
       if (baseCommit === null) throw new Error("Expected a base to commit on, got none.");
-      const at = record.prefix === "" ? folder : `${record.prefix}/${folder}`;
+      const at = below(record, folder);
       const grafts = await filesBelow(objects, baseCommit, at, files);
       const tree = await treeWith(graftPlaceOf(workspace), await idOf(objects, `${baseCommit}^{tree}`), grafts);
       const made = await commitOfTree(objects, tree, baseCommit, message);

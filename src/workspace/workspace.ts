@@ -48,12 +48,13 @@ export type PrepareRequest = {
   /**
    * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has the
    * branch to land on; of a clone, whose objects have the commit; of a directory, with the branch that was named (`named`).
-   * null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base itself.
+   * null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base itself; `unfinished`:
+   * its changes are none that anybody has committed.
    */
-  base?: { commit: string; targetRef: string | null; tip?: string; named?: true };
+  base?: { commit: string; targetRef: string | null; tip?: string; unfinished?: boolean; named?: true };
   /** From the branch's commit alone, whatever stands beside it in the directory. */
   committedOnly?: boolean;
-  /** Without squads that stand uncommitted in the directory: a Mission has them made between its Tasks, which use none of their files. */
+  /** Without squads that stand uncommitted in the directory: a Mission's Tasks use their squad from its pinned copy. */
   withoutSquads?: boolean;
 };
 
@@ -97,6 +98,16 @@ export interface Workspace {
    * Worktrees only.
    */
   commit(message: string, idleMs?: number): Promise<Commit | undefined>;
+  /**
+   * One commit of the files as they are now, on the base, held by a ref of its own in the repository, while whoever works there
+   * goes on: nothing of theirs is touched. What a commit would leave out is left out. undefined: they are of the tree `known`,
+   * by default the base's. Rejects where git cannot; worktrees only.
+   */
+  keep(
+    message: string,
+    known: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Pick<Commit, "commit" | "tree"> | undefined>;
   /**
    * The id of the tree that a commit of the files on disk would have now; null: not known, as in place without Git, or
    * where too much would have to be read. It costs a few processes of git: for what follows a command that took longer anyway.
@@ -373,6 +384,11 @@ export interface Workspaces {
     files: readonly { path: string; bytes: Buffer }[],
     message: string,
   ): Promise<Commit | undefined>;
+  /**
+   * Whether files in such a folder can be committed as they are: the project's Git ignores none of them, and changes no byte
+   * when it checks them out.
+   */
+  keepsBelow(workspace: Workspace, folder: string, files: readonly { path: string; bytes: Buffer }[]): Promise<boolean>;
   /** A commit of the same files that also has the merged one as its parent; nothing is moved. */
   sealMerge(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
   /** Names the change that a commit makes to its base, path by path: SHA-256. */

@@ -564,3 +564,35 @@ describe("the agent's report", () => {
     expect(report(says("x".repeat(300), 3))).toBe("x".repeat(200));
   });
 });
+
+describe("what was kept for other nodes", () => {
+  const kept = (upTo?: number): DomainEvent => ({
+    type: "checkpoint.kept",
+    data: {
+      commit: git("e"),
+      tree: git("f"),
+      base: git("a"),
+      pack: null,
+      ...(upTo === undefined ? {} : { upTo }),
+    },
+  });
+  const moved: DomainEvent = {
+    type: "workspace.moved",
+    data: { from: "one", to: "two", commit: git("e"), lost: 0 },
+  };
+  const work = [withCheck, run, worktree, reply(1, ["c1"]), started("c1"), finished("c1")];
+
+  test("has what calls changed up to its version, also where others were recorded since", () => {
+    const later = [...work, reply(6, ["c2"]), started("c2")];
+    expect(fold([...later, kept(6)]).checkpoint).toMatchObject({ commit: git("e"), version: 6 });
+    // Control: a commit's own.
+    expect(fold([...later, kept()]).checkpoint?.version).toBe(9);
+  });
+
+  test("while agents work is no commit: the node that goes on from there makes one in the end", () => {
+    expect(fold([...work, kept(6), moved, worktree, reply(8)])).toMatchObject({ tree: null, touched: true });
+    expect(next(fold([...work, kept(6), moved, worktree, reply(8)]), rules)).toEqual({ kind: "commit" });
+    // What had been committed later, and was not kept, is gone.
+    expect(fold([...worked, kept(6), moved])).toMatchObject({ tree: null, touched: true });
+  });
+});

@@ -96,6 +96,7 @@ const webhookAsks: Each<Webhooks> = {
 
 const orphanAsks = ({ mission }: Filled): Each<OrphanBlobs> => ({
   markOrphans: [({ orphans }) => orphans.markOrphans(mission.stream)],
+  release: [({ orphans }) => orphans.release(mission.stream, ["0".repeat(64)])],
   find: [({ orphans }) => orphans.find()],
   nameBlobs: [({ orphans }) => orphans.nameBlobs(new AbortController().signal)],
   forget: [({ orphans }) => orphans.forget(["0".repeat(64)])],

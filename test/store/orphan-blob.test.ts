@@ -65,6 +65,20 @@ const cases: Case[] = [
     },
   },
   {
+    name: "what a stream released is dropped, unless another names it; the stream's other blobs stay",
+    async run(place) {
+      const { put, task, sweep, stands } = files(place);
+      const [old, shared, kept] = [await put("old"), await put("both"), await put("kept")];
+      const stream = await task(old, shared, kept);
+      await task(shared);
+      await place.store.orphans.release(stream, [old, shared]);
+      // A second time, as after a kill.
+      await place.store.orphans.release(stream, [old, shared]);
+      await sweep();
+      expect([old, shared, kept].map(stands)).toEqual([false, true, true]);
+    },
+  },
+  {
     name: "a blob that was put a moment ago stays for whoever is about to name it, also when it stood there already",
     async run(place) {
       const { put, task, erase, stands, age, sweep } = files(place);

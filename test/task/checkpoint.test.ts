@@ -5,6 +5,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { reach } from "../../src/task/query/elsewhere.ts";
+import { packed } from "../../src/repository/exchange.ts";
+import { createGit } from "../../src/workspace/git/git.ts";
 import { fetchCheckpoint } from "../../src/task/workspace/repository.ts";
 import { RepositoryAway } from "../../src/repository/repository.ts";
 import { openRepositories } from "../harness/open-repositories.ts";
@@ -67,6 +69,56 @@ test("control: what it adds to the base is there afterwards", async () => {
 test("control: what another node did is read from it", async () => {
   const { deps, wanted } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
   expect(await reach(deps, wanted, new AbortController().signal)).toBe("commits");
+});
+
+/** A large file of which a line was changed. */
+const thinLab = () => {
+  const temp = temporary("sortie-thin-");
+  onTestFinished(() => temp[Symbol.dispose]());
+  const numbers = Array.from({ length: 20_000 }, (_, at) => `${(at * 7919) % 104_729}`);
+  const root = makeProject(join(temp.path, "seed"), { "a.txt": numbers.join("\n") });
+  const base = git(root, "rev-parse", "HEAD");
+  writeFileSync(join(root, "a.txt"), numbers.with(10_000, "changed").join("\n"));
+  git(root, "commit", "-q", "-a", "-m", "two");
+  const at = createGit(root);
+  const { signal } = new AbortController();
+  const pack = (thin: boolean) =>
+    packed(at, { commits: [git(root, "rev-parse", "HEAD")], base, mostBytes: 1e8, thin }, signal);
+  return { root, base, commit: git(root, "rev-parse", "HEAD"), pack };
+};
+
+test("what is kept while agents work only names what the base has, and is read on it; without the base it is none", async () => {
+  const { root, base, commit, pack } = thinLab();
+  const [thin, whole] = [await pack(true), await pack(false)];
+  expect(thin?.length).toBeLessThan((whole?.length ?? 0) / 10);
+  const on = (from: string) => {
+    const temp = temporary("sortie-mirror-");
+    onTestFinished(() => temp[Symbol.dispose]());
+    const data = join(temp.path, "data");
+    const processes = createProcesses({ folder: join(data, "processes"), keepEnv: process.env, log: silent });
+    onTestFinished(() => processes.stop());
+    const repositories = openRepositories(data, processes, {});
+    const place = repositories.local({ url: "https://git.example/acme/app.git", ref: null });
+    mkdirSync(dirname(place.mirror), { recursive: true });
+    git(dirname(place.mirror), "init", "-q", "--bare", place.mirror);
+    execFileSync("git", ["-C", place.mirror, "index-pack", "--stdin"], {
+      input: packOf(root, from),
+      stdio: ["pipe", "ignore", "inherit"],
+    });
+    return { repositories, place };
+  };
+  const { signal } = new AbortController();
+  const { repositories, place } = on(base);
+  await repositories.unpack(place, thin ?? Buffer.alloc(0), signal);
+  expect(await repositories.has(place, commit)).toBe(true);
+  expect(git(place.mirror, "show", `${commit}:a.txt`)).toContain("changed");
+  // The remote was begun anew.
+  git(root, "checkout", "-q", "--orphan", "anew");
+  git(root, "rm", "-q", "-f", "a.txt");
+  git(root, "commit", "-q", "--allow-empty", "-m", "anew");
+  const anew = on(git(root, "rev-parse", "HEAD"));
+  await anew.repositories.unpack(anew.place, thin ?? Buffer.alloc(0), signal);
+  expect(await anew.repositories.has(anew.place, commit)).toBe(false);
 });
 
 test.each<[string, (root: string, base: string, commit: string) => Buffer | undefined]>([

@@ -2585,6 +2585,10 @@ export type TaskEvent = {
          * What the commit adds to the base; null: it is the base
          */
         pack: BlobRef | null;
+        /**
+         * Kept while agents work: the version up to which calls had ended when the files were read
+         */
+        upTo?: number;
     };
 } | {
     id: number;

@@ -44,7 +44,7 @@ export type TaskState = StreamState & {
   mission: NonNullable<EventData["task.created"]["mission"]> | null;
   /** The phase that it delivers, as the Mission's plan had it; null: none, or the Task is older than this. */
   phase: NonNullable<EventData["task.created"]["phase"]> | null;
-  /** Set for a Task that produces a squad: its package is installed instead of a landing. */
+  /** Set for a Task that produces a squad: its package is all that it lands. */
   production: NonNullable<EventData["task.created"]["production"]> | null;
   /** Where its end and its asks are reported, without the query. */
   callbackURL: string | null;
@@ -87,7 +87,7 @@ export type TaskState = StreamState & {
   /** The ids that external agents gave their sessions, by our session ids. */
   externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
-  /** The newest commit of its tree that another node could go on from. `version`: of its event. */
+  /** The newest commit of its files that another node could go on from. `version`: what came up to it is in there. */
   checkpoint: (EventData["checkpoint.kept"] & { version: number }) | null;
   /** Its files are on a node that is gone, until they are made again on this one. */
   moved: EventData["workspace.moved"] | null;

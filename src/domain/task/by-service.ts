@@ -8,7 +8,7 @@ import type { Description } from "./commit-text.ts";
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
   const { isolation, landing, landings, production, onto } = state;
   if (isActive(state)) return { reason: "it is running" };
-  if (production !== null) return { reason: "it created a squad and landed no files" };
+  if (production !== null) return { reason: "it created a squad, which is removed as one: sortie squad remove" };
   if (isolation === "directory") return { reason: "it worked in place, so there is no commit to revert" };
   if (landing === "branch") return { reason: "its work is only on its own branch, not on a branch of the project" };
   const commits = landings.filter(({ ref }) => !ref.startsWith(ownBranches)).map(({ commit }) => commit);

@@ -134,7 +134,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         ? { ...state, workspace: event.data, earlier: null, moved: null }
         : { ...state, ...newAttempt, workspace: event.data, earlier: null };
     case "checkpoint.kept":
-      return { ...state, checkpoint: { ...event.data, version: event.version } };
+      return { ...state, checkpoint: { ...event.data, version: event.data.upTo ?? event.version } };
     case "workspace.moved":
       return afterMove(state, event.data);
     case "dependencies.given":

@@ -78,12 +78,17 @@ export const workEvents = {
     before: z.string().exactOptional().describe("After a retry: the branch with the previous attempt's work"),
     node: z.string().exactOptional().describe("With several nodes: the node that has these files"),
   }),
-  /** The Task's commit, kept where all nodes reach it: another one could go on from there. */
+  /** The Task's commit, or its files on the way to one, kept where all nodes reach it: another one could go on from there. */
   "checkpoint.kept": z.object({
     commit: gitID,
     tree: gitID,
     base: gitID,
     pack: blobRef.nullable().describe("What the commit adds to the base; null: it is the base"),
+    upTo: z
+      .number()
+      .int()
+      .exactOptional()
+      .describe("Kept while agents work: the version up to which calls had ended when the files were read"),
   }),
   /** The node that had the Task's files is gone, and another one goes on from what was kept. */
   "workspace.moved": z.object({

@@ -126,6 +126,32 @@ export const createOrphanBlobs = (
       }
     },
 
+    async release(stream, blobs) {
+      const notes = blobs.map((sha256) => ({ sha256 }));
+      try {
+        await atomically(
+          chunks(notes).flatMap((part) => [
+            db
+              .insertInto("orphans")
+              .values(part)
+              .onConflict((conflict) => conflict.doNothing())
+              .compile(),
+            db
+              .deleteFrom("blob_names")
+              .where("stream", "=", stream)
+              .where(
+                "sha256",
+                "in",
+                part.map(({ sha256 }) => sha256),
+              )
+              .compile(),
+          ]),
+        );
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+
     async nameBlobs(signal) {
       for (;;) {
         const { old, named } = await progress();

@@ -30,6 +30,7 @@ import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
 import { checkersOf } from "./checkers.ts";
+import { createCheckpoints } from "./checkpoint.ts";
 import { giveEnvironment, noEnvironment, readGiven } from "./environment.ts";
 import { readServers, readsServers, serversOf } from "./project-servers.ts";
 import { readRules } from "./project-rules.ts";
@@ -77,6 +78,7 @@ export const openRun = async (
       if (event.type !== "run.started" && state.crashes === 0) deps.suspects.clear(stream);
       chats.follow(event);
       run.baseline.begin();
+      if (event.type === "tool.finished") run.checkpoints.look();
     },
     wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
@@ -135,6 +137,7 @@ export const openRun = async (
       opened = undefined;
       base = undefined;
     },
+    checkpoints: createCheckpoints(() => run),
     checkout: createRunCheckout(() => run, "work"),
     own: () => own,
     offerOwn(checks, found) {
@@ -185,6 +188,7 @@ export const openRun = async (
   scope.defer(() => run.background.end());
   scope.defer(() => run.mcp.end());
   scope.defer(() => run.checkers.end());
+  scope.defer(() => run.checkpoints.end());
   scope.use(run.baseline);
   scope.defer(run.leaveLandingTurn);
   if (state.lifecycle !== "active") {

@@ -92,6 +92,9 @@ const move = async (run: Run): Promise<void> => {
     // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover")
       await Promise.all([run.background.end(), run.mcp.end(), run.checkers.end()]);
+    // What waits may wait for days, and its node may be gone then.
+    if (step.kind === "ask" || step.kind === "wait") await run.checkpoints.now();
+    else if (step.kind !== "turn" && step.kind !== "recover") await run.checkpoints.end();
     switch (step.kind) {
       case "done":
         return;
@@ -113,6 +116,7 @@ const move = async (run: Run): Promise<void> => {
       case "turn":
         run.leaveLandingTurn();
         await runner.orchestrate(step.last);
+        if (run.engine.drains()) await run.checkpoints.now();
         break;
       case "merge":
         await merge(run, runner.retries());

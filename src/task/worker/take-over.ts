@@ -49,6 +49,8 @@ const changesSince = async (run: Run, version: number): Promise<string[]> => {
 };
 
 const filesAt = async (run: Run, commit: string | null): Promise<string> => {
+  if (commit !== null && run.state().checkpoint?.upTo !== undefined)
+    return `as they were kept while you worked (${commit.slice(0, 12)})`;
   if (commit !== null) return `as they were when they were last committed (${commit.slice(0, 12)})`;
   const { commit: base, isOwn } = await baseLeft(run);
   return isOwn ? "as they were when you began" : `as the repository has them now (${base.slice(0, 12)})`;

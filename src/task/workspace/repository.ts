@@ -113,7 +113,7 @@ export const baseOf = (run: Run, baseCommit: string): { of?: string } => {
 };
 
 /** A change that takes more is not kept: blobs pass through memory. */
-const mostBytes = 28 * 1024 * 1024;
+export const largestCheckpoint = 28 * 1024 * 1024;
 
 /**
  * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there are
@@ -128,14 +128,22 @@ export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> =
   let pack: EventData["checkpoint.kept"]["pack"] = null;
   if (commit !== base) {
     const commits = pushed === undefined ? [commit] : [commit, pushed];
-    const bytes = await run.repositories.packed(repositoryPlace(run), { commits, base, mostBytes }, run.signal);
+    const bytes = await run.repositories.packed(
+      repositoryPlace(run),
+      { commits, base, mostBytes: largestCheckpoint },
+      run.signal,
+    );
     if (bytes === undefined) {
-      run.log.warn({ task: run.stream, commit, mostBytes }, "a commit is too large to be kept for other nodes");
+      run.log.warn(
+        { task: run.stream, commit, mostBytes: largestCheckpoint },
+        "a commit is too large to be kept for other nodes",
+      );
       return;
     }
     pack = await run.store.blobs.put(bytes, true);
   }
   await run.record([{ type: "checkpoint.kept", data: { commit, tree: treeID, base, pack } }]);
+  await run.checkpoints.release();
 };
 
 /**
@@ -179,7 +187,7 @@ export const restore = async (run: Run): Promise<Workspace> => {
     base: {
       commit: isKept ? kept.base : (await baseLeft(run)).commit,
       targetRef: landing === "commit" ? tracking : null,
-      ...(isKept ? { tip: kept.commit } : {}),
+      ...(isKept ? { tip: kept.commit, unfinished: kept.upTo !== undefined } : {}),
     },
   });
 };

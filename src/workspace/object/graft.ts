@@ -2,6 +2,7 @@ import { removeTree } from "../file/remove-tree.ts";
 import { encodePath } from "../file/path.ts";
 import type { Git } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
+import { checkedOut } from "./blob.ts";
 import { type Commit, commitOf } from "./commit.ts";
 import type { Side } from "./tree-change.ts";
 
@@ -47,12 +48,34 @@ export const filesBelow = async (
   const { stdout } = await git.run(["ls-tree", "-r", "-z", "--name-only", "--full-tree", tree, "--", folder]);
   const grafts = new Map<string, Graft>(splitNul(stdout).map((path) => [path, { path, to: null }]));
   for (const { path, bytes } of files) {
-    const { stdout: id } = await git.run(["hash-object", "-w", "--stdin"], { input: bytes });
     const at = `${folder}/${path}`;
-    grafts.set(at, { path: at, to: { mode: "100644", object: id.toString("latin1").trim() } });
+    grafts.set(at, { path: at, to: { mode: "100644", object: await blobFor(git, bytes) } });
   }
   return [...grafts.values()];
 };
+
+/** Whether these files in a folder are ignored by nothing and checked out byte for byte. `git`: in the project's own files. */
+export const keepsFiles = async (
+  git: Git,
+  folder: string,
+  files: readonly { path: string; bytes: Buffer }[],
+): Promise<boolean> => {
+  const input = Buffer.concat(files.flatMap(({ path }) => [encodePath(`./${folder}/${path}`), Buffer.of(0)]));
+  // It takes every path as it is written, but refuses to be told so; a colon in front would be magic.
+  const env = { GIT_LITERAL_PATHSPECS: "0" };
+  const { stdout: ignored } = await git.run(["check-ignore", "-z", "--stdin"], { input, env, ok: [0, 1] });
+  if (ignored.length > 0) return false;
+  for (const { path, bytes } of files) {
+    const object = await blobFor(git, bytes);
+    const there = await checkedOut(git, { object, path: `${folder}/${path}`, mode: "100644" }, 2 * bytes.length);
+    if (there === undefined || !there.equals(bytes)) return false;
+  }
+  return true;
+};
+
+/** As it is, whatever the project converts. */
+const blobFor = async (git: Git, bytes: Buffer): Promise<string> =>
+  (await git.run(["hash-object", "-w", "--stdin"], { input: bytes })).stdout.toString("latin1").trim();
 
 /** One commit of this tree on its parent, with what it changes; undefined: it changes nothing. */
 export const commitOfTree = async (

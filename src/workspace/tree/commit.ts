@@ -83,7 +83,7 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
 const detached = "(detached)";
 
 /** In one job: the changed files into the index, the index into a tree, and what the tree has anew into a pack. */
-const packed = async (
+export const packed = async (
   git: TreeGit,
   keep: readonly Change[],
   known: readonly string[],
@@ -141,11 +141,14 @@ const tooLarge = "too large:";
 /** A file that a commit left out because all changed files together have too many bytes. */
 export const isTooLarge = ({ reason }: Commit["omitted"][number]): boolean => reason.startsWith(tooLarge);
 
-/** Which changes enter the commit, which cannot, and which must leave the index again. */
-const sort = async (
+/**
+ * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: what interrupted writes left is
+ * removed; nothing may be writing.
+ */
+export const sort = async (
   worktree: string,
   changes: readonly Change[],
-  { without = [], maxBytes }: Pick<WriteTreeRequest, "without" | "maxBytes">,
+  { without = [], maxBytes, tidies = true }: Pick<WriteTreeRequest, "without" | "maxBytes"> & { tidies?: boolean },
 ) => {
   let room = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes;
   // A file of holes takes no space on the disk, and git would read all of it.
@@ -178,8 +181,9 @@ const sort = async (
         : change.untracked && change.path.endsWith("/")
           ? "a nested Git repository"
           : (specialOf(`${worktree}/${change.path}`) ?? unfit(fileAt(`${worktree}/${change.path}`)));
-    if (change.untracked && name.startsWith(tempPrefix)) removeTemporary(worktree, change.path);
-    else if (reason === undefined) keep.push(change);
+    if (change.untracked && name.startsWith(tempPrefix)) {
+      if (tidies) removeTemporary(worktree, change.path);
+    } else if (reason === undefined) keep.push(change);
     else {
       omitted.push({ path: change.path.replace(/\/$/, ""), reason });
       if (change.staged) unstage.push(change);
@@ -201,7 +205,7 @@ const removeTemporary = (worktree: string, path: string): void => {
 };
 
 /** Index entries as in HEAD, in the form of `update-index --index-info`; mode 0 removes. */
-const restored = (changes: readonly Change[]): Buffer =>
+export const restored = (changes: readonly Change[]): Buffer =>
   Buffer.concat(
     changes.flatMap(({ headMode, headObject, path }) => {
       const mode = headMode === "000000" ? "0" : headMode;

@@ -3,9 +3,10 @@ import type { Git } from "../git/git.ts";
 import type { Author } from "../git/hardened.ts";
 import { refOf } from "../git/repository.ts";
 import type { Commit } from "../object/commit.ts";
-import { branchRefOf, removeRefs, setRef } from "../object/ref.ts";
+import { baseRefOf, branchRefOf, removeRefs, setRef } from "../object/ref.ts";
 import { takeOver } from "../object/take-over.ts";
 import type { WorktreeRecord } from "../record.ts";
+import { writeTreeAside } from "../tree/aside.ts";
 import { writeTree, type WriteTreeRequest } from "../tree/commit.ts";
 
 /** Makes the files of a tree one commit on their base, in the project's repository, on a branch of the service's. */
@@ -43,4 +44,27 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   await confirm();
   await setHead(gitDir, commit.commit);
   return { ...commit, omitted: written.omitted };
+};
+
+/** Holds the newest commit of files that somebody still works on. */
+export const keptRefOf = (key: string): string => baseRefOf(`${key}.kept`);
+
+/**
+ * The files as they are now as one commit on their base, which no branch has, while whoever works there goes on. undefined: their
+ * tree is `known`, or the base's.
+ */
+export const keepFiles = async (
+  { known, ...request }: Omit<CommitRequest, "last" | "branch"> & { known: string | undefined },
+  signal: AbortSignal,
+): Promise<Pick<Commit, "commit" | "tree"> | undefined> => {
+  const { record, objects, base, author, message } = request;
+  const { gitDir, commonDir } = record;
+  const written = await writeTreeAside({ ...request, gitDir }, signal);
+  using pack = written.pack;
+  if (written.tree === (known ?? base.tree)) return undefined;
+  const taken = { git: objects, objects: objectsOf(commonDir), key: `${request.key}.kept`, base, author, message };
+  const { confirm, commit, tree } = await takeOver({ ...taken, tree: written.tree, pack: pack.own });
+  await setRef({ commonDir, git: objects }, keptRefOf(request.key), commit);
+  await confirm();
+  return { commit, tree };
 };

@@ -46,6 +46,7 @@ export const inPlace = (
     dependencies: [],
     ...commands,
     commit: refuse("commit"),
+    keep: refuse("commit"),
     tree: async () =>
       git !== undefined && isKnown(prepared) && (await isSmall(git, prepared.root)) ? treeOnDisk(git) : null,
     reset: refuse("reset"),

@@ -4,6 +4,7 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { resetTo } from "../tree/commit.ts";
+import { setHead } from "../tree/git-dir.ts";
 import { type TreeGit, withPatience } from "../tree/tree-git.ts";
 import { diffOfCommits } from "../object/tree-change.ts";
 import { diffOfTree } from "../tree/diff.ts";
@@ -22,7 +23,7 @@ import { indexCopyOf, plainSnapshot, takeSnapshot, type SnapshotResult } from ".
 import { createWorktreeRecords, type WorktreeRecord } from "../record.ts";
 import { findRepository, looseCommit } from "../git/repository.ts";
 import { branchOf, expectRepository, type WorktreeFolder } from "./create.ts";
-import { commitFiles } from "./commit.ts";
+import { commitFiles, keepFiles } from "./commit.ts";
 import { generatedIn } from "../object/generated.ts";
 import { branchTip } from "../object/ref.ts";
 import { textsOf } from "../object/commit-file.ts";
@@ -228,6 +229,23 @@ export const createWorktrees = (deps: {
         else made.set(taskID, next);
         return next;
       },
+      keep: (message, known, signal) =>
+        keepFiles(
+          {
+            git: top,
+            objects,
+            record,
+            worktree,
+            key: taskID,
+            base,
+            without,
+            maxBytes: limits.taskDiskBytes,
+            author: folder.author,
+            message,
+            known,
+          },
+          signal,
+        ),
       tree: () => treeOnDisk(top),
       reset: (to) => there(resetTo(top, to, without)),
       stamp: () => stampOf(mounted),
@@ -259,7 +277,7 @@ export const createWorktrees = (deps: {
   const prepareMirrored = async (
     taskID: string,
     { directory, mirror }: { directory: string; mirror: string },
-    { commit, targetRef, tip = commit }: NonNullable<PrepareRequest["base"]>,
+    { commit, targetRef, tip = commit, unfinished = false }: NonNullable<PrepareRequest["base"]>,
   ): Promise<Workspace> => {
     const record: WorktreeRecord = {
       toplevel: directory,
@@ -271,6 +289,8 @@ export const createWorktrees = (deps: {
     };
     records.keep(taskID, { ...record, base: "" });
     await checkOutBase(taskID, record, tip, commit);
+    // So that what was done on it shows as such.
+    if (unfinished) await setHead(record.gitDir, commit);
     const worktree = worktreeOf(taskID);
     const prepared: Prepared = {
       kind: "worktree",

@@ -17,7 +17,7 @@ import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
 import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
-import { commitFiles } from "./commit.ts";
+import { commitFiles, keptRefOf } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
 import type { createKept } from "./kept.ts";
 import { indexCopyOf, removeIndexCopy } from "./snapshot.ts";
@@ -35,7 +35,7 @@ const removalMark = ".doomed";
 /** All refs of a Task or fork in the project's repository. */
 export const refsOf = (key: string): string[] => {
   const branch = branchRefOf(branchOf(key));
-  return [branch, `${branch}.rest`, baseRefOf(key), baseRefOf(`${key}.before`)];
+  return [branch, `${branch}.rest`, baseRefOf(key), baseRefOf(`${key}.before`), keptRefOf(key)];
 };
 
 /** What an attempt made that a retry does not go on with. */

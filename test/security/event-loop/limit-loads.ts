@@ -214,6 +214,7 @@ export const notDriven: Readonly<Record<string, readonly string[]>> = {
     "breakerFailures",
     "keepDays",
     "drainSeconds",
+    "checkpointSeconds",
     "probeSeconds",
   ],
   "checks, which run as a Task's do": ["verify"],

@@ -120,7 +120,7 @@ const isToldSame = (state: TaskState): boolean =>
   state.contrast.tree === state.tree?.tree &&
   Object.values(state.baseline).some(({ state: result }) => result === "failed");
 
-/** A Task that produces a squad installs a package and never lands files. */
+/** A Task that produces a squad lands the package and nothing else. */
 const produce = (state: TaskState): Step => {
   const { staged, installed, production } = state;
   if (staged !== null) {

@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startProcess } from "../crash/process.ts";
+import { canServe } from "../harness/double/git-host.ts";
+import { shell } from "../harness/double/hostile-text.ts";
+import { type MockRequest, type MockTurn, textOf } from "../harness/double/mock-provider.ts";
+import { countSkipped, postgresURL } from "../harness/postgres.ts";
+import { until } from "../harness/project.ts";
+import { makeRemoteLab, type RemoteLab } from "../harness/remote-lab.ts";
+import { startService } from "../harness/service.ts";
+import { ended, place, send } from "./stage.ts";
+
+/** What another node has of a repository's Task whose node is killed while its agent works: the files, up to a call. */
+
+const gone = "The machine on which you worked is gone";
+const wordsOf = ({ body }: MockRequest): string => body.messages.map(({ content }) => textOf(content)).join("\n");
+
+describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task under way", () => {
+  let lab: RemoteLab;
+  let here: Awaited<ReturnType<typeof place>>;
+  const asked: MockRequest[] = [];
+  let answer: (request: MockRequest) => MockTurn | Promise<MockTurn> = () => ({ text: "Done." });
+  beforeAll(async () => {
+    here = await place();
+    lab = await makeRemoteLab("sortie-kept-", (request) => {
+      asked.push(request);
+      return answer(request) as MockTurn;
+    });
+  });
+  afterAll(async () => {
+    await lab[Symbol.asyncDispose]();
+    await here[Symbol.asyncDispose]();
+  });
+
+  const eventsOf = async (service: { url: string }, taskID: string) => {
+    const { body } = await send(service, "GET", `/task/${taskID}/events?format=json&limit=1000`);
+    return body["events"] as { type: string; version: number; data: Record<string, unknown> }[];
+  };
+  const keptIn = async (service: { url: string }, taskID: string) =>
+    (await eventsOf(service, taskID)).filter(({ type }) => type === "checkpoint.kept");
+
+  const changes = "echo new > new.txt; echo two > a.txt; mkdir -p out; echo built > out/built.txt";
+  let count = 0;
+
+  /**
+   * A node whose agent changes files in two turns, the second when `hold` lets it; then it is killed, or has been told to drain
+   * before the second, and another node goes on.
+   */
+  const left = async (
+    limits: object,
+    hold: (service: { url: string }, taskID: string) => Promise<unknown>,
+    how: "killed" | "drained" = "killed",
+  ) => {
+    count += 1;
+    const name = `r${count}`;
+    const [first, second] = [`a${count}`, `b${count}`];
+    lab.host.make(name, { "a.txt": "one\n", ".gitignore": "out/\n" });
+    asked.length = 0;
+    const may = Promise.withResolvers<void>();
+    const never = Promise.withResolvers<MockTurn>();
+    answer = async (request) => {
+      if (!wordsOf(request).includes(gone)) {
+        if (request.turn === 0) return shell(changes);
+        if (request.turn === 1) return may.promise.then(() => shell("echo later > later.txt"));
+        return how === "killed" ? never.promise : { text: "Done.\n\nCommit: Add files" };
+      }
+      return request.body.messages.at(-1)?.role === "user"
+        ? shell("cat a.txt new.txt; ls out later.txt; git status --porcelain; echo after > after.txt")
+        : { text: "Done.\n\nCommit: Add files" };
+    };
+    const of = (node: string) => ({ ...here.env(node), ...lab.prepare(node, undefined, {}, limits).env });
+    let taskID = "";
+    {
+      await using a = await startProcess(of(first));
+      const { body, text, status } = await send(a, "POST", "/task", {
+        body: {
+          request: "add it",
+          productPillar: "code",
+          landing: "commit",
+          repository: { url: lab.host.url(name), ref: "main" },
+        },
+      });
+      expect([status, text]).toEqual([202, text]);
+      taskID = String(body["taskID"]);
+      const requests = (wanted: number) =>
+        until(
+          () => Promise.resolve(asked.length),
+          (now) => now === wanted,
+        );
+      await requests(2);
+      await hold(a, taskID);
+      if (how === "killed") {
+        may.resolve();
+        await requests(3);
+        await a.kill("SIGKILL");
+      } else {
+        await send(a, "POST", `/node/${first}/drain`);
+        may.resolve();
+        await until(
+          () => send(a, "GET", "/nodes"),
+          ({ body }) =>
+            (body["nodes"] as { name: string; running: number; state: string }[]).some(
+              (node) => node.name === first && node.state === "draining" && node.running === 0,
+            ),
+        );
+        await a.kill("SIGKILL");
+      }
+    }
+    const { folder } = lab.prepare(second, undefined, {}, limits);
+    await using b = await startService(folder, of(second));
+    await here.sql(`update nodes set seen = seen - 60000 where name = '${first}';
+         update streams set lease_until = 0 where holder is not null and exists (
+           select 1 from placements where placements.stream = streams.stream and node = '${first}')`);
+    expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    never.resolve({ text: "" });
+    const events = await eventsOf(b, taskID);
+    const told = asked.find((request) => wordsOf(request).includes(gone));
+    return {
+      events,
+      told: told === undefined ? "" : wordsOf(told).slice(wordsOf(told).indexOf(gone)),
+      saw: wordsOf(asked.at(-1) as MockRequest),
+      landed: lab.host.git(name, "ls-tree", "-r", "--name-only", "main").split("\n"),
+      moved: events.find(({ type }) => type === "workspace.moved")?.data,
+      git: (...args: string[]) => lab.host.git(name, ...args),
+    };
+  };
+
+  test("outlive it up to the last that was kept; the agent is told of the calls after that alone", {
+    timeout: 90_000,
+  }, async () => {
+    const { events, told, saw, landed, moved, git } = await left({}, (a, taskID) =>
+      until(
+        () => keptIn(a, taskID),
+        (kept) => kept.length === 1,
+      ),
+    );
+    const kept = events.find(({ type }) => type === "checkpoint.kept");
+    expect(moved).toMatchObject({ commit: kept?.data["commit"], lost: 1 });
+    expect(told).toContain("as they were kept while you worked");
+    expect(told).toContain("echo later");
+    expect(told).not.toContain("echo new");
+    // Tracked and untracked ones, not ignored ones, and as changes that nobody has committed.
+    expect(saw).toContain("two\nnew");
+    expect(saw).toContain("cannot access 'out'");
+    expect(saw).toContain("cannot access 'later.txt'");
+    expect(saw).toContain("M  a.txt\nA  new.txt");
+    expect(landed).toEqual([".gitignore", "a.txt", "after.txt", "new.txt"]);
+    expect(git("rev-list", "--count", "main")).toBe("2");
+  });
+
+  test("outlive one that drains with all that its agent did until then", { timeout: 90_000 }, async () => {
+    const hold = (a: { url: string }, taskID: string) =>
+      until(
+        () => keptIn(a, taskID),
+        (kept) => kept.length === 1,
+      );
+    const { events, moved, landed } = await left({}, hold, "drained");
+    const kept = events.filter(({ type }) => type === "checkpoint.kept");
+    expect(moved).toMatchObject({ commit: kept[1]?.data["commit"], lost: 0 });
+    expect(landed).toContain("later.txt");
+  });
+
+  test("control: without what was kept all of them are gone, and all calls are named", {
+    timeout: 90_000,
+  }, async () => {
+    const { events, told, saw, landed, moved } = await left({ checkpointSeconds: 0 }, () => Promise.resolve());
+    expect(events.filter(({ type, data }) => type === "checkpoint.kept" && "upTo" in data)).toEqual([]);
+    expect(moved).toMatchObject({ commit: null, lost: 2 });
+    expect(told).toContain("echo later");
+    expect(told).toContain("echo new");
+    expect(saw).toContain("cannot access 'later.txt'");
+    expect(landed).toEqual([".gitignore", "a.txt", "after.txt"]);
+  });
+});
+if (postgresURL === undefined) countSkipped(3);
