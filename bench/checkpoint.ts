@@ -76,7 +76,7 @@ export const checkpoint: Figure = async (bench) => {
     const base = workspace.prepared.baseCommit ?? "";
     const objects = createGit(project);
     const packOf = (commit: string, thin: boolean) =>
-      packed(objects, { commits: [commit], base, mostBytes: 1e9, thin }, signal);
+      packed(objects, { commits: [commit], without: [base], mostBytes: 1e9, thin }, signal);
     let turn = 0;
     const packs: number[] = [];
     change(workspace, 0);

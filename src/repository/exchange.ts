@@ -17,15 +17,26 @@ export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
 export const isWithin = async (git: Git, commit: string, tip: string): Promise<boolean> =>
   (await git.run(["merge-base", "--is-ancestor", commit, tip], { ok: [0, 1, 128], timeoutMs })).exitCode === 0;
 
-/** What commits add to `base`; undefined: more than `mostBytes`. `thin`: as differences to what the base has, where that is less. */
+/** Where the remote's branches and tags lead, as far as the mirror knows, if none of them leads to the commit. */
+export const tipsWithout = async (git: Git, commit: string): Promise<string[] | undefined> => {
+  const found = await git.run(["rev-list", "--max-count=1", commit, "--not", "--remotes", "--tags"], { timeoutMs });
+  if (found.stdout.length === 0) return undefined;
+  const refs = await git.run(["for-each-ref", "--format=%(objectname)", "refs/remotes", "refs/tags"]);
+  return refs.stdout.toString("latin1").split("\n").filter(Boolean);
+};
+
+/**
+ * What commits add to those `without`; undefined: more than `mostBytes`. `thin`: as differences to what these have, where that
+ * is less.
+ */
 export const packed = async (
   git: Git,
   {
     commits,
-    base,
+    without,
     mostBytes,
     thin = false,
-  }: { commits: readonly string[]; base: string; mostBytes: number; thin?: boolean },
+  }: { commits: readonly string[]; without: readonly string[]; mostBytes: number; thin?: boolean },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> => {
   const stop = new AbortController();
@@ -33,7 +44,7 @@ export const packed = async (
   let bytes = 0;
   try {
     await git.run(["pack-objects", "-q", "--stdout", "--revs", ...(thin ? ["--thin"] : [])], {
-      input: `${commits.join("\n")}\n^${base}\n`,
+      input: [...commits, ...without.map((commit) => `^${commit}`), ""].join("\n"),
       onOutput(part: Buffer) {
         bytes += part.length;
         if (bytes > mostBytes) stop.abort();

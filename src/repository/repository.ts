@@ -45,15 +45,18 @@ export interface Repositories {
   take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
   /** Whether a commit is in the mirror. */
   has(place: RepositoryPlace, commit: string): Promise<boolean>;
+  /** Asks the remote again what it has, where nobody has for so long; what it cannot be asked is asked later. */
+  refresh(place: RepositoryPlace, afterMs: number, signal: AbortSignal): Promise<void>;
   /**
-   * What commits of the mirror add to `base`, as a pack of its own; undefined: more than `mostBytes`. `thin`: with what the base
-   * has only named, where that is less.
+   * What commits of the mirror add to `base`, as a pack; undefined: more than `mostBytes`. `thin`: with what the base has only
+   * named, where that is less. `whole`: no branch or tag of the remote led to the base any more, and the pack has all that
+   * none leads to.
    */
   packed(
     place: RepositoryPlace,
     range: { commits: readonly string[]; base: string; mostBytes: number; thin?: boolean },
     signal: AbortSignal,
-  ): Promise<Buffer | undefined>;
+  ): Promise<{ bytes: Buffer; whole: boolean } | undefined>;
   /** Brings such a pack into the mirror; what is damaged is left out, and said in the log. */
   unpack(place: RepositoryPlace, pack: Buffer, signal: AbortSignal): Promise<void>;
   /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createKeyedMutex } from "../async/mutex.ts";
-import { ServiceError } from "../error.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Tracker } from "../process/process.ts";
 import { createGit, type Git, GitError } from "../workspace/git/git.ts";
@@ -10,7 +10,7 @@ import { defaultAuthor, defaultPath, type Author } from "../workspace/git/harden
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
 import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
-import { hasCommit, isWithin, packed, packMs, takeCommit } from "./exchange.ts";
+import { hasCommit, isWithin, packed, packMs, takeCommit, tipsWithout } from "./exchange.ts";
 import { filledFrom, fillIn } from "./fill/fill.ts";
 import { namesAgain } from "./fill/names.ts";
 import { openForge } from "./forge/open.ts";
@@ -180,7 +180,11 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const next = new Map<string, Promise<void>>();
   const whole = new AbortController().signal;
 
+  /** When a mirror's remote was last asked, by the monotonic clock. */
+  const askedAt = new Map<string, number>();
+
   const begin = (place: RepositoryPlace, remote: Remote): Promise<void> => {
+    askedAt.set(place.mirror, performance.now());
     const update = mirror
       .update(place, remote, whole)
       .then(() => markUsed(place.mirror))
@@ -221,6 +225,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     at: (directory) => places.at(directory),
     forget(mirror) {
       if (running.has(mirror) || next.has(mirror)) return false;
+      askedAt.delete(mirror);
       removeMirror(mirror);
       return true;
     },
@@ -292,7 +297,21 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       await takeCommit({ from: cloneOf(commonDir), to }, parts, signal);
     },
     has: (place, commit) => hasCommit(mirror.objectsOf(place), commit).catch(() => false),
-    packed: (place, range, signal) => packed(mirror.objectsOf(place), range, signal),
+    async refresh(place, afterMs, signal) {
+      if (performance.now() - (askedAt.get(place.mirror) ?? Number.NEGATIVE_INFINITY) < afterMs) return;
+      await update(place, remoteOf(place)).catch((error: unknown) => {
+        log.debug({ repository: place.url, error: messageOf(error) }, "a repository could not be asked what it has");
+      });
+      signal.throwIfAborted();
+    },
+    async packed(place, { commits, base, ...how }, signal) {
+      const git = mirror.objectsOf(place);
+      const tips = await tipsWithout(git, base);
+      const bytes = tips === undefined ? undefined : await packed(git, { commits, without: tips, ...how }, signal);
+      if (bytes !== undefined) return { bytes, whole: true };
+      const added = await packed(git, { commits, without: [base], ...how }, signal);
+      return added && { bytes: added, whole: false };
+    },
     async unpack(place, pack, signal) {
       try {
         await mirror

@@ -164,6 +164,8 @@ export type Checkpoints = {
   now(): Promise<void>;
   /** Nothing of them is read any more, and what was kept is recorded; call it before they are put to another commit. */
   end(): Promise<void>;
+  /** The same while other agents go on: nothing is read until it is disposed of. */
+  hold(): Promise<Disposable>;
   /** Releases all but the newest ones. */
   release(): Promise<void>;
 };

@@ -285,10 +285,10 @@ export interface Workspaces {
   closeHead(key: string): Promise<void>;
 
   /**
-   * A worktree for one of several agents that work at the same time, from a commit of the Task. Idempotent: a fork of
-   * this name and commit is opened as it is.
+   * A worktree for one of several agents that work at the same time, from a commit of the Task. `tip`: its files are of this
+   * commit, whose changes nobody has committed. Idempotent: a fork of this name and commit is opened as it is.
    */
-  fork(workspace: Workspace, name: string, from: { commit: string; tree: string }): Promise<Workspace>;
+  fork(workspace: Workspace, name: string, from: { commit: string; tree: string; tip?: string }): Promise<Workspace>;
   /**
    * Commits the fork's changes with `message`, resets the Task's files to `tip`, then merges the changes into them,
    * uncommitted. On a conflict the files stay at `tip`. Idempotent: repeating it after a crash gives the same files.

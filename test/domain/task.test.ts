@@ -589,6 +589,44 @@ describe("what was kept for other nodes", () => {
     expect(fold([...later, kept()]).checkpoint?.version).toBe(9);
   });
 
+  test("is kept twice: the newest, and the one before", () => {
+    const checkpoint = fold([...work, kept(4), kept(5), kept(6)]).checkpoint;
+    expect(checkpoint).toMatchObject({ version: 6, before: { version: 5 } });
+    expect(checkpoint?.before).not.toHaveProperty("before");
+  });
+
+  test("of agents' own files goes on where the node that takes over has it, and is not kept again elsewhere", () => {
+    const fork = { name: "one", commit: git("1"), tree: git("2") };
+    const begun: DomainEvent = {
+      type: "session.started",
+      data: {
+        sessionID: "ses_2",
+        parentSessionID: "ses_1",
+        agent: "builder",
+        model: "mock/large",
+        purpose: "work",
+        callID: null,
+        sliceIDs: [],
+        brief: "Build",
+        fork,
+      },
+    };
+    const own = { name: "one", commit: git("3"), tree: git("4"), upTo: 6 };
+    const after = (forks: { name: string; commit: string }[]) => {
+      const { data } = kept(6) as Extract<DomainEvent, { type: "checkpoint.kept" }>;
+      const there = { ...moved.data, forks } as Extract<DomainEvent, { type: "workspace.moved" }>["data"];
+      const events: DomainEvent[] = [
+        { type: "checkpoint.kept", data: { ...data, forks: [own] } },
+        { type: "workspace.moved", data: there },
+      ];
+      const { sessions, checkpoint } = fold([...work, begun, ...events]);
+      return [sessions.at(-1)?.fork?.tip, checkpoint?.forks];
+    };
+    expect(after([{ name: "one", commit: own.commit }])).toEqual([own.commit, [own]]);
+    expect(after([{ name: "one", commit: fork.commit }])).toEqual([fork.commit, []]);
+    expect(after([])).toEqual([undefined, []]);
+  });
+
   test("while agents work is no commit: the node that goes on from there makes one in the end", () => {
     expect(fold([...work, kept(6), moved, worktree, reply(8)])).toMatchObject({ tree: null, touched: true });
     expect(next(fold([...work, kept(6), moved, worktree, reply(8)]), rules)).toEqual({ kind: "commit" });

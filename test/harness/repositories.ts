@@ -19,6 +19,7 @@ export const noRepositories: Repositories = {
   unfilled: (_, { commit }) => Promise.resolve({ commit }),
   take: none,
   has: none,
+  refresh: none,
   packed: none,
   unpack: none,
   branchFor: none,

@@ -1,7 +1,11 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProcess } from "../crash/process.ts";
 import { canServe } from "../harness/double/git-host.ts";
 import { shell } from "../harness/double/hostile-text.ts";
+import { teamOf } from "../harness/double/squads.ts";
 import { type MockRequest, type MockTurn, textOf } from "../harness/double/mock-provider.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { until } from "../harness/project.ts";
@@ -38,6 +42,11 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
   const keptIn = async (service: { url: string }, taskID: string) =>
     (await eventsOf(service, taskID)).filter(({ type }) => type === "checkpoint.kept");
 
+  const isGone = (node: string) =>
+    here.sql(`update nodes set seen = seen - 60000 where name = '${node}';
+         update streams set lease_until = 0 where holder is not null and exists (
+           select 1 from placements where placements.stream = streams.stream and node = '${node}')`);
+
   const changes = "echo new > new.txt; echo two > a.txt; mkdir -p out; echo built > out/built.txt";
   let count = 0;
 
@@ -49,6 +58,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     limits: object,
     hold: (service: { url: string }, taskID: string) => Promise<unknown>,
     how: "killed" | "drained" = "killed",
+    later: (service: { url: string }, taskID: string) => Promise<unknown> = () => Promise.resolve(),
   ) => {
     count += 1;
     const name = `r${count}`;
@@ -57,11 +67,12 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     asked.length = 0;
     const may = Promise.withResolvers<void>();
     const never = Promise.withResolvers<MockTurn>();
+    let dead = false;
     answer = async (request) => {
       if (!wordsOf(request).includes(gone)) {
         if (request.turn === 0) return shell(changes);
         if (request.turn === 1) return may.promise.then(() => shell("echo later > later.txt"));
-        return how === "killed" ? never.promise : { text: "Done.\n\nCommit: Add files" };
+        return how === "killed" && !dead ? never.promise : { text: "Done.\n\nCommit: Add files" };
       }
       return request.body.messages.at(-1)?.role === "user"
         ? shell("cat a.txt new.txt; ls out later.txt; git status --porcelain; echo after > after.txt")
@@ -91,6 +102,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
       if (how === "killed") {
         may.resolve();
         await requests(3);
+        await later(a, taskID);
         await a.kill("SIGKILL");
       } else {
         await send(a, "POST", `/node/${first}/drain`);
@@ -105,11 +117,10 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
         await a.kill("SIGKILL");
       }
     }
+    dead = true;
     const { folder } = lab.prepare(second, undefined, {}, limits);
     await using b = await startService(folder, of(second));
-    await here.sql(`update nodes set seen = seen - 60000 where name = '${first}';
-         update streams set lease_until = 0 where holder is not null and exists (
-           select 1 from placements where placements.stream = streams.stream and node = '${first}')`);
+    await isGone(first);
     expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
     never.resolve({ text: "" });
     const events = await eventsOf(b, taskID);
@@ -159,6 +170,150 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     expect(landed).toContain("later.txt");
   });
 
+  test("outlive it where the branch was begun anew meanwhile: what it no longer has is kept, too", {
+    timeout: 90_000,
+  }, async () => {
+    const kept = (count: number) => (a: { url: string }, taskID: string) =>
+      until(
+        () => keptIn(a, taskID),
+        (events) => events.length === count,
+      );
+    const { events, moved, landed, git } = await left(
+      { checkpointSeconds: 1 },
+      async (a, taskID) => {
+        await kept(1)(a, taskID);
+        const name = `r${count}`;
+        lab.host.git(name, "update-ref", "refs/heads/main", anewIn(name));
+        // Another Task's node asks the remote what it has now.
+        answer = (
+          (before) => (request: MockRequest) =>
+            wordsOf(request).includes("nothing to do") ? { text: "Done." } : before(request)
+        )(answer);
+        const other = await send(a, "POST", "/task", {
+          body: {
+            request: "nothing to do",
+            productPillar: "code",
+            repository: { url: lab.host.url(name), ref: "main" },
+          },
+        });
+        await ended(a, String(other.body["taskID"]));
+        asked.splice(2);
+      },
+      "killed",
+      kept(2),
+    );
+    const last = events.findLast(({ type, data }) => type === "checkpoint.kept" && "upTo" in data);
+    expect(last?.data).toMatchObject({ whole: true });
+    expect(moved).toMatchObject({ commit: last?.data["commit"], lost: 0 });
+    expect(landed).toEqual([".gitignore", "a.txt", "later.txt", "new.txt", "other.txt"]);
+    expect(git("rev-list", "--count", "main")).toBe("2");
+  });
+
+  /** A commit without a parent that has another file, and what was there. */
+  const anewIn = (name: string): string => {
+    const tree = lab.host.git(name, "ls-tree", "main");
+    const blob = lab.host.git(name, "rev-parse", "main:a.txt");
+    const file = join(lab.root, `${name}.tree`);
+    writeFileSync(file, `${tree}\n100644 blob ${blob}\tother.txt\n`);
+    const made = execFileSync("git", ["-C", join(lab.root, "host", `${name}.git`), "mktree"], {
+      input: readFileSync(file),
+    });
+    return lab.host.git(name, "commit-tree", "-m", "Anew", made.toString().trim());
+  };
+
+  test("of agents that work in their own outlive it, too, and each is told of its own later calls", {
+    timeout: 90_000,
+  }, async () => {
+    count += 1;
+    const name = `r${count}`;
+    const [first, second] = [`a${count}`, `b${count}`];
+    const team = teamOf("team", {
+      orchestrator: ["read, delegate", "delegates: [builder]"],
+      builder: ["read, shell"],
+    });
+    lab.host.make(
+      name,
+      Object.fromEntries([
+        ["a.txt", "one\n"],
+        ...Object.entries(team).map(([at, text]) => [`.sortie/squads/${at}`, text]),
+      ]),
+    );
+    const limits = { checkpointSeconds: 1 };
+    const of = (node: string) => ({ ...here.env(node), ...lab.prepare(node, undefined, {}, limits).env });
+    const may = Promise.withResolvers<void>();
+    const never = Promise.withResolvers<MockTurn>();
+    const later = Promise.withResolvers<void>();
+    let killed = false;
+    const told = new Map<string, string>();
+    answer = (request) => {
+      const text = wordsOf(request);
+      const newest = textOf(request.body.messages.at(-1)?.content);
+      if (!text.includes("You are the builder."))
+        return request.turn === 0
+          ? {
+              calls: ["one", "two"].map((what) => ({
+                tool: "delegate",
+                input: { agent: "builder", brief: `Build ${what}` },
+              })),
+            }
+          : { text: "Both are there.\n\nCommit: Add both" };
+      const what = text.includes("Build one") ? "one" : "two";
+      if (newest.includes(gone)) {
+        told.set(what, newest);
+        return shell(`ls; git status --porcelain; echo after > ${what}-after.txt`);
+      }
+      if (killed) return { text: `Built ${what}.` };
+      if (request.turn === 0) return shell(`echo ${what} > ${what}.txt`);
+      if (what === "one" && request.turn === 1) return may.promise.then(() => shell("echo late > late.txt"));
+      if (what === "one") later.resolve();
+      return never.promise;
+    };
+    let taskID = "";
+    {
+      await using a = await startProcess(of(first));
+      const { body, text, status } = await send(a, "POST", "/task", {
+        body: {
+          request: "build both",
+          productPillar: "code",
+          promptProfile: "team",
+          landing: "commit",
+          repository: { url: lab.host.url(name), ref: "main" },
+        },
+      });
+      expect([status, text]).toEqual([202, text]);
+      taskID = String(body["taskID"]);
+      // Both of them as they were after their first call.
+      await until(
+        () => keptIn(a, taskID),
+        (kept) => (kept.at(-1)?.data["forks"] as { upTo: number }[] | undefined)?.length === 2,
+      );
+      // What comes now comes too late for the next one.
+      may.resolve();
+      await later.promise;
+      await a.kill("SIGKILL");
+    }
+    killed = true;
+    const { folder } = lab.prepare(second, undefined, {}, limits);
+    await using b = await startService(folder, of(second));
+    await isGone(first);
+    expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    never.resolve({ text: "" });
+    const events = await eventsOf(b, taskID);
+    const moved = events.find(({ type }) => type === "workspace.moved");
+    expect(moved?.data["forks"]).toHaveLength(2);
+    expect(events.filter(({ type }) => type === "session.started")).toHaveLength(2);
+    expect(events.flatMap(({ type, data }) => (type === "session.ended" ? [data["outcome"]] : []))).toEqual([
+      "finished",
+      "finished",
+    ]);
+    expect([...told.keys()]).toEqual(["one"]);
+    expect(told.get("one")).toContain("as they were kept while you worked");
+    expect(told.get("one")).toContain("echo late");
+    expect(told.get("one")).not.toContain("echo one");
+    const landed = lab.host.git(name, "ls-tree", "--name-only", "main").split("\n");
+    expect(landed).toEqual([".sortie", "a.txt", "one-after.txt", "one.txt", "two.txt"]);
+  });
+
   test("control: without what was kept all of them are gone, and all calls are named", {
     timeout: 90_000,
   }, async () => {
@@ -171,4 +326,4 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     expect(landed).toEqual([".gitignore", "a.txt", "after.txt"]);
   });
 });
-if (postgresURL === undefined) countSkipped(3);
+if (postgresURL === undefined) countSkipped(5);

@@ -16,7 +16,10 @@ afterEach(() => {
 
 const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {}) => {
   const files: { commit: string; done: () => void }[] = [];
-  const events: { type: string; version: number; data: { pack: { sha256: string } | null; upTo: number } }[] = [];
+  type Fork = { name: string; commit: string; upTo: number };
+  type Kept = { commit: string; pack: { sha256: string } | null; upTo: number; whole?: boolean; forks?: Fork[] };
+  const events: { type: string; version: number; data: Kept }[] = [];
+  const packs: string[][] = [];
   const released: string[] = [];
   const state = {
     repository: { url: "https://git.example/a.git", ref: null },
@@ -28,12 +31,22 @@ const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {})
     landed: null,
     lifecycle: "active",
     open: [] as Open[],
-    sessions: [{ sessionID: "ses_fork", fork: { name: "fork" } }],
-    checkpoint: null,
+    sessions: [
+      {
+        sessionID: "ses_fork",
+        fork: { name: "fork", commit: "begun", tree: "tree of begun" },
+        end: null as object | null,
+        usage: { toolCalls: 0 },
+      },
+    ],
+    checkpoint: null as object | null,
     tree: null,
-    workspace: { baseCommit: "base" },
+    workspace: { baseCommit: "base", baseTree: "tree of base" },
   };
   const faults = { keep: false };
+  const remote = { asked: 0, whole: false };
+  /** What the agent with its own files has changed, as a commit of it. */
+  const own = { commit: undefined as string | undefined };
   const stop = new AbortController();
   const run = {
     state: () => state,
@@ -52,13 +65,28 @@ const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {})
             else files.push({ commit, done: () => resolve({ commit, tree: `tree of ${commit}` }) });
           }),
       }),
+    workspaces: {
+      fork: () =>
+        Promise.resolve({
+          keep: (_: string, known: string | undefined) => {
+            const { commit } = own;
+            const tree = `tree of ${commit}`;
+            return Promise.resolve(commit === undefined || tree === known ? undefined : { commit, tree });
+          },
+        }),
+    },
     repositories: {
       local: () => ({}),
-      packed: () => Promise.resolve(Buffer.alloc(more.bytes ?? 1000)),
+      refresh: () => Promise.resolve(void (remote.asked += 1)),
+      packed: (_: object, { commits }: { commits: string[] }) => {
+        packs.push(commits);
+        return Promise.resolve({ bytes: Buffer.alloc(more.bytes ?? 1000), whole: remote.whole });
+      },
     },
     record: ([event]: [(typeof events)[number]]) => {
       state.version += 1;
       events.push({ ...event, version: state.version });
+      state.checkpoint = event.data;
       return Promise.resolve(true);
     },
     store: {
@@ -78,6 +106,19 @@ const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {})
     events,
     released,
     faults,
+    packs,
+    remote,
+    /** A call of the agent with its own files has ended, which has made them this commit. */
+    forkTurn: async (commit: string) => {
+      own.commit = commit;
+      const [session] = state.sessions;
+      if (session !== undefined) session.usage.toolCalls += 1;
+      state.version += 2;
+      checkpoints.look();
+      await vi.advanceTimersByTimeAsync(0);
+      for (const file of files) file.done();
+      await vi.advanceTimersByTimeAsync(0);
+    },
     /** A turn whose calls have changed files and ended. */
     turn: async () => {
       state.touched = true;
@@ -172,6 +213,51 @@ test("what is not read when others take the files is given up, and is kept with 
   files[1]?.done();
   await vi.advanceTimersByTimeAsync(0);
   expect(events.length).toBe(1);
+});
+
+test("files of agents that work in their own are kept beside the Task's, each as far as it is", async () => {
+  const { turn, forkTurn, events, packs, state } = lab({ seconds: 1 });
+  await forkTurn("fork1");
+  expect(events.map(({ data }) => data)).toMatchObject([
+    { commit: "commit1", forks: [{ name: "fork", commit: "fork1", tree: "tree of fork1", upTo: 12 }] },
+  ]);
+  expect(packs).toEqual([["commit1", "fork1"]]);
+  // In the middle of a change: what was kept before stays, up to where it was.
+  state.open = [{ effect: "workspace", sessionID: "ses_fork" }];
+  await vi.advanceTimersByTimeAsync(1100);
+  await turn();
+  expect(events.at(-1)?.data).toMatchObject({ commit: "commit2", forks: [{ commit: "fork1", upTo: 12 }] });
+  state.open = [];
+  await vi.advanceTimersByTimeAsync(1100);
+  await forkTurn("fork2");
+  expect(events.at(-1)?.data).toMatchObject({ forks: [{ commit: "fork2", upTo: state.version - 1 }] });
+  // Once it has ended, its files are the Task's or nobody's.
+  for (const session of state.sessions) session.end = {};
+  await vi.advanceTimersByTimeAsync(1100);
+  await turn();
+  expect(events.at(-1)?.data.forks).toBeUndefined();
+});
+
+test("nothing is read while somebody moves the files from commit to commit", async () => {
+  const { turn, files, checkpoints } = lab({ seconds: 1 });
+  {
+    using _still = await checkpoints.hold();
+    await turn();
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(files.length).toBe(0);
+  }
+  await turn();
+  expect(files.length).toBe(1);
+});
+
+test("the remote is asked whether it still has what a pack leaves out", async () => {
+  const { turn, events, remote } = lab();
+  await turn();
+  expect([remote.asked, events.at(-1)?.data.whole]).toEqual([1, undefined]);
+  remote.whole = true;
+  await vi.advanceTimersByTimeAsync(31_000);
+  await turn();
+  expect([remote.asked, events.at(-1)?.data.whole]).toEqual([2, true]);
 });
 
 test("a failure is no failure of the Task, and the next turn is kept", async () => {

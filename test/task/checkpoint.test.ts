@@ -55,6 +55,7 @@ const lab = (pack: (root: string, base: string, commit: string) => Buffer | unde
   const wanted = { stream: "task_1", repository, commits: [base, commit], checkpoint, dirty: false };
   return {
     commit,
+    checkpoint,
     run: run as unknown as Parameters<typeof fetchCheckpoint>[0],
     deps: deps as unknown as Parameters<typeof reach>[0],
     wanted: wanted as unknown as Parameters<typeof reach>[1],
@@ -63,12 +64,33 @@ const lab = (pack: (root: string, base: string, commit: string) => Buffer | unde
 
 test("control: what it adds to the base is there afterwards", async () => {
   const { run, commit } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
-  expect(await fetchCheckpoint(run)).toBe(commit);
+  expect(await fetchCheckpoint(run)).toMatchObject({ commit });
 });
 
 test("control: what another node did is read from it", async () => {
   const { deps, wanted } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
   expect(await reach(deps, wanted, new AbortController().signal)).toBe("commits");
+});
+
+test("where the newest is damaged, the one before is what the work goes on from", async () => {
+  let before: { commit: string; pack: Buffer } | undefined;
+  const { run, checkpoint } = lab((root, base, tip) => {
+    before ??= { commit: tip, pack: packOf(root, tip, `^${base}`) };
+    return Buffer.from("nonsense");
+  });
+  const good = { ...checkpoint, pack: { sha256: "good", bytes: 0 }, version: 7 };
+  const bad = { ...checkpoint, commit: "f".repeat(40), pack: { sha256: "bad", bytes: 0 }, version: 9, before: good };
+  const get = (sha256: string) => run.store.blobs.get(sha256);
+  const state = run.state();
+  const of = (kept: object) => ({
+    ...run,
+    state: () => ({ ...state, checkpoint: kept as NonNullable<typeof state.checkpoint> }),
+    store: {
+      blobs: { get: async (sha256: string) => (await get(sha256), sha256 === "good" ? before?.pack : await get("")) },
+    } as unknown as typeof run.store,
+  });
+  expect(await fetchCheckpoint(of({ ...bad, before: null }))).toBeNull();
+  expect(await fetchCheckpoint(of(bad))).toMatchObject({ commit: before?.commit, version: 7 });
 });
 
 /** A large file of which a line was changed. */
@@ -83,7 +105,7 @@ const thinLab = () => {
   const at = createGit(root);
   const { signal } = new AbortController();
   const pack = (thin: boolean) =>
-    packed(at, { commits: [git(root, "rev-parse", "HEAD")], base, mostBytes: 1e8, thin }, signal);
+    packed(at, { commits: [git(root, "rev-parse", "HEAD")], without: [base], mostBytes: 1e8, thin }, signal);
   return { root, base, commit: git(root, "rev-parse", "HEAD"), pack };
 };
 
@@ -119,6 +141,23 @@ test("what is kept while agents work only names what the base has, and is read o
   const anew = on(git(root, "rev-parse", "HEAD"));
   await anew.repositories.unpack(anew.place, thin ?? Buffer.alloc(0), signal);
   expect(await anew.repositories.has(anew.place, commit)).toBe(false);
+
+  // Who knows that in time keeps what the remote does not reach any more, and nothing else.
+  const range = { commits: [commit], base, mostBytes: 1e8, thin: true };
+  git(place.mirror, "update-ref", "refs/remotes/origin/main", base);
+  expect((await repositories.packed(place, range, signal))?.whole).toBe(false);
+  await repositories.unpack(place, packOf(root, "anew"), signal);
+  git(place.mirror, "update-ref", "refs/remotes/origin/main", git(root, "rev-parse", "anew"));
+  const late = await repositories.packed(place, range, signal);
+  expect(late?.whole).toBe(true);
+  await anew.repositories.unpack(anew.place, late?.bytes ?? Buffer.alloc(0), signal);
+  expect([await anew.repositories.has(anew.place, commit), await anew.repositories.has(anew.place, base)]).toEqual([
+    true,
+    true,
+  ]);
+  // More than may be kept: then at least for those that have the base.
+  const small = await repositories.packed(place, { ...range, mostBytes: 10_000 }, signal);
+  expect(small?.whole).toBe(false);
 });
 
 test.each<[string, (root: string, base: string, commit: string) => Buffer | undefined]>([

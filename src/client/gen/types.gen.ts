@@ -2589,6 +2589,19 @@ export type TaskEvent = {
          * Kept while agents work: the version up to which calls had ended when the files were read
          */
         upTo?: number;
+        /**
+         * The pack also has what the repository no longer reaches of the base, as after a force-push
+         */
+        whole?: true;
+        /**
+         * The files of agents that work in their own copies, each as it was at a version
+         */
+        forks?: Array<{
+            name: string;
+            commit: string;
+            tree: string;
+            upTo: number;
+        }>;
     };
 } | {
     id: number;
@@ -2614,6 +2627,13 @@ export type TaskEvent = {
          * The number of later calls that may have changed files
          */
         lost: number;
+        /**
+         * The agents that go on in their own copies, each from this commit of its files
+         */
+        forks?: Array<{
+            name: string;
+            commit: string;
+        }>;
     };
 } | {
     id: number;

@@ -172,8 +172,8 @@ export type Session = {
   judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
   /** Who interrupted it; null: nobody did. */
   interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
-  /** Its own copy of the files; null: it works in the Task's. */
-  fork: NonNullable<EventData["session.started"]["fork"]> | null;
+  /** Its own copy of the files; null: it works in the Task's. `tip`: the commit of its own that it goes on from on another node. */
+  fork: (NonNullable<EventData["session.started"]["fork"]> & { tip?: string }) | null;
   /** The commit of the Task's files that it began on; null: not known, or it has a fork. */
   from: string | null;
   /** Value of the Task's `edits` when it began. */

@@ -14,6 +14,9 @@ import { isRead, type StreamState } from "./stream.ts";
 
 export type CheckRun = EventData["check.finished"];
 
+/** Files that another node could go on from. `version`: what came up to it is in there. */
+export type Checkpoint = EventData["checkpoint.kept"] & { version: number };
+
 export type TaskState = StreamState & {
   taskID: string;
   title: string;
@@ -87,8 +90,8 @@ export type TaskState = StreamState & {
   /** The ids that external agents gave their sessions, by our session ids. */
   externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
-  /** The newest commit of its files that another node could go on from. `version`: what came up to it is in there. */
-  checkpoint: (EventData["checkpoint.kept"] & { version: number }) | null;
+  /** The newest commit of its files that another node could go on from, and the one before. */
+  checkpoint: (Checkpoint & { before: Checkpoint | null }) | null;
   /** Its files are on a node that is gone, until they are made again on this one. */
   moved: EventData["workspace.moved"] | null;
   /** After a retry, until its files are there: the attempt whose files and branch have to make way; null: none. */

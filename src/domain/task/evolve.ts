@@ -21,13 +21,13 @@ import { reported } from "./report.ts";
 import { reopenSlices, evolveSlices, settleWhole } from "../evidence/slice.ts";
 import { outputGiven, outputRefused } from "../session/output.ts";
 import { evolveSession } from "../session/evolve.ts";
-import { isOpenSlice, type TaskState } from "../state/task.ts";
+import { type Checkpoint, isOpenSlice, type TaskState } from "../state/task.ts";
 import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 40;
+export const taskRevision = 41;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -134,7 +134,14 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         ? { ...state, workspace: event.data, earlier: null, moved: null }
         : { ...state, ...newAttempt, workspace: event.data, earlier: null };
     case "checkpoint.kept":
-      return { ...state, checkpoint: { ...event.data, version: event.data.upTo ?? event.version } };
+      return {
+        ...state,
+        checkpoint: {
+          ...event.data,
+          version: event.data.upTo ?? event.version,
+          before: state.checkpoint === null ? null : alone(state.checkpoint),
+        },
+      };
     case "workspace.moved":
       return afterMove(state, event.data);
     case "dependencies.given":
@@ -338,13 +345,27 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
   }
 };
 
+const alone = (kept: NonNullable<TaskState["checkpoint"]>): Checkpoint => {
+  const { before: _, ...checkpoint } = kept;
+  return checkpoint;
+};
+
 /**
  * The files are those of the checkpoint, or of the base. What is committed and kept goes on as it is; anything after that is
  * gone, and the rest of the work begins there.
  */
 const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskState => {
   const { tree, touched } = state;
-  const after = { ...state, moved, dependencies: null, setup: null, externalSessions: {} };
+  const tips = new Map(moved.forks?.map(({ name, commit }) => [name, commit]));
+  const sessions = state.sessions.map((session) => {
+    const tip = tips.get(session.fork?.name ?? "");
+    return session.fork === null || tip === undefined ? session : { ...session, fork: { ...session.fork, tip } };
+  });
+  const { checkpoint } = state;
+  // What is not there any more cannot be kept again.
+  const forks = checkpoint?.forks?.filter(({ name, commit }) => tips.get(name) === commit) ?? [];
+  const left = checkpoint?.forks === undefined ? checkpoint : { ...checkpoint, forks };
+  const after = { ...state, sessions, checkpoint: left, moved, dependencies: null, setup: null, externalSessions: {} };
   if (!touched && (tree === null || tree.commit === moved.commit)) return after;
   return {
     ...after,

@@ -89,6 +89,14 @@ export const workEvents = {
       .int()
       .exactOptional()
       .describe("Kept while agents work: the version up to which calls had ended when the files were read"),
+    whole: z
+      .literal(true)
+      .exactOptional()
+      .describe("The pack also has what the repository no longer reaches of the base, as after a force-push"),
+    forks: z
+      .array(z.object({ name: z.string(), commit: gitID, tree: gitID, upTo: z.number().int() }))
+      .exactOptional()
+      .describe("The files of agents that work in their own copies, each as it was at a version"),
   }),
   /** The node that had the Task's files is gone, and another one goes on from what was kept. */
   "workspace.moved": z.object({
@@ -98,6 +106,10 @@ export const workEvents = {
       .nullable()
       .describe("The newest checkpoint's commit; null: there is none, and the work starts at its base"),
     lost: z.number().int().describe("The number of later calls that may have changed files"),
+    forks: z
+      .array(z.object({ name: z.string(), commit: gitID }))
+      .exactOptional()
+      .describe("The agents that go on in their own copies, each from this commit of its files"),
   }),
   /**
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.

@@ -182,7 +182,7 @@ const treeNow = async (run: Run, optional = false): Promise<{ commit: string; tr
  * has changed them since, and the fork is kept until the end is recorded.
  */
 const join = async (run: Run, agent: string, fork: NonNullable<Session["fork"]>): Promise<ForkMerge> => {
-  await run.checkpoints.end();
+  using _still = await run.checkpoints.hold();
   const tip = await treeNow(run);
   const workspace = await run.workspace();
   const own = await run.workspaces.fork(workspace, fork.name, fork);

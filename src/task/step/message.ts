@@ -19,3 +19,20 @@ export const messageFromService = async (run: Run, source: ServiceSource, text: 
     disposition: "steered",
   },
 });
+
+/** The same to an agent that work was delegated to, which reads it before its next reply. */
+export const passedByService = async (
+  run: Pick<Run, "store">,
+  sessionID: string,
+  source: ServiceSource,
+  text: string,
+): Promise<DomainEvent> => ({
+  type: "message.passed",
+  data: {
+    messageID: newID("msg"),
+    sessionID,
+    source,
+    text: await keepText(run.store.blobs, text),
+    attachments: [],
+  },
+});

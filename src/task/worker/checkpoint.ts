@@ -1,6 +1,7 @@
-import type { TaskState } from "../../domain/state/task.ts";
+import type { Checkpoint, TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import type { Checkpoints, Run } from "../run.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { largestCheckpoint, repositoryPlace } from "../workspace/repository.ts";
 
 /**
@@ -14,16 +15,29 @@ const bytesPerSecond = 64 * 1024;
 /** Newest ones that stay: who has folded the log a moment ago still asks for the one before. */
 const staying = 2;
 
+/** Milliseconds after which the remote is asked again whether it still has what a pack leaves out. */
+const remoteIsKnownMs = 5 * 60_000;
+
 type Needed = Pick<
   Run,
-  "state" | "store" | "stream" | "signal" | "limits" | "log" | "slot" | "workspace" | "repositories" | "record"
+  | "state"
+  | "store"
+  | "stream"
+  | "signal"
+  | "limits"
+  | "log"
+  | "slot"
+  | "workspace"
+  | "workspaces"
+  | "repositories"
+  | "record"
 >;
 
 export const createCheckpoints = (run: () => Needed): Checkpoints => {
   const shared = () => run().store.nodes !== undefined && run().state().repository !== null;
   const isOn = () => shared() && run().limits.checkpointSeconds > 0;
-  /** `edits` of the files that were last looked at. */
-  let seen: number | undefined;
+  /** What had been done to the files when they were last looked at. */
+  let seen: string | undefined;
   let notBefore = 0;
   let timer: NodeJS.Timeout | undefined;
   let stop = new AbortController();
@@ -32,9 +46,36 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
   let reading: Promise<unknown> | undefined;
   let recording: Promise<unknown> | undefined;
 
+  /** Whoever moves the files from commit to commit meanwhile. */
+  let held = 0;
+
+  const done = (): string =>
+    [run().state().edits, ...forksOf(run().state()).map(({ name, calls }) => `${name} ${calls}`)].join();
+
   const isDue = (): boolean => {
-    const { touched, edits, landingStarted, landed, lifecycle } = run().state();
-    return isOn() && touched && edits !== seen && landingStarted === null && landed === null && lifecycle === "active";
+    const { touched, landingStarted, landed, lifecycle } = run().state();
+    const isChanged = touched || forksOf(run().state()).some(({ calls }) => calls > 0);
+    const may = held === 0 && landingStarted === null && landed === null && lifecycle === "active";
+    return isOn() && isChanged && done() !== seen && may;
+  };
+
+  /** The files of those that work in their own copies; of one in the middle of a change, what was kept of it before. */
+  const keepForks = async (workspace: Workspace, message: string, signal: AbortSignal) => {
+    const { state, workspaces } = run();
+    const forks: ForkKept[] = [];
+    for (const { sessionID, fork } of forksOf(state())) {
+      const before = state().checkpoint?.forks?.find(({ name }) => name === fork.name);
+      if (isAtWork(state(), sessionID)) {
+        if (before !== undefined) forks.push(before);
+        continue;
+      }
+      const { name, commit, tree } = fork;
+      const upTo = state().version;
+      const own = await workspaces.fork(workspace, name, fork);
+      const files = await own.keep(message, before?.tree, signal);
+      forks.push({ name, ...(files ?? before ?? { commit, tree }), upTo });
+    }
+    return forks;
   };
 
   const make = async (signal: AbortSignal): Promise<void> => {
@@ -42,32 +83,45 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     const workspace = await run().workspace();
     using slot = await run().slot(signal);
     if (!isDue() || isAtWork(state())) return;
-    const { edits, version: upTo, checkpoint, tree, workspace: prepared } = state();
+    const { version: upTo, checkpoint, tree, workspace: prepared } = state();
     signal.throwIfAborted();
     const base = prepared?.baseCommit;
     // It was moved to another one, which the workspace knows first.
-    if (base == null || workspace.prepared.baseCommit !== base) return;
-    seen = edits;
+    if (base == null || prepared?.baseTree == null || workspace.prepared.baseCommit !== base) return;
+    seen = done();
     notBefore = performance.now() + limits.checkpointSeconds * 1000;
-    const known = checkpoint?.base === base ? checkpoint.tree : undefined;
-    const kept = workspace.keep(`What ${stream} has so far\n\nTask: ${stream}\n`, known, signal);
-    reading = kept.catch(() => undefined);
-    const files = await kept;
+    const known = checkpoint?.base === base ? checkpoint : undefined;
+    const message = `What ${stream} has so far\n\nTask: ${stream}\n`;
+    const keeping = (async () => {
+      const files = await workspace.keep(message, known?.tree, signal);
+      return { files, forks: await keepForks(workspace, message, signal) };
+    })();
+    reading = keeping.catch(() => undefined);
+    const { files, forks } = await keeping;
     slot[Symbol.dispose]();
-    if (files === undefined) return;
+    if (files === undefined && commitsOf(forks) === commitsOf(known?.forks ?? [])) return;
+    const { commit, tree: kept } = files ?? known ?? { commit: base, tree: prepared.baseTree };
     // Readers on other nodes are given what is committed.
-    const commits = tree === null || tree.commit === base ? [files.commit] : [files.commit, tree.commit];
-    const range = { commits, base, mostBytes: largestCheckpoint, thin: true };
-    const pack = await repositories.packed(repositoryPlace(run()), range, signal);
-    if (pack === undefined) {
+    const commits = new Set(
+      [commit, tree?.commit ?? base, ...forks.map((fork) => fork.commit)].filter((id) => id !== base),
+    );
+    const place = repositoryPlace(run());
+    await repositories.refresh(place, remoteIsKnownMs, signal);
+    const packed = await repositories.packed(
+      place,
+      { commits: [...commits], base, mostBytes: largestCheckpoint, thin: true },
+      signal,
+    );
+    if (packed === undefined) {
       run().log.warn({ task: stream, mostBytes: largestCheckpoint }, "what was changed is too large to be kept");
       return;
     }
-    notBefore += (pack.length / bytesPerSecond) * 1000;
-    const blob = await store.blobs.put(pack, true);
+    notBefore += (packed.bytes.length / bytesPerSecond) * 1000;
+    const pack = await store.blobs.put(packed.bytes, true);
     signal.throwIfAborted();
+    const more = { ...(packed.whole ? { whole: true as const } : {}), ...(forks.length > 0 ? { forks } : {}) };
     recording = run()
-      .record([{ type: "checkpoint.kept", data: { ...files, base, pack: blob, upTo } }])
+      .record([{ type: "checkpoint.kept", data: { commit, tree: kept, base, pack, upTo, ...more } }])
       .catch(() => undefined);
     await recording;
     await release();
@@ -125,6 +179,14 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     timer.unref();
   };
 
+  const end = async (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    stop.abort();
+    stop = new AbortController();
+    await Promise.all([reading, recording]);
+  };
+
   return {
     look,
     release,
@@ -132,20 +194,35 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
       await making;
       if (isDue() && !isAtWork(run().state())) await begin();
     },
-    async end() {
-      clearTimeout(timer);
-      timer = undefined;
-      stop.abort();
-      stop = new AbortController();
-      await Promise.all([reading, recording]);
+    end,
+    async hold() {
+      held += 1;
+      await end();
+      return {
+        [Symbol.dispose]() {
+          held -= 1;
+        },
+      };
     },
   };
 };
 
-/** Whether a call is under way that may change the Task's own files. */
-const isAtWork = ({ open, sessions }: TaskState): boolean =>
+type ForkKept = NonNullable<Checkpoint["forks"]>[number];
+
+const commitsOf = (forks: readonly ForkKept[]): string => forks.map(({ name, commit }) => `${name} ${commit}`).join();
+
+/** Those at work in their own copies of the files. `calls`: how many they have made. */
+const forksOf = ({ sessions }: Pick<TaskState, "sessions">) =>
+  sessions.flatMap(({ sessionID, fork, end, usage }) =>
+    fork === null || end !== null ? [] : [{ sessionID, name: fork.name, fork, calls: usage.toolCalls }],
+  );
+
+/** Whether a call is under way that may change the files of a session with its own, by default the Task's. */
+const isAtWork = ({ open, sessions }: Pick<TaskState, "open" | "sessions">, own?: string): boolean =>
   open.some(
     ({ effect, sessionID }) =>
       (effect === "workspace" || effect === "unknown") &&
-      !sessions.some((session) => session.sessionID === sessionID && session.fork !== null),
+      (own === undefined
+        ? !sessions.some((session) => session.sessionID === sessionID && session.fork !== null)
+        : sessionID === own),
   );

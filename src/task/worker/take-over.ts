@@ -1,8 +1,9 @@
 import type { DomainEvent } from "../../domain/event.ts";
+import type { Checkpoint } from "../../domain/state/task.ts";
 import { plainLine } from "../../process/plain-text.ts";
 import type { Run } from "../run.ts";
-import { messageFromService } from "../step/message.ts";
-import { baseLeft, fetchCheckpoint } from "../workspace/repository.ts";
+import { messageFromService, passedByService } from "../step/message.ts";
+import { baseLeft, fetchCheckpoint, repositoryPlace } from "../workspace/repository.ts";
 
 /** How a node goes on with a repository's Task whose files were on another one. */
 
@@ -20,50 +21,91 @@ export const nodeBefore = (run: Run): string | undefined => {
 };
 
 /**
- * Records that this node takes the Task over, with what the agent has to know of it. Sessions that worked in files of their
- * own have lost them. The mirror has what the remote has now.
+ * Records that this node takes the Task over, with what its agents have to know of it. Those that worked in files of their
+ * own go on in them if these can be made again. The mirror has what the remote has now.
  */
 export const takeOver = async (run: Run, from: string): Promise<void> => {
   const to = run.store.nodes?.name ?? "";
-  const { checkpoint, sessions } = run.state();
-  const commit = await fetchCheckpoint(run);
-  const lost = await changesSince(run, commit === null ? 0 : (checkpoint?.version ?? 0));
-  const ended = sessions.flatMap(({ sessionID, fork, end }): DomainEvent[] =>
-    fork !== null && end === null
-      ? [{ type: "session.ended", data: { sessionID, outcome: "stopped", reason: `the node ${from} is gone` } }]
-      : [],
-  );
+  const checkpoint = await fetchCheckpoint(run);
+  const forks = await forksLeft(run, checkpoint);
+  const ended = run
+    .state()
+    .sessions.filter(({ sessionID, fork, end }) => fork !== null && end === null && !forks.has(sessionID))
+    .map(
+      ({ sessionID }): DomainEvent => ({
+        type: "session.ended",
+        data: { sessionID, outcome: "stopped", reason: `the node ${from} is gone` },
+      }),
+    );
+  const { calls, joined } = await changesIn(run);
+  const forked = new Set(run.state().sessions.flatMap(({ sessionID, fork }) => (fork === null ? [] : [sessionID])));
+  const cameAt = ({ sessionID, version }: Call) => (forked.has(sessionID) ? joined.get(sessionID) : version) ?? 0;
+  const lost = calls.filter((call) => cameAt(call) > (checkpoint?.version ?? 0));
   const told =
-    lost.length === 0 ? [] : [await messageFromService(run, "node", textOf(await filesAt(run, commit), lost))];
-  await run.record([{ type: "workspace.moved", data: { from, to, commit, lost: lost.length } }, ...ended, ...told]);
-};
-
-/** What may have changed files after a version, as the agent knows it. */
-const changesSince = async (run: Run, version: number): Promise<string[]> => {
-  const started = await run.store.read(run.stream, { after: version, types: ["tool.started"] });
-  return started.flatMap(({ type, data }) =>
-    type === "tool.started" && (data.effect === "workspace" || data.effect === "unknown")
-      ? [`${data.tool} ${plainLine(JSON.stringify(data.input)).slice(0, 160)}`]
-      : [],
+    lost.length === 0 ? [] : [await messageFromService(run, "node", textOf(await filesAt(run, checkpoint), lost))];
+  const passed = await Promise.all(
+    [...forks].map(async ([sessionID, { commit, upTo, begun }]) => {
+      const own = calls.filter((call) => call.sessionID === sessionID && call.version > upTo);
+      if (own.length === 0) return [];
+      const files = begun ? "as they were when you began" : keptAt(commit);
+      return [await passedByService(run, sessionID, "node", textOf(files, own))];
+    }),
   );
+  const commit = checkpoint?.commit ?? null;
+  const tips = [...forks.values()].map(({ name, commit: tip }) => ({ name, commit: tip }));
+  const moved = { from, to, commit, lost: lost.length, ...(tips.length > 0 ? { forks: tips } : {}) };
+  await run.record([{ type: "workspace.moved", data: moved }, ...ended, ...told, ...passed.flat()]);
 };
 
-const filesAt = async (run: Run, commit: string | null): Promise<string> => {
-  if (commit !== null && run.state().checkpoint?.upTo !== undefined)
-    return `as they were kept while you worked (${commit.slice(0, 12)})`;
-  if (commit !== null) return `as they were when they were last committed (${commit.slice(0, 12)})`;
+/** `begun`: nothing of what was done there is left. */
+type ForkLeft = { name: string; commit: string; upTo: number; begun: boolean };
+
+/** By session: the own files that can be made again, as they were kept, or as they were at its beginning. */
+const forksLeft = async (run: Run, checkpoint: Checkpoint | null): Promise<Map<string, ForkLeft>> => {
+  const place = repositoryPlace(run);
+  const left = new Map<string, ForkLeft>();
+  for (const { sessionID, fork, end } of run.state().sessions) {
+    if (fork === null || end !== null || !(await run.repositories.has(place, fork.commit))) continue;
+    const kept = checkpoint?.forks?.find(({ name }) => name === fork.name);
+    const isThere = kept !== undefined && (await run.repositories.has(place, kept.commit));
+    const { commit, upTo } = isThere ? kept : { commit: fork.commit, upTo: 0 };
+    left.set(sessionID, { name: fork.name, commit, upTo, begun: !isThere });
+  }
+  return left;
+};
+
+type Call = { sessionID: string; version: number; words: string };
+
+/** What may have changed files, as agents know it. `joined`: at which version that of an agent with its own files came to the Task's. */
+const changesIn = async (run: Run): Promise<{ calls: Call[]; joined: Map<string, number> }> => {
+  const events = await run.store.read(run.stream, { types: ["tool.started", "session.ended"] });
+  const calls: Call[] = [];
+  const joined = new Map<string, number>();
+  for (const { type, data, version } of events)
+    if (type === "tool.started" && (data.effect === "workspace" || data.effect === "unknown")) {
+      const words = `${data.tool} ${plainLine(JSON.stringify(data.input)).slice(0, 160)}`;
+      calls.push({ sessionID: data.sessionID, version, words });
+    } else if (type === "session.ended" && (data.joined?.files ?? 0) > 0) joined.set(data.sessionID, version);
+  return { calls, joined };
+};
+
+const keptAt = (commit: string): string => `as they were kept while you worked (${commit.slice(0, 12)})`;
+
+const filesAt = async (run: Run, checkpoint: Checkpoint | null): Promise<string> => {
+  if (checkpoint?.upTo !== undefined) return keptAt(checkpoint.commit);
+  if (checkpoint !== null) return `as they were when they were last committed (${checkpoint.commit.slice(0, 12)})`;
   const { commit: base, isOwn } = await baseLeft(run);
   return isOwn ? "as they were when you began" : `as the repository has them now (${base.slice(0, 12)})`;
 };
 
 const mostNamed = 40;
 
-const textOf = (files: string, lost: readonly string[]): string => {
+const textOf = (files: string, lost: readonly Call[]): string => {
   const named = lost.slice(-mostNamed);
   const more = lost.length - named.length;
   return `The machine on which you worked is gone, and another one goes on. The files are ${files}. What these calls changed in them after that is lost, whatever their results say:
 
-${more === 0 ? "" : `- ${more} earlier ones\n`}${named.map((call) => `- ${call}`).join("\n")}
+${more === 0 ? "" : `- ${more} earlier ones\n`}${named.map(({ words }) => `- ${words}`).join("\n")}
 
 Whether an effect of theirs outside of the files came about is not known. Look at the files, do again what is missing, then go on.`;
 };

@@ -17,7 +17,7 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   const workspace = await run.workspace();
   const { baseCommit, baseTree } = workspace.prepared;
   if (baseCommit === null || baseTree === null) throw new Error("Expected a worktree with a base commit to commit in.");
-  await run.checkpoints.end();
+  using _still = await run.checkpoints.hold();
   using _slot = await run.slot();
   // Who cancels waits for the end: what git cannot get at is not waited for.
   const idleMs = run.state().cancel === null ? undefined : 2000;

@@ -1,9 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { TaskState } from "../../domain/state/task.ts";
+import type { Checkpoint, TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
+import { bringCheckpoint } from "../query/elsewhere.ts";
 import type { Run } from "../run.ts";
 
 /**
@@ -120,48 +121,50 @@ export const largestCheckpoint = 28 * 1024 * 1024;
  * none, and for a commit that is kept already.
  */
 export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> => {
-  const { repository, tree, workspace, checkpoint } = run.state();
+  const { repository, tree, workspace, checkpoint, sessions } = run.state();
   const base = workspace?.baseCommit;
   if (run.store.nodes === undefined || repository === null || tree === null || base == null) return;
   const { commit, tree: treeID } = tree;
   if (checkpoint?.commit === commit && checkpoint.base === base && (pushed === undefined || pushed === commit)) return;
   let pack: EventData["checkpoint.kept"]["pack"] = null;
-  if (commit !== base) {
-    const commits = pushed === undefined ? [commit] : [commit, pushed];
-    const bytes = await run.repositories.packed(
+  let whole: { whole?: true } = {};
+  // Those that others work in go on being kept.
+  const isOpen = (name: string) => sessions.some(({ fork, end }) => fork?.name === name && end === null);
+  const forks = checkpoint?.base === base ? (checkpoint.forks ?? []).filter(({ name }) => isOpen(name)) : [];
+  if (commit !== base || forks.length > 0) {
+    const commits = [...new Set([commit, pushed ?? commit, ...forks.map((fork) => fork.commit)])];
+    const packed = await run.repositories.packed(
       repositoryPlace(run),
       { commits, base, mostBytes: largestCheckpoint },
       run.signal,
     );
-    if (bytes === undefined) {
+    if (packed === undefined) {
       run.log.warn(
         { task: run.stream, commit, mostBytes: largestCheckpoint },
         "a commit is too large to be kept for other nodes",
       );
       return;
     }
-    pack = await run.store.blobs.put(bytes, true);
+    pack = await run.store.blobs.put(packed.bytes, true);
+    if (packed.whole) whole = { whole: true };
   }
-  await run.record([{ type: "checkpoint.kept", data: { commit, tree: treeID, base, pack } }]);
+  const more = { ...whole, ...(forks.length > 0 ? { forks } : {}) };
+  await run.record([{ type: "checkpoint.kept", data: { commit, tree: treeID, base, pack, ...more } }]);
   await run.checkpoints.release();
 };
 
 /**
- * Brings the newest checkpoint into the mirror, which has what the remote has now. Resolves to its commit; null: there is none,
- * it is damaged, or the remote no longer has what it is based on.
+ * Brings the newest checkpoint into the mirror, which has what the remote has now; where it is damaged, or the remote no longer
+ * has what it is based on, the one before. null: neither is to be had.
  */
 export const fetchCheckpoint = async (
   run: Pick<Run, "state" | "repositories" | "store" | "signal">,
-): Promise<string | null> => {
+): Promise<Checkpoint | null> => {
   const { checkpoint } = run.state();
   const place = repositoryPlace(run);
-  if (checkpoint === null || !(await run.repositories.has(place, checkpoint.base))) return null;
-  const { commit, pack } = checkpoint;
-  if (pack === null || (await run.repositories.has(place, commit))) return commit;
-  const bytes = await run.store.blobs.get(pack.sha256);
-  if (bytes === undefined) return null;
-  await run.repositories.unpack(place, bytes, run.signal);
-  return (await run.repositories.has(place, commit)) ? commit : null;
+  for (const kept of [checkpoint, checkpoint?.before ?? null])
+    if (kept !== null && (await bringCheckpoint(run, place, kept, run.signal))) return kept;
+  return null;
 };
 
 /** Where the work of a Task without a checkpoint begins again: its base, or what the remote has now if that is gone. */
@@ -175,8 +178,8 @@ export const baseLeft = async (run: Run): Promise<{ commit: string; isOwn: boole
 export const restore = async (run: Run): Promise<Workspace> => {
   const { taskID, directory, isolation, landing, moved, checkpoint } = run.state();
   const { tracking } = await run.base();
-  const kept = moved?.commit === checkpoint?.commit ? checkpoint : null;
-  const isKept = kept !== null && (await run.repositories.has(repositoryPlace(run), kept.commit));
+  const kept = [checkpoint, checkpoint?.before ?? null].find((each) => each !== null && each.commit === moved?.commit);
+  const isKept = kept != null && (await run.repositories.has(repositoryPlace(run), kept.commit));
   // What this node has of an earlier time is older.
   await run.workspaces.remove(taskID);
   return run.workspaces.prepare({

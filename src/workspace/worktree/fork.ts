@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Processes } from "../../process/process.ts";
 import { changesOf } from "../object/tree-change.ts";
 import { mergeOnto } from "../object/rebase.ts";
+import { setHead } from "../tree/git-dir.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import type { WorktreePlace } from "./open.ts";
 import type { createRetention } from "./retire.ts";
@@ -47,7 +48,7 @@ export const createForks = (deps: {
 }): Pick<Workspaces, "fork" | "mergeFork" | "closeFork"> => {
   const { folder, records, retention, processes, give, open, workspaceOf, placeOf, alone } = deps;
   return {
-    async fork(workspace, name, { commit, tree }) {
+    async fork(workspace, name, { commit, tree, tip }) {
       const { taskID, record } = placeOf(workspace);
       const key = forkKey(taskID, name);
       using _alone = await alone(key);
@@ -59,7 +60,9 @@ export const createForks = (deps: {
       const { base: _base, given: _given, ...from } = record;
       const own: WorktreeRecord = { ...from, gitDir: folder.gitDirOf(key) };
       records.keep(key, { ...own, base: "" });
-      await folder.checkOutBase(key, own, commit, commit, { later: true });
+      await folder.checkOutBase(key, own, tip ?? commit, commit, { later: true });
+      // So that what was done on it shows as such.
+      if (tip !== undefined) await setHead(own.gitDir, commit);
       await give(key, records.of(key) ?? own);
       records.keep(key, records.of(key) ?? own);
       if (record.prefix !== "") openFolder(worktree, record.prefix.split("/"), true)[Symbol.dispose]();
