@@ -55,7 +55,7 @@ const orders: Record<string, string> = {
   process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
-  model: "model provider-kind circuit-breaker replay provider registry local-server test-call builtin",
+  model: "model provider-kind circuit-breaker rate-limit replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result argument file edit command web output mcp task registry",
   squad: "squad package catalog revision production install",

@@ -150,7 +150,7 @@ export type ModelFailure = {
   failure: TurnFailure;
   /** Milliseconds that the provider asked to wait (`Retry-After`). */
   retryAfterMs?: number;
-  /** No request was sent, because the provider's circuit breaker is open. Does not count as an attempt. */
+  /** No request was sent: the provider's circuit breaker is open, or its pause is not over. Does not count as an attempt. */
   held?: true;
   /** The cause is the provider (quota, overload, outage): a model of another provider may well answer. */
   elsewhere?: true;

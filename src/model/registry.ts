@@ -6,6 +6,7 @@ import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import type { Nodes } from "../store/node.ts";
 import { type Breaker, type BreakerState, createBreaker, guarded, newsOf } from "./circuit-breaker.ts";
 import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassette.ts";
+import { createRateLimit, paced, type RateLimit } from "./rate-limit.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./provider-kind.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider/provider.ts";
@@ -123,6 +124,16 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     const news = newsOf(words);
     if (typeof id === "string" && news !== undefined && providers.has(id)) breakerOf(id).hear(news);
   });
+  const limited = new Map<string, RateLimit>();
+  const limitOf = (ref: string): RateLimit => {
+    const limit = limited.get(ref) ?? createRateLimit();
+    limited.set(ref, limit);
+    return limit;
+  };
+  options.others?.onTold(limitTopic, ([ref, ms]) => {
+    if (typeof ref !== "string" || typeof ms !== "number") return;
+    if (providers.has(ref.slice(0, ref.indexOf("/")))) limitOf(ref).pause(ms);
+  });
   const patience = {
     firstMs: limits.modelFirstSeconds * 1000,
     silentMs: limits.modelSilentSeconds * 1000,
@@ -168,7 +179,8 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       const traits = await traitsOf(kind, modelID, entry, options.effort);
       const tape = options.recorder?.tape(provider, modelID);
       const how = { patience, ...(tape === undefined ? {} : { tape }) };
-      return guarded(createProviderModel(provider, modelID, traits, how), breakerOf(id));
+      const called = guarded(createProviderModel(provider, modelID, traits, how), breakerOf(id));
+      return paced(called, limitOf(ref), (ms) => options.others?.tell(limitTopic, [ref, ms]));
     });
 
   return {
@@ -199,6 +211,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       for (const ref of models.keys()) if (ref.startsWith(`${id}/`)) models.delete(ref);
       // What the key before was refused for says nothing of this one.
       breakers.delete(id);
+      for (const ref of limited.keys()) if (ref.startsWith(`${id}/`)) limited.delete(ref);
       if (next === undefined) return;
       active = next;
       options.log.info({ model: active.ref, source: active.source }, "model in use");
@@ -232,6 +245,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
 };
 
 const providerTopic = "provider";
+const limitTopic = "rate limit";
 
 const closed: BreakerState = { state: "closed", failures: 0, since: null, retryAt: null };
 

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -15,11 +15,11 @@ const right = { username: "service", password: "correct horses" };
 describe.skipIf(postgresURL === undefined)("nodes in common", () => {
   let here: Awaited<ReturnType<typeof place>>;
   let provider: MockProvider;
-  let answer: MockTurn = { text: "Done." };
+  let answer: MockTurn | (() => MockTurn) = { text: "Done." };
   const nodes: TestService[] = [];
   beforeAll(async () => {
     here = await place();
-    provider = await startMockProvider((): MockTurn => answer);
+    provider = await startMockProvider((): MockTurn => (typeof answer === "function" ? answer() : answer));
     for (const name of ["a", "b", "c"]) nodes.push(await start(name));
   }, 60_000);
   afterAll(async () => {
@@ -111,17 +111,8 @@ describe.skipIf(postgresURL === undefined)("nodes in common", () => {
     for (const node of nodes) expect((await send(node, "GET", "/nodes", basic(right.password))).status).toBe(429);
   });
 
-  test("a provider that fails at one node is left alone by all, and called again by all when it is back", {
-    timeout: 60_000,
-  }, async () => {
-    const breakers = async () =>
-      Promise.all(
-        nodes.map(async (node) => {
-          const { text } = await send(node, "GET", "/models", session);
-          const { providers } = JSON.parse(text) as { providers: { id: string; breaker: { state: string } }[] };
-          return providers.find(({ id }) => id === "mock")?.breaker.state;
-        }),
-      );
+  /** A session of a browser's behind a proxy, and Tasks of it. */
+  const logIn = async () => {
     const host = "sortie.example.test";
     // A minute gives ten guesses back; six seconds one.
     const { cookies } = await until(
@@ -138,15 +129,38 @@ describe.skipIf(postgresURL === undefined)("nodes in common", () => {
       500,
     );
     const session = { host, cookie: cookies.map((cookie) => cookie.split(";")[0]).join("; ") };
-    const directory = join(here.path, "plain");
-    mkdirSync(directory, { recursive: true });
-    const create = (node: TestService) =>
-      send(
-        node,
-        "POST",
-        "/task",
-        { ...session, origin: `http://${host}`, "content-type": "application/json", "x-service-directory": directory },
-        JSON.stringify({ request: "say hello", productPillar: "code", isolation: "directory" }),
+    return {
+      session,
+      create: (node: TestService) => {
+        // Each in its own, which is where its node is.
+        const directory = mkdtempSync(join(here.path, "plain-"));
+        return send(
+          node,
+          "POST",
+          "/task",
+          {
+            ...session,
+            origin: `http://${host}`,
+            "content-type": "application/json",
+            "x-service-directory": directory,
+          },
+          JSON.stringify({ request: "say hello", productPillar: "code", isolation: "directory" }),
+        );
+      },
+    };
+  };
+
+  test("a provider that fails at one node is left alone by all, and called again by all when it is back", {
+    timeout: 60_000,
+  }, async () => {
+    const { session, create } = await logIn();
+    const breakers = async () =>
+      Promise.all(
+        nodes.map(async (node) => {
+          const { text } = await send(node, "GET", "/models", session);
+          const { providers } = JSON.parse(text) as { providers: { id: string; breaker: { state: string } }[] };
+          return providers.find(({ id }) => id === "mock")?.breaker.state;
+        }),
       );
     expect(await breakers()).toEqual(["closed", "closed", "closed"]);
     answer = { fail: { status: 500 } };
@@ -156,5 +170,28 @@ describe.skipIf(postgresURL === undefined)("nodes in common", () => {
     answer = { text: "Done." };
     await until(breakers, (states) => states.every((state) => state === "closed"), 30_000);
   });
+
+  test("a provider that asks one node to wait is asked by no other until then", { timeout: 60_000 }, async () => {
+    const { create } = await logIn();
+    const times: number[] = [];
+    const told = Promise.withResolvers<void>();
+    answer = () => {
+      times.push(performance.now());
+      if (times.length > 1) return { text: "Done." };
+      told.resolve();
+      return { fail: { status: 429, headers: { "retry-after": "3" } } };
+    };
+    await create(a());
+    await told.promise;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await Promise.all([create(b()), create(b()), create(a())]);
+    // The first of them, which was told so, tries again; the others had not been told by anybody.
+    await until(
+      () => Promise.resolve(times.length),
+      (count) => count >= 4,
+      30_000,
+    );
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(2_900);
+  });
 });
-if (postgresURL === undefined) countSkipped(3);
+if (postgresURL === undefined) countSkipped(4);

@@ -85,8 +85,10 @@ export const decideRetry = (
   const { failure, held, elsewhere, retryAfterMs = 0 } = failed;
   const away: RetryDecision | undefined = standIn && elsewhere === true ? { kind: "elsewhere" } : undefined;
   if (!failure.retryable) return away ?? { kind: "fail" };
+  const isLimited = failure.code === "provider_limited";
+  if (retryAfterMs > patienceMs && (held !== true || isLimited))
+    return away ?? { kind: "later", delayMs: Math.ceil(retryAfterMs) };
   if (held === true) return away ?? { kind: "again", delayMs: Math.ceil(retryAfterMs + random() * base), attempt };
-  if (retryAfterMs > patienceMs) return away ?? { kind: "later", delayMs: Math.ceil(retryAfterMs) };
   const delayMs = retryDelay(failed, attempt, random);
   return delayMs === undefined ? (away ?? { kind: "fail" }) : { kind: "again", delayMs, attempt: attempt + 1 };
 };
