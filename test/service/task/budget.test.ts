@@ -175,7 +175,9 @@ describe.concurrent("maxMinutes cuts what is under way", () => {
   test("a silent model, and one that is waited for", async () => {
     const budget = { maxMinutes: minutes };
     const silent = await start([{ text: "Hm", fault: "silent" }], { budget });
-    const busy = await start([{ fail: { status: 429, headers: { "retry-after": "60" } } }], { budget });
+    // A model of its own: others would wait with it.
+    const limited = { fail: { status: 429, headers: { "retry-after": "60" } } };
+    const busy = await start([limited], { budget, model: "mock/limited" });
     await Promise.all([checkCut(silent), checkCut(busy)]);
     scripts[silent.marker] = [{ text: "Said." }];
     await silent.raise({ maxMinutes: 1 });
