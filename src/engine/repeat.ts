@@ -1,4 +1,5 @@
-import type { StreamID } from "../domain/event.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
+import { messageOf } from "../error.ts";
 
 /** Runs that something ended which may be gone in a moment: they begin anew, so many times in a row. */
 
@@ -15,20 +16,29 @@ export const lacksDescriptors = (error: unknown): boolean => {
 };
 
 export type Repeats = {
-  /** For a run that begins: decides, once, whether an error that ends it is one to begin anew after. */
-  begin(stream: StreamID): (error: unknown) => boolean;
+  /**
+   * For a run that begins: decides, once, whether an error that ends it is one to begin anew after. Then it is recorded, without
+   * which the next run would take the service for dead in this step.
+   */
+  begin(stream: StreamID): (error: unknown, record: RecordEvents) => Promise<boolean>;
 };
 
-/** `most`: of runs in a row that an error like this one may end; 0: none. */
-export const createRepeats = (most: (error: unknown) => number): Repeats => {
+type RecordEvents = (events: DomainEvent[]) => Promise<unknown>;
+
+/** `most`: of runs in a row that an error like this one may end; 0: none. `shown`: the error in words. */
+export const createRepeats = (
+  most: (error: unknown) => number,
+  shown: (error: unknown) => string = messageOf,
+): Repeats => {
   const ended = new Map<StreamID, number>();
   return {
     begin(stream) {
       const before = ended.get(stream) ?? 0;
       ended.delete(stream);
-      return (error) => {
+      return async (error, record) => {
         if (before >= most(error)) return false;
         ended.set(stream, before + 1);
+        await record([{ type: "run.stopped", data: { reason: shown(error).slice(0, 1000) } }]);
         return true;
       };
     },

@@ -32,13 +32,24 @@ test("what the system says when there are none is known as that", () => {
   expect(lacksDescriptors(new Error(stdout))).toBe(true);
 });
 
-test("so many runs in a row begin anew, each stream for itself; one that ends otherwise begins the count anew", () => {
-  const repeats = createRepeats((error) => (error === "passes" ? 2 : 0));
-  const ends = (error: string, stream = "task_1") => repeats.begin(stream)(error);
-  expect(["passes", "passes", "passes", "passes"].map((error) => ends(error))).toEqual([true, true, false, true]);
-  expect(ends("passes", "task_2")).toBe(true);
-  expect([ends("passes"), ends("lasts"), ends("passes"), ends("passes")]).toEqual([true, false, true, true]);
+test("so many runs in a row begin anew, each stream for itself; one that ends otherwise begins the count anew", async () => {
+  const repeats = createRepeats(
+    (error) => (error === "passes" ? 2 : 0),
+    (error) => `it ${String(error)}`,
+  );
+  const recorded: unknown[] = [];
+  const record = (events: unknown[]) => Promise.resolve(recorded.push(...events));
+  const ends = async (errors: string[], stream = "task_1") => {
+    const again: boolean[] = [];
+    for (const error of errors) again.push(await repeats.begin(stream)(error, record));
+    return again;
+  };
+  expect(await ends(["passes", "passes", "passes", "passes"])).toEqual([true, true, false, true]);
+  // Of those that begin anew alone.
+  expect(recorded).toEqual(Array(3).fill({ type: "run.stopped", data: { reason: "it passes" } }));
+  expect(await ends(["passes"], "task_2")).toEqual([true]);
+  expect(await ends(["passes", "lasts", "passes", "passes"])).toEqual([true, false, true, true]);
   // One that ended well.
   repeats.begin("task_1");
-  expect([ends("passes"), ends("passes"), ends("passes")]).toEqual([true, true, false]);
+  expect(await ends(["passes", "passes", "passes"])).toEqual([true, true, false]);
 });

@@ -45,9 +45,7 @@ export const createRunMission = (deps: MissionDeps) => {
       if (run === undefined) return;
       const beginsAnew = repeats.begin(stream);
       await move(run).catch(async (error: unknown) => {
-        if (signal.aborted || !beginsAnew(error)) return failUnexpectedly(run, error);
-        // Without this fact the next run would take the service for dead in this step.
-        await run.record([{ type: "run.stopped", data: { reason: messageOf(error).slice(0, 1000) } }]);
+        if (signal.aborted || !(await beginsAnew(error, run.record))) return failUnexpectedly(run, error);
         throw error;
       });
     });

@@ -44,8 +44,9 @@ import { wait as waitForAnswer } from "../step/wait.ts";
  * in and no resume path: a worker that died is replaced by one that runs this from the start.
  */
 export const createRunTask = (deps: RunDeps) => {
-  const repeats = createRepeats((error) =>
-    error instanceof GitDied ? mostGitDeaths : lacksDescriptors(error) ? mostShortages : 0,
+  const repeats = createRepeats(
+    (error) => (error instanceof GitDied ? mostGitDeaths : lacksDescriptors(error) ? mostShortages : 0),
+    (error) => `${error instanceof GitDied ? "git died: " : ""}${messageOf(error)}`,
   );
   return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
@@ -57,10 +58,7 @@ export const createRunTask = (deps: RunDeps) => {
       scope.defer(() => withoutAttachments(run));
       const beginsAnew = repeats.begin(stream);
       await move(run).catch(async (error: unknown) => {
-        if (signal.aborted || !beginsAnew(error)) return failUnexpectedly(run, error);
-        const what = error instanceof GitDied ? "git died: " : "";
-        // Without this fact the next run would take the service for dead in this step.
-        await run.record([{ type: "run.stopped", data: { reason: `${what}${messageOf(error)}`.slice(0, 1000) } }]);
+        if (signal.aborted || !(await beginsAnew(error, run.record))) return failUnexpectedly(run, error);
         throw error;
       });
     });
