@@ -12,18 +12,22 @@ if (major < 22 || (major === 22 && minor < 18)) {
 
 const start = async () => {
   // Without `import`, for which Node would load all that these have (scripts/build.mjs).
-  const [{ existsSync }, { enableCompileCache }, { homedir }, { join }, { setFlagsFromString }] = [
-    "fs",
-    "module",
-    "os",
-    "path",
-    "v8",
-  ].map((name) => process.getBuiltinModule(`node:${name}`));
+  const [
+    { existsSync, statSync },
+    { enableCompileCache },
+    { homedir },
+    { join },
+    { fileURLToPath },
+    { setFlagsFromString },
+  ] = ["fs", "module", "os", "path", "url", "v8"].map((name) => process.getBuiltinModule(`node:${name}`));
   // V8 may end the process when it frees a wrapper that it has replaced by a quicker one ("Check failed:
   // jit_page.has_value()"), as it does within `fetch`, whose parser is WebAssembly: none is replaced.
   setFlagsFromString("--no-wasm-generic-wrapper");
-  // Node's default lies in the common temporary folder, where another user could have put something.
-  enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sortie"));
+  // What the build compiled ahead. Node keeps it by user, so another one's is of no use. Node's default lies in the common
+  // temporary folder, where another user could have put something.
+  const ahead = fileURLToPath(new URL("../dist/.compiled", import.meta.url));
+  const isOwn = existsSync(ahead) && statSync(ahead).uid === process.getuid?.();
+  enableCompileCache(isOwn ? ahead : join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sortie"));
   const main = new URL("../dist/cli/main.js", import.meta.url);
   if (!existsSync(main)) {
     process.stderr.write("sortie: dist is not built. Run `npm run build` first.\n");
