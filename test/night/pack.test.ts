@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { blocksOf, page } from "../service/document/manual.ts";
@@ -128,8 +128,8 @@ describe.skipIf(!registryAnswers)("on a Node that is too old", () => {
 });
 
 describe.skipIf(!registryAnswers)("from a registry", () => {
-  /** Names and versions of what lies in a folder of packages, but those of one platform. */
-  const versionsIn = (folder: string): string[] =>
+  /** Names and versions of what lies in a folder of packages, and in those of these, but those of one platform. */
+  const versionsIn = (folder: string, own = ""): string[] =>
     readdirSync(folder)
       .flatMap((name) =>
         name.startsWith("@") ? readdirSync(join(folder, name)).map((inner) => `${name}/${inner}`) : name,
@@ -137,7 +137,12 @@ describe.skipIf(!registryAnswers)("from a registry", () => {
       .flatMap((name) => {
         if (name.startsWith(".")) return [];
         const { version, os } = JSON.parse(readFileSync(join(folder, name, "package.json"), "utf8")) as Entry;
-        return os === undefined ? [`${name} ${version}`] : [];
+        const inner = join(folder, name, "node_modules");
+        const below = existsSync(inner) && inner !== own ? versionsIn(inner) : [];
+        return [
+          ...(os === undefined ? [`${name} ${version}`] : []),
+          ...below.map((each) => `${name}/node_modules/${each}`),
+        ];
       })
       .toSorted();
   type Entry = { version: string; dev?: true; os?: string[] };
@@ -152,8 +157,9 @@ describe.skipIf(!registryAnswers)("from a registry", () => {
     const shell = await folderOn(join(root.path), "24", "registry");
     await using registry = await registryWith(archive);
     await install(shell, "sortie", "--registry", registry.url);
-    expect(versionsIn(join(shell.cwd, "node_modules/sortie/node_modules"))).toEqual(wanted.toSorted());
-    expect(versionsIn(join(shell.cwd, "node_modules"))).toEqual([`sortie ${version}`]);
+    const own = join(shell.cwd, "node_modules/sortie/node_modules");
+    expect(versionsIn(own)).toEqual(wanted.toSorted());
+    expect(versionsIn(join(shell.cwd, "node_modules"), own)).toEqual([`sortie ${version}`]);
     expect((await shell.run("npx", ["sortie", "--version"])).out.split("\n")[0]).toBe(version);
   });
 });

@@ -221,9 +221,8 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     return lab.host.git(name, "commit-tree", "-m", "Anew", made.toString().trim());
   };
 
-  test("of agents that work in their own outlive it, too, and each is told of its own later calls", {
-    timeout: 90_000,
-  }, async () => {
+  /** A node whose agent has given work to others, the first of whom makes one more call than is kept; then it is killed. */
+  const delegated = async (names: readonly string[], isKept: (data: Record<string, unknown>) => boolean) => {
     count += 1;
     const name = `r${count}`;
     const [first, second] = [`a${count}`, `b${count}`];
@@ -251,7 +250,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
       if (!text.includes("You are the builder."))
         return request.turn === 0
           ? {
-              calls: ["one", "two"].map((what) => ({
+              calls: names.map((what) => ({
                 tool: "delegate",
                 input: { agent: "builder", brief: `Build ${what}` },
               })),
@@ -282,10 +281,10 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
       });
       expect([status, text]).toEqual([202, text]);
       taskID = String(body["taskID"]);
-      // Both of them as they were after their first call.
+      // As they were after their first call.
       await until(
         () => keptIn(a, taskID),
-        (kept) => (kept.at(-1)?.data["forks"] as { upTo: number }[] | undefined)?.length === 2,
+        (kept) => isKept(kept.at(-1)?.data ?? {}),
       );
       // What comes now comes too late for the next one.
       may.resolve();
@@ -299,19 +298,37 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
     never.resolve({ text: "" });
     const events = await eventsOf(b, taskID);
-    const moved = events.find(({ type }) => type === "workspace.moved");
-    expect(moved?.data["forks"]).toHaveLength(2);
-    expect(events.filter(({ type }) => type === "session.started")).toHaveLength(2);
-    expect(events.flatMap(({ type, data }) => (type === "session.ended" ? [data["outcome"]] : []))).toEqual([
-      "finished",
-      "finished",
-    ]);
+    expect(events.filter(({ type }) => type === "session.started")).toHaveLength(names.length);
+    expect(events.flatMap(({ type, data }) => (type === "session.ended" ? [data["outcome"]] : []))).toEqual(
+      names.map(() => "finished"),
+    );
+    return {
+      moved: events.find(({ type }) => type === "workspace.moved")?.data,
+      told,
+      landed: lab.host.git(name, "ls-tree", "--name-only", "main").split("\n"),
+    };
+  };
+
+  test("of agents that work in their own outlive it, too, and each is told of its own later calls", {
+    timeout: 90_000,
+  }, async () => {
+    const isKept = (data: Record<string, unknown>) => (data["forks"] as object[] | undefined)?.length === 2;
+    const { moved, told, landed } = await delegated(["one", "two"], isKept);
+    expect(moved?.["forks"]).toHaveLength(2);
     expect([...told.keys()]).toEqual(["one"]);
     expect(told.get("one")).toContain("as they were kept while you worked");
     expect(told.get("one")).toContain("echo late");
     expect(told.get("one")).not.toContain("echo one");
-    const landed = lab.host.git(name, "ls-tree", "--name-only", "main").split("\n");
     expect(landed).toEqual([".sortie", "a.txt", "one-after.txt", "one.txt", "two.txt"]);
+  });
+
+  test("whoever was given work in the Task's own files is told itself", { timeout: 90_000 }, async () => {
+    const { moved, told, landed } = await delegated(["one"], ({ upTo }) => upTo !== undefined);
+    expect(moved).toMatchObject({ lost: 1 });
+    expect(moved).not.toHaveProperty("forks");
+    expect(told.get("one")).toContain("echo late");
+    expect(told.get("one")).not.toContain("echo one");
+    expect(landed).toEqual([".sortie", "a.txt", "one-after.txt", "one.txt"]);
   });
 
   test("control: without what was kept all of them are gone, and all calls are named", {
@@ -326,4 +343,4 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     expect(landed).toEqual([".gitignore", "a.txt", "after.txt"]);
   });
 });
-if (postgresURL === undefined) countSkipped(5);
+if (postgresURL === undefined) countSkipped(6);

@@ -1,6 +1,7 @@
 import type { DomainEvent } from "../../domain/event.ts";
 import type { Checkpoint } from "../../domain/state/task.ts";
 import { plainLine } from "../../process/plain-text.ts";
+import { hearers } from "../operation/reader.ts";
 import type { Run } from "../run.ts";
 import { messageFromService, passedByService } from "../step/message.ts";
 import { baseLeft, fetchCheckpoint, repositoryPlace } from "../workspace/repository.ts";
@@ -41,20 +42,26 @@ export const takeOver = async (run: Run, from: string): Promise<void> => {
   const forked = new Set(run.state().sessions.flatMap(({ sessionID, fork }) => (fork === null ? [] : [sessionID])));
   const cameAt = ({ sessionID, version }: Call) => (forked.has(sessionID) ? joined.get(sessionID) : version) ?? 0;
   const lost = calls.filter((call) => cameAt(call) > (checkpoint?.version ?? 0));
-  const told =
-    lost.length === 0 ? [] : [await messageFromService(run, "node", textOf(await filesAt(run, checkpoint), lost))];
-  const passed = await Promise.all(
-    [...forks].map(async ([sessionID, { commit, upTo, begun }]) => {
-      const own = calls.filter((call) => call.sessionID === sessionID && call.version > upTo);
-      if (own.length === 0) return [];
-      const files = begun ? "as they were when you began" : keptAt(commit);
-      return [await passedByService(run, sessionID, "node", textOf(files, own))];
-    }),
-  );
+  const words = textOf(await filesAt(run, checkpoint), lost);
+  const told = lost.length === 0 ? [] : [await messageFromService(run, "node", words)];
+  // Whoever gave work reads the message only once that is done.
+  const passed = hearers(run.state(), "steered").map(async ({ sessionID, fork }): Promise<DomainEvent[]> => {
+    if (fork === null) return lost.length === 0 ? [] : [await passedByService(run, sessionID, "node", words)];
+    const left = forks.get(sessionID);
+    const own = calls.filter((call) => call.sessionID === sessionID && call.version > (left?.upTo ?? 0));
+    if (left === undefined || own.length === 0) return [];
+    const files = left.begun ? "as they were when you began" : keptAt(left.commit);
+    return [await passedByService(run, sessionID, "node", textOf(files, own))];
+  });
   const commit = checkpoint?.commit ?? null;
   const tips = [...forks.values()].map(({ name, commit: tip }) => ({ name, commit: tip }));
   const moved = { from, to, commit, lost: lost.length, ...(tips.length > 0 ? { forks: tips } : {}) };
-  await run.record([{ type: "workspace.moved", data: moved }, ...ended, ...told, ...passed.flat()]);
+  await run.record([
+    { type: "workspace.moved", data: moved },
+    ...ended,
+    ...told,
+    ...(await Promise.all(passed)).flat(),
+  ]);
 };
 
 /** `begun`: nothing of what was done there is left. */
