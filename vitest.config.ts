@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { configDefaults, defineConfig } from "vitest/config";
+import { NightOrder } from "./test/harness/night-order.ts";
 
 /** Milliseconds that it takes to start a program, at its best of some. */
 const spawnMs = (): number =>
@@ -24,6 +25,7 @@ export default defineConfig(({ mode }) => {
       setupFiles: ["test/harness/usual-memory.ts", "test/harness/answer/setup.ts"],
       // By day without the slow tests.
       runner: "./test/harness/runner.ts",
+      ...(night ? { sequence: { sequencer: NightOrder } } : {}),
       pool: "forks",
       // A worker runs one file after the other with the modules it has: loading the service anew for each cost a seventh
       // of the whole run. Modules keep no state; a test that changes the process puts it back.

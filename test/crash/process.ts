@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { built, compileCache } from "../harness/built.ts";
+import { untilRoom } from "../harness/postgres.ts";
 import { until } from "../harness/project.ts";
 
 /** The service as a process of its own, to be killed. */
@@ -20,6 +21,7 @@ const script = fileURLToPath(new URL("./child.ts", import.meta.url));
 await built();
 
 export const startProcess = async (env: Record<string, string>): Promise<ServiceProcess> => {
+  await untilRoom(env);
   // A sixth of a start is collecting young objects in a space that begins at one megabyte.
   const child = spawn(process.execPath, ["--min-semi-space-size=8", script], {
     env: {

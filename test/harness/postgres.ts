@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { userInfo } from "node:os";
+import { setTimeout as wait } from "node:timers/promises";
 import { Client, DatabaseError } from "pg";
 
 /**
@@ -87,4 +88,33 @@ export const freshDatabase = async (url: string, settings: Record<string, string
     url: databaseIn(url, name),
     [Symbol.asyncDispose]: () => ask(url, `drop database if exists "${name}" with (force)`),
   };
+};
+
+/** What a service may open, and what those that run already may still. */
+const room = 24;
+
+/**
+ * Before a service is started on PostgreSQL: files that run at the same time, each with three nodes, have more connections in
+ * all than a server gives by default. Then whoever comes last waits a while.
+ */
+export const untilRoom = async (env: Readonly<Record<string, string | undefined>>): Promise<void> => {
+  const url = postgresURL;
+  if (env["SERVICE_DATABASE_URL"] === undefined || url === undefined) return;
+  for (const until = performance.now() + 15_000; performance.now() < until; await wait(200)) {
+    const free = await freeIn(url).catch(() => 0);
+    if (free >= room) return;
+  }
+};
+
+const freeIn = async (url: string): Promise<number> => {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2000 });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ free: number }>(`
+      select current_setting('max_connections')::int - count(*)::int as free
+        from pg_stat_activity where backend_type = 'client backend'`);
+    return rows[0]?.free ?? 0;
+  } finally {
+    await client.end().catch(() => {});
+  }
 };

@@ -4,6 +4,7 @@ import { createLog, type Log, silent } from "../../src/log.ts";
 import { type Trial, tryNow } from "../../src/process/sandbox/tier.ts";
 import { sandboxOf } from "../../src/service/machine.ts";
 import { createService, type Service } from "../../src/service/service.ts";
+import { untilRoom } from "./postgres.ts";
 
 /** A real service on a real port over a data folder of the test's. */
 
@@ -16,6 +17,7 @@ export const startService = async (
   clock?: Clock,
   log: Log = process.env["TEST_LOG"] === undefined ? silent : createLog("debug"),
 ): Promise<TestService> => {
+  await untilRoom(env);
   const config = loadConfig({ port: 0, dataDir }, { PATH: process.env["PATH"] ?? "", HOME: dataDir, ...env });
   const service = await createService(config, log, undefined, clock, () => sandboxOf(config, triedOnce(dataDir)));
   return { ...service, dataDir, [Symbol.asyncDispose]: () => service.close() };

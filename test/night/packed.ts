@@ -1,10 +1,11 @@
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { compileCache } from "../harness/built.ts";
 import { until } from "../harness/project.ts";
 
 /** What `npm pack` makes, and the Nodes to install it on, from the npm registry. */
@@ -47,10 +48,32 @@ const must = async (shell: Shell, command: string, args: string[]): Promise<stri
   return out;
 };
 
-/** The archive that `npm pack` makes of this repository. */
+/**
+ * The archive that `npm pack` makes of this repository. One at a time: while it runs, a file of the package stands in the
+ * repository, which it removes in the end.
+ */
 export const pack = async (into: string): Promise<string> => {
+  await using _alone = await alone(`${compileCache.NODE_COMPILE_CACHE}-packing`);
   await must(shellIn(home, join(process.execPath, "..")), "npm", ["pack", "--pack-destination", into]);
   return join(into, readdirSync(into).find((name) => name.endsWith(".tgz")) ?? "none");
+};
+
+/** While the folder is this worker's; made in the folder of the run, so that none is left over. */
+const alone = async (folder: string): Promise<AsyncDisposable> => {
+  const take = (): boolean => {
+    try {
+      mkdirSync(folder);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  await until(
+    () => Promise.resolve(take()),
+    (taken) => taken,
+    300_000,
+  );
+  return { [Symbol.asyncDispose]: () => Promise.resolve(rmdirSync(folder)) };
 };
 
 /** A folder for somebody's project, with this Node first on its `PATH`. */

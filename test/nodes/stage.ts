@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 import { expect } from "vitest";
 import { built } from "../harness/built.ts";
-import { freshSchema, postgresURL } from "../harness/postgres.ts";
+import { freshSchema, postgresURL, untilRoom } from "../harness/postgres.ts";
 import { makeProject, temporary, until } from "../harness/project.ts";
 import { startService } from "../harness/service.ts";
 
@@ -92,6 +92,7 @@ const script = fileURLToPath(new URL("../../bin/sortie.js", import.meta.url));
 /** `sortie serve`, as operators start it. */
 export const serve = async (env: Record<string, string>) => {
   await built();
+  await untilRoom(env);
   const child = spawn(process.execPath, [script, "serve"], {
     env: { PATH: process.env["PATH"] ?? "", SERVICE_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "ignore"],

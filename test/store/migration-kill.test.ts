@@ -83,7 +83,7 @@ describe.each(kept)("$name", ({ name, open }) => {
       for (const [word, ms] of [
         ["it is copied first", 0],
         ["its schema is being changed", 0],
-        ["its schema is being changed", 20],
+        ["its schema is being changed", 4],
       ] as const) {
         await killed(place, word, ms);
         expect([word, await applied()]).toEqual([word, old]);

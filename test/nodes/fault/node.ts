@@ -3,6 +3,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { PostgresProxy } from "../../harness/double/postgres-proxy.ts";
 import type { SmallDisk } from "../../harness/small-disk.ts";
+import { untilRoom } from "../../harness/postgres.ts";
 import { until } from "../../harness/project.ts";
 
 /** One node of three: `sortie serve` as operators start it, with a way of its own to the database and a clock that can be set. */
@@ -51,6 +52,7 @@ export const makeNode = (options: {
     url: () => url,
     async start() {
       told = false;
+      await untilRoom(env);
       const preloads = [...preload("./shift-clock.ts"), ...(fenced ? [] : preload("./no-fence.ts"))];
       const started = spawn(process.execPath, [...preloads, script, "serve"], {
         env: { PATH: process.env["PATH"] ?? "", NODE_NO_WARNINGS: "1", TEST_CLOCK_FILE: clockFile, ...env },
