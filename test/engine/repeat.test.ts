@@ -46,7 +46,7 @@ test("so many runs in a row begin anew, each stream for itself; one that ends ot
   };
   expect(await ends(["passes", "passes", "passes", "passes"])).toEqual([true, true, false, true]);
   // Of those that begin anew alone.
-  expect(recorded).toEqual(Array(3).fill({ type: "run.stopped", data: { reason: "it passes" } }));
+  expect(recorded).toEqual([1, 2, 3].map(() => ({ type: "run.stopped", data: { reason: "it passes" } })));
   expect(await ends(["passes"], "task_2")).toEqual([true]);
   expect(await ends(["passes", "lasts", "passes", "passes"])).toEqual([true, false, true, true]);
   // One that ended well.

@@ -26,14 +26,14 @@ const lab = () => {
       return Promise.resolve(answer);
     },
   } as unknown as Model;
-  const { reply } = paced(model, limit, (ms) => told.push(ms));
+  const waiting = paced(model, limit, (ms) => told.push(ms));
   const request = (signal = new AbortController().signal) => ({ signal }) as Parameters<Model["reply"]>[0];
   return {
     clock,
     limit,
     told,
     calls: () => calls,
-    ask: (signal?: AbortSignal) => reply(request(signal)),
+    ask: (signal?: AbortSignal) => waiting.reply(request(signal)),
     answers: (next: ModelReply | ModelFailure) => {
       answer = next;
     },
