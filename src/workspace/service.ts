@@ -193,6 +193,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     },
     recordBorrowed: (taskID, prepared) => recordBorrowed(home, taskID, prepared),
     putBorrowedAside: (taskID, prepared) => putBorrowedAside(home, taskID, prepared),
+    removeLeftCheckouts: (taskID) => checkouts.removeLeft(taskID),
     checkout(workspace, commit, of) {
       const { taskID, record } = placeOf(workspace);
       return checkouts.open(taskID, record, commit, of);

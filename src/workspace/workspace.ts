@@ -276,6 +276,8 @@ export interface Workspaces {
    * is moved to the commit. Worktrees only.
    */
   checkout(workspace: Workspace, commit: string, of: "work" | "base"): Promise<Checkout>;
+  /** Removes checkouts of the Task that a killed service left; what is open here stays. Cheap where there are none. */
+  removeLeftCheckouts(taskID: string): Promise<void>;
 
   /**
    * The committed files of a project, for an agent that reads them and has no worktree. Opened again, they are moved to

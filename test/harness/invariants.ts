@@ -90,6 +90,12 @@ export const alwaysHolds = async ({ url, dataDir, tasks, messages, outside }: Wa
   database.close();
 };
 
+/** What nobody needs once all Tasks have ended: half-written files, locks, checkouts of checks. */
+const isLeft = (name: string): boolean =>
+  /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/.|(^|\/)worktrees\/[^/]+\.(checkout|base)(\.git|\.overlays)?$/.test(
+    name,
+  ) && name !== "service.lock";
+
 /** All of the above and R5, R6, R16, R22: every Task ends within a minute, and leaves nothing behind. */
 export const invariants = async (watched: Watched): Promise<void> => {
   const { url, dataDir, tasks } = watched;
@@ -108,10 +114,12 @@ export const invariants = async (watched: Watched): Promise<void> => {
   await alwaysHolds(watched);
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
-    const names = readdirSync(place, { recursive: true, encoding: "utf8" });
-    const left = names.filter(
-      (name) => /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/./.test(name) && name !== "service.lock",
-    );
+    // A run tidies up once its Task has ended.
+    const left = await until(
+      () => Promise.resolve(readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft)),
+      (names) => names.length === 0,
+      2000,
+    ).catch(() => readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft));
     expect(left, `R22 ${left.join(", ")}`).toEqual([]);
   }
 };

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -137,4 +137,19 @@ test("locks that a killed writer left on a Task's refs go at its next run; contr
   for (const lock of locks) writeFileSync(lock, "half\n");
   await workspaces.unlockRefs("task_1", join(scene.root, ".git"));
   expect(locks.map((lock) => existsSync(lock))).toEqual([false, false, true]);
+});
+
+test("checkouts that a killed service left go with the next run; control: one that is open here stays", async () => {
+  const { workspace, tip } = await work("echo n > n");
+  const left = () => readdirSync(join(scene.dataDir, "worktrees")).filter((name) => /\.(checkout|base)/.test(name));
+  // Nobody closes them.
+  await workspaces.checkout(workspace, tip, "work");
+  await workspaces.checkout(workspace, workspace.prepared.baseCommit ?? "", "base");
+  const all = left();
+  expect(all.length).toBeGreaterThan(3);
+  await workspaces.removeLeftCheckouts("task_1");
+  expect(left()).toEqual(all);
+  await scene.service().removeLeftCheckouts("task_1");
+  expect(left()).toEqual([]);
+  expect(scene.sh("cat n", workspace.root)).toBe("n\n");
 });

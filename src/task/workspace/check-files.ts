@@ -1,4 +1,5 @@
 import type { CheckResult } from "../../check/check.ts";
+import { messageOf } from "../../error.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { RunCheckout, Run } from "../run.ts";
 import { withDiskBound } from "./disk-bound.ts";
@@ -18,6 +19,11 @@ export const createRunCheckout = (run: () => Run, of: "work" | "base"): RunCheck
     setUp: () => (setUp ??= open === undefined ? Promise.resolve(undefined) : guardedSetUp(run(), open)),
     async [Symbol.asyncDispose]() {
       await open?.[Symbol.asyncDispose]();
+      // The run before may have been killed over its own, and this one may have ended without any.
+      const { workspaces, stream, log } = run();
+      await workspaces.removeLeftCheckouts(stream).catch((error: unknown) => {
+        log.warn({ task: stream, error: messageOf(error) }, "a checkout could not be removed yet");
+      });
     },
   };
 };

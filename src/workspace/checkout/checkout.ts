@@ -212,6 +212,12 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     open,
     /** Where the files of a commit are put. */
     treeOf: (taskID: string) => treeOf(taskID, "work"),
+    /** Removes what a process that was killed left, which nobody may open again. */
+    async removeLeft(taskID: string): Promise<void> {
+      for (const tree of [treeOf(taskID, "work"), treeOf(taskID, "base")])
+        if (!filled.has(tree) && [tree, gitDirOf(tree), `${tree}.overlays`].some((path) => existsSync(path)))
+          await clear(tree);
+    },
     async remove(taskID: string): Promise<void> {
       await remove(treeOf(taskID, "work"));
       await remove(treeOf(taskID, "base"));
