@@ -114,11 +114,11 @@ export const invariants = async (watched: Watched): Promise<void> => {
   await alwaysHolds(watched);
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
-    // A run tidies up once its Task has ended.
+    // A run tidies up once its Task has ended, which takes seconds where several services share two cores.
     const left = await until(
       () => Promise.resolve(readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft)),
       (names) => names.length === 0,
-      2000,
+      10_000,
     ).catch(() => readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft));
     expect(left, `R22 ${left.join(", ")}`).toEqual([]);
   }
