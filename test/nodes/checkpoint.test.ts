@@ -42,6 +42,14 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
   const keptIn = async (service: { url: string }, taskID: string) =>
     (await eventsOf(service, taskID)).filter(({ type }) => type === "checkpoint.kept");
 
+  const begin = async (service: { url: string }, name: string, more: object): Promise<string> => {
+    const repository = { url: lab.host.url(name), ref: "main" };
+    const body = { productPillar: "code", repository, ...more };
+    const answer = await send(service, "POST", "/task", { body });
+    expect([answer.status, answer.text]).toEqual([202, answer.text]);
+    return String(answer.body["taskID"]);
+  };
+
   const isGone = (node: string) =>
     here.sql(`update nodes set seen = seen - 60000 where name = '${node}';
          update streams set lease_until = 0 where holder is not null and exists (
@@ -82,16 +90,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     let taskID = "";
     {
       await using a = await startProcess(of(first));
-      const { body, text, status } = await send(a, "POST", "/task", {
-        body: {
-          request: "add it",
-          productPillar: "code",
-          landing: "commit",
-          repository: { url: lab.host.url(name), ref: "main" },
-        },
-      });
-      expect([status, text]).toEqual([202, text]);
-      taskID = String(body["taskID"]);
+      taskID = await begin(a, name, { request: "add it", landing: "commit" });
       const requests = (wanted: number) =>
         until(
           () => Promise.resolve(asked.length),
@@ -189,14 +188,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
           (before) => (request: MockRequest) =>
             wordsOf(request).includes("nothing to do") ? { text: "Done." } : before(request)
         )(answer);
-        const other = await send(a, "POST", "/task", {
-          body: {
-            request: "nothing to do",
-            productPillar: "code",
-            repository: { url: lab.host.url(name), ref: "main" },
-          },
-        });
-        await ended(a, String(other.body["taskID"]));
+        await ended(a, await begin(a, name, { request: "nothing to do" }));
         asked.splice(2);
       },
       "killed",
@@ -270,17 +262,7 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     let taskID = "";
     {
       await using a = await startProcess(of(first));
-      const { body, text, status } = await send(a, "POST", "/task", {
-        body: {
-          request: "build both",
-          productPillar: "code",
-          promptProfile: "team",
-          landing: "commit",
-          repository: { url: lab.host.url(name), ref: "main" },
-        },
-      });
-      expect([status, text]).toEqual([202, text]);
-      taskID = String(body["taskID"]);
+      taskID = await begin(a, name, { request: "build both", promptProfile: "team", landing: "commit" });
       // As they were after their first call.
       await until(
         () => keptIn(a, taskID),
