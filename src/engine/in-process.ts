@@ -2,17 +2,19 @@ import type { StreamID } from "../domain/event.ts";
 import { isEnding } from "./due.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
+import { createRoom, type Full, type Room } from "../store/room.ts";
 import type { DueStream, Store } from "../store/store.ts";
 import type { Engine } from "./engine.ts";
 
 /**
  * The engine of one process. It queries the store whenever it may have missed something: at the start, on a nudge, when
  * a handler returned, at the earliest due time, and every `reconcileMs` in any case. Requests of one tick share one
- * query, and there is none while `maxRunning` handlers run.
+ * query, and there is none while `maxRunning` handlers run. Where the store has bounds on the Tasks that run, those without room
+ * are left where they are until a run ends or the next query.
  */
 
 export type LocalEngineOptions = {
-  store: Pick<Store, "due" | "nextDue">;
+  store: Pick<Store, "due" | "nextDue"> & Partial<Pick<Store, "bounds" | "running">>;
   /** The most handlers that run at the same time. */
   maxRunning: number;
   log: Log;
@@ -37,7 +39,14 @@ export type LocalEngine = Engine & {
   take(stream: StreamID): Promise<void>;
 };
 
-type Run = { seq: number; controller: AbortController; done: Promise<void>; before: Rest | undefined };
+/** `project`: of a Task that needs room within the store's bounds. */
+type Run = {
+  seq: number;
+  controller: AbortController;
+  done: Promise<void>;
+  before: Rest | undefined;
+  project: string | undefined;
+};
 
 /**
  * The pause of a stream after its last run. Until it is over, a stream whose handler threw does not run at all; one
@@ -53,6 +62,8 @@ const placeMs = 2_000;
 
 const firstRestMs = 1_000;
 const longestRestMs = 60_000;
+
+const none: ReadonlyMap<StreamID, string> = new Map();
 
 const drained = () => new Error("The service starts nothing more");
 
@@ -110,11 +121,13 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
       spiltAt = performance.now();
       if (ended() || free() > 0) return;
       askAt(Number.POSITIVE_INFINITY);
-      store.due(now(), mostOverflow + inTheWay).then(
-        (rows) => overflow(rows.filter((row) => !running.has(row.stream) && restUntil(row) <= clock())),
-        (error: unknown) =>
-          log.debug({ error: messageOf(error) }, "could not read which runs are waiting for capacity"),
-      );
+      roomBeside()
+        .then((room) => store.due(now(), mostOverflow + inTheWay, room?.full()))
+        .then(
+          (rows) => overflow(rows.filter((row) => !running.has(row.stream) && restUntil(row) <= clock())),
+          (error: unknown) =>
+            log.debug({ error: messageOf(error) }, "could not read which runs are waiting for capacity"),
+        );
     }, wait);
     spilling.unref();
   };
@@ -153,7 +166,9 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   const look = async (): Promise<number> => {
     for (let limit = free() + inTheWay; ; limit = Math.max(16, limit * 2)) {
       const asOf = now();
-      const found = await store.due(asOf, limit);
+      const room = await roomBeside();
+      const found = await store.due(asOf, limit, room?.full());
+      const projects = await projectsOf(found);
       // Those that end come first.
       const rows = pauses ? found.filter(({ due }) => isEnding(due)) : found;
       let earliest = Number.POSITIVE_INFINITY;
@@ -162,23 +177,41 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
         if (ended() || free() <= 0) return earliest;
         const runs = running.has(row.stream);
         const until = runs ? 0 : restUntil(row);
-        if (!runs && until <= clock()) begin(row);
+        const project = isEnding(row.due) ? undefined : projects.get(row.stream);
+        const hasRoom = project === undefined || room?.lacks(project) === undefined;
+        if (!runs && until <= clock() && hasRoom) begin(row, project, room);
         else inTheWay += 1;
         if (until > clock()) earliest = Math.min(earliest, until);
       }
       if (ended() || free() <= 0) return earliest;
       // A full page of streams that cannot run now may hide others behind it.
       if (rows.length >= limit) continue;
-      return Math.min(earliest, await nextAfter(asOf));
+      return Math.min(earliest, await nextAfter(asOf, room?.full()));
     }
   };
 
+  /**
+   * What the store's bounds leave beside the Tasks that run anywhere, and those that begin here. What stands aside here before
+   * it has a claim may wait for one that has no room else.
+   */
+  const roomBeside = async (): Promise<Room | undefined> => {
+    if (store.bounds === undefined || store.running === undefined) return undefined;
+    const all = new Map((await store.running()).running);
+    for (const [stream, run] of running) if (run.project !== undefined && !aside.has(run)) all.set(stream, run.project);
+    return createRoom(store.bounds, all.values());
+  };
+
+  const projectsOf = async (rows: readonly DueStream[]): Promise<ReadonlyMap<StreamID, string>> =>
+    store.bounds === undefined || rows.length === 0
+      ? none
+      : ((await store.running?.(rows.map(({ stream }) => stream)))?.projects ?? none);
+
   /** The next future due time. A pausing stream is overdue, and would hide it in `nextDue`. */
-  const nextAfter = async (asOf: Date): Promise<number> => {
+  const nextAfter = async (asOf: Date, full: Full | undefined): Promise<number> => {
     const times =
-      inTheWay === 0
+      inTheWay === 0 && full === undefined
         ? [(await store.nextDue())?.getTime() ?? Number.POSITIVE_INFINITY]
-        : (await store.due(new Date(asOf.getTime() + reconcileMs), inTheWay + maxRunning)).map(({ due }) =>
+        : (await store.due(new Date(asOf.getTime() + reconcileMs), inTheWay + maxRunning, full)).map(({ due }) =>
             due.at.getTime(),
           );
     return Math.min(...times.filter((time) => time > asOf.getTime()));
@@ -189,11 +222,12 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
     return rest !== undefined && (rest.threw || rest.seq === row.seq) ? rest.until : 0;
   };
 
-  const begin = ({ stream, seq }: DueStream) => {
+  const begin = ({ stream, seq }: DueStream, project: string | undefined, room: Room | undefined) => {
     const controller = new AbortController();
     const before = rests.get(stream);
     rests.delete(stream);
-    const run: Run = { seq, controller, before, done: Promise.resolve() };
+    if (project !== undefined) room?.take(project);
+    const run: Run = { seq, controller, before, project, done: Promise.resolve() };
     running.set(stream, run);
     run.done = move(stream, run);
   };

@@ -27,6 +27,9 @@ export const defaultLimits = {
   createsBurst: 30,
   /** Tasks that may wait for a slot before POST /task answers 429. */
   waiting: 10_000,
+  /** Tasks that run at the same time, over all nodes, and of one project; 0 = as many as the nodes have room for. */
+  running: 0,
+  runningPerProject: 0,
   streams: 64,
   streamsPerTask: 8,
   streamsPerClient: 16,

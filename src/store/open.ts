@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
+import type { Limits } from "../protocol/limit.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
 import { fromFolder, hasBlobs, movingFrom } from "./blob/move.ts";
@@ -14,6 +15,7 @@ import type { joinDatabase, Membership } from "./postgres/node/member.ts";
 import type { createPostgresStore } from "./postgres/postgres.ts";
 import type { Held } from "./postgres/node/held.ts";
 import type { ownDatabase } from "./postgres/node/owner.ts";
+import type { RunningBounds } from "./room.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Blobs, Store } from "./store.ts";
 
@@ -37,7 +39,8 @@ export type Data = AsyncDisposable & {
   connections: () => Readonly<Record<string, number>>;
 };
 
-type Wanted = Pick<DiskOptions, "dataDir" | "limits"> & {
+type Wanted = Pick<DiskOptions, "dataDir"> & {
+  limits: DiskOptions["limits"] & Pick<Limits, "running" | "runningPerProject">;
   databaseURL: string | undefined;
   /** Past a pooler, for what needs a connection of its own; undefined: `databaseURL`. */
   databaseDirectURL: string | undefined;
@@ -112,6 +115,7 @@ export const openData = async (
           space: disk,
           log,
           now,
+          bounds: boundsOf(limits),
           ...(typeof blobs === "string"
             ? {}
             : { blobs: scope.use(await movingFrom(fromFolder(join(dataDir, "blobs")), blobs, log)).blobs }),
@@ -123,6 +127,7 @@ export const openData = async (
           blobs,
           space: disk,
           log,
+          bounds: boundsOf(limits),
           // Nodes go by the database's clock.
           ...(node === undefined ? { alone: true, now } : { node: { name: node, instance } }),
         }),
@@ -138,6 +143,9 @@ export const openData = async (
   });
   return { store, instance, disk, now, member, failure, connections, [Symbol.asyncDispose]: () => held.disposeAsync() };
 };
+
+const boundsOf = ({ running: all, runningPerProject: project }: Wanted["limits"]): RunningBounds | undefined =>
+  all === 0 && project === 0 ? undefined : { all, project };
 
 const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database" | S3Place> => {
   const found = blobs ?? ((await hasBlobs(join(dataDir, "blobs"))) ? "folder" : "database");

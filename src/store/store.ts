@@ -8,6 +8,7 @@ import type { Project } from "../protocol/task/board.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { Nodes } from "./node.ts";
+import type { Full, RunningBounds } from "./room.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**
@@ -34,6 +35,8 @@ export interface Store extends AsyncDisposable {
   readonly webhooks: Webhooks;
   /** Only where several services share the database. */
   readonly nodes?: Nodes;
+  /** How many Tasks may run at the same time. Absent: as many as the nodes have room for. */
+  readonly bounds?: RunningBounds;
   /** The open connections to a database's server, by what they are for. Absent where the database is a file. */
   readonly connections?: () => Readonly<Record<string, number>>;
 
@@ -51,8 +54,8 @@ export interface Store extends AsyncDisposable {
   /**
    * Takes the right to write to a stream as its worker, and raises the stream's epoch, so that an earlier claim can no
    * longer commit. undefined: another worker holds the stream, or it does not exist. After a crash of the holder the
-   * claim is free at the next start of a service, or once its lease has expired (PostgreSQL). `urgent`:
-   * the run only ends the stream, see `Write.urgent`.
+   * claim is free at the next start of a service, or once its lease has expired (PostgreSQL). Undefined, too, where `bounds`
+   * leave no room for the Task. `urgent`: the run only ends the stream, see `Write.urgent`.
    */
   claim(stream: StreamID, worker: string, urgent?: boolean): Promise<Claim | undefined>;
 
@@ -144,8 +147,14 @@ export interface Store extends AsyncDisposable {
 
   // ---- the queue ----------------------------------------------------------------------------------------------------
 
-  /** At most `limit` unclaimed streams whose due time has come, lowest rank first. */
-  due(now: Date, limit: number): Promise<DueStream[]>;
+  /**
+   * At most `limit` unclaimed streams whose due time has come, lowest rank first; with `full`, without Tasks that have no room,
+   * except those that only end.
+   */
+  due(now: Date, limit: number, full?: Full): Promise<DueStream[]>;
+
+  /** The Tasks on which a claim is held, and of which project the named ones are. */
+  running(named?: readonly StreamID[]): Promise<RunningTasks>;
 
   /** The earliest due time of an unclaimed stream, past or future; undefined when there is none. */
   nextDue(): Promise<Date | undefined>;
@@ -306,6 +315,9 @@ export type DueStream = {
   /** Increases each time the stream's due time is set, which distinguishes a new due time from an unchanged one. */
   seq: number;
 };
+
+/** Tasks with their projects, each as the SHA-256 of its identity. */
+export type RunningTasks = { running: ReadonlyMap<StreamID, string>; projects: ReadonlyMap<StreamID, string> };
 
 /** `ahead`: due streams that run before this one. */
 export type QueuePlace = { ahead: number; due: Due };

@@ -13,6 +13,7 @@ import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
+import type { RunningBounds } from "../../src/store/room.ts";
 import type { Due, Store } from "../../src/store/store.ts";
 import { created, settled } from "../harness/events.ts";
 import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
@@ -20,7 +21,7 @@ import { fairMs } from "../harness/pace.ts";
 
 /** What every engine must do, whatever happens to the nudges. A further backend joins by a line in `backends`. */
 
-type Settings = Partial<Omit<LocalEngineOptions, "store">>;
+type Settings = Partial<Omit<LocalEngineOptions, "store">> & { bounds?: RunningBounds };
 type World = { store: Store; engine: Engine };
 
 /** `patience`: how much longer what has to come soon may take there. */
@@ -28,9 +29,9 @@ const backends: { name: string; patience: number; open(folder: string, settings:
   {
     name: "local over SQLite",
     patience: 1,
-    async open(folder, settings) {
+    async open(folder, { bounds, ...settings }) {
       const file = folder === "" ? ":memory:" : join(folder, "sortie.db");
-      const store = await createSqliteStore({ file, dataDir: folder === "" ? temp() : folder, log: silent });
+      const store = await createSqliteStore({ file, dataDir: folder === "" ? temp() : folder, log: silent, bounds });
       return { store, engine: createLocalEngine({ store, maxRunning: 4, log: silent, ...settings }) };
     },
   },
@@ -40,7 +41,7 @@ const backends: { name: string; patience: number; open(folder: string, settings:
         {
           name: "DBOS over PostgreSQL",
           patience: 6,
-          async open(folder: string, settings: Settings): Promise<World> {
+          async open(folder: string, { bounds, ...settings }: Settings): Promise<World> {
             const url = postgresURL ?? "";
             if (folder === "" || !known.has(folder)) await emptied();
             known.add(folder);
@@ -50,6 +51,7 @@ const backends: { name: string; patience: number; open(folder: string, settings:
               schema: schema.name,
               alone: true,
               log: silent,
+              bounds,
               ...(settings.now === undefined ? {} : { now: settings.now }),
             });
             const living = async () => ["test"];
@@ -90,7 +92,7 @@ const emptied = async (): Promise<void> => {
   isMade = true;
 };
 afterAll(() => schema[Symbol.asyncDispose]());
-if (postgresURL === undefined) countSkipped(25);
+if (postgresURL === undefined) countSkipped(31);
 
 const folders: string[] = [];
 const temp = (): string => {
@@ -117,8 +119,8 @@ const randomOf = (seed: number) => () => {
   return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32;
 };
 
-const make = async ({ store }: World, due: Due): Promise<StreamID> => {
-  const event = created();
+const make = async ({ store }: World, due: Due, directory = "/work/project"): Promise<StreamID> => {
+  const event = created({ directory });
   const stream = event.data.taskID;
   const done = await store.commit({
     appends: [{ stream, expected: 0, events: [event] }],
@@ -217,6 +219,83 @@ describe.each(backends)("engine: $name", { timeout: 60_000 }, (backend) => {
       expect(runs).toBe(0);
       world.engine.nudge(stream, now());
       await until(() => runs === 1);
+    });
+  });
+
+  describe("bounds on the Tasks that run", () => {
+    /** Which Tasks ran at the same time as each one, with it, by their directories. */
+    const observe = (world: World, directories: ReadonlyMap<StreamID, string>, each = 5) => {
+      const now = new Set<StreamID>();
+      const most = { all: 0, project: 0 };
+      const order: StreamID[] = [];
+      const run = runOf(world, async (stream) => {
+        now.add(stream);
+        order.push(stream);
+        const beside = [...now].filter((other) => directories.get(other) === directories.get(stream));
+        most.all = Math.max(most.all, now.size);
+        most.project = Math.max(most.project, beside.length);
+        await sleep(each);
+        now.delete(stream);
+      });
+      return { most, order, run };
+    };
+    const fill = async (world: World, counts: Record<string, number>) => {
+      const directories = new Map<StreamID, string>();
+      for (const [directory, count] of Object.entries(counts))
+        for (let made = 0; made < count; made++) directories.set(await make(world, now(), directory), directory);
+      return directories;
+    };
+
+    test.each([
+      { bounds: { all: 0, project: 2 }, most: { all: 4, project: 2 } },
+      { bounds: { all: 3, project: 0 }, most: { all: 3, project: 3 } },
+      { bounds: { all: 2, project: 1 }, most: { all: 2, project: 1 } },
+      { bounds: { all: 0, project: 0 }, most: { all: 4, project: 4 } },
+    ])("at most $bounds.all in all and $bounds.project of a project, 0: as many as there are places", async (given) => {
+      const world = await open({ reconcileMs: 60_000, bounds: given.bounds });
+      const directories = await fill(world, { "/p": 60, "/q": 6 });
+      const { most, order, run } = observe(world, directories);
+      world.engine.start(run);
+      await until(() => order.length === 66 && world.engine.running() === 0);
+      expect(new Set(order).size).toBe(66);
+      expect(most).toEqual(given.most);
+    });
+
+    test("a long line of one project keeps nobody else waiting, and Tasks that come one by one stay within", async () => {
+      const world = await open({ reconcileMs: 60_000, bounds: { all: 0, project: 1 } });
+      const directories = await fill(world, { "/p": 40 });
+      const { most, order, run } = observe(world, directories, 30);
+      world.engine.start(run);
+      for (let count = 0; count < 20; count++) {
+        const due = now("low");
+        const stream = await make(world, due, count % 2 === 0 ? "/p" : `/q${count}`);
+        directories.set(stream, count % 2 === 0 ? "/p" : `/q${count}`);
+        world.engine.nudge(stream, due);
+      }
+      await until(() => order.filter((stream) => directories.get(stream)?.startsWith("/q")).length === 10);
+      expect(order.length).toBeLessThan(40);
+      await until(() => order.length === 60 && world.engine.running() === 0);
+      expect(most.project).toBe(1);
+    });
+
+    test("one that throws and pauses does not hold up the others of its project; what only ends needs no room", async () => {
+      const world = await open({ reconcileMs: 200, bounds: { all: 1, project: 1 } });
+      const [bad, good] = [await make(world, now("high")), await make(world, now())];
+      const gate = Promise.withResolvers<void>();
+      const ran: StreamID[] = [];
+      const run = runOf(world, async (stream) => {
+        ran.push(stream);
+        if (stream === good) await gate.promise;
+      });
+      world.engine.start(async (stream, signal) => {
+        if (stream === bad) throw new Error("not now");
+        await run(stream, signal);
+      });
+      await until(() => ran.includes(good));
+      const cancelled = await make(world, dueToEnd(new Date()));
+      world.engine.nudge(cancelled, dueToEnd(new Date()));
+      await until(() => ran.includes(cancelled));
+      gate.resolve();
     });
   });
 

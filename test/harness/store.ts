@@ -6,6 +6,7 @@ import { Client } from "pg";
 import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
+import type { RunningBounds } from "../../src/store/room.ts";
 import type { Store } from "../../src/store/store.ts";
 import { fill, type Filled, postgresSink, type Sink, type Size, sqliteSink } from "./large/fill.ts";
 import { freshSchema, postgresURL } from "./postgres.ts";
@@ -28,7 +29,8 @@ export type Place = AsyncDisposable & {
   fillLog?: (size: Size) => Promise<Filled>;
 };
 
-export type Backend = { name: string; open: () => Promise<Place> };
+/** `bounds`: on the Tasks that run. */
+export type Backend = { name: string; open: (bounds?: RunningBounds) => Promise<Place> };
 
 const temporary = async (scope: AsyncDisposableStack): Promise<string> => {
   const dataDir = await mkdtemp(join(tmpdir(), "sortie-store-"));
@@ -43,11 +45,11 @@ const fillWith = async (sink: Sink, size: Size): Promise<Filled> => {
 
 const sqliteFile: Backend = {
   name: "SQLite file",
-  async open() {
+  async open(bounds) {
     const scope = new AsyncDisposableStack();
     const dataDir = await temporary(scope);
     const file = join(dataDir, "s.db");
-    const openStore = async () => scope.use(await createSqliteStore({ file, dataDir, log: silent }));
+    const openStore = async () => scope.use(await createSqliteStore({ file, dataDir, log: silent, bounds }));
     const place: Place = {
       store: await openStore(),
       dataDir,
@@ -78,21 +80,21 @@ const sqliteFile: Backend = {
 
 const sqliteMemory: Backend = {
   name: "SQLite :memory:",
-  async open() {
+  async open(bounds) {
     const scope = new AsyncDisposableStack();
     const dataDir = await temporary(scope);
-    const store = scope.use(await createSqliteStore({ file: ":memory:", dataDir, log: silent }));
+    const store = scope.use(await createSqliteStore({ file: ":memory:", dataDir, log: silent, bounds }));
     return { store, dataDir, [Symbol.asyncDispose]: () => scope.disposeAsync() };
   },
 };
 
 const postgres = (url: string): Backend => ({
   name: "PostgreSQL",
-  async open() {
+  async open(bounds) {
     const scope = new AsyncDisposableStack();
     const dataDir = await temporary(scope);
     const schema = scope.use(freshSchema(url)).name;
-    const options = { url, dataDir, log: silent, schema };
+    const options = { url, dataDir, log: silent, schema, bounds };
     const openStore = async () => scope.use(await createPostgresStore(options));
     const place: Place = {
       store: await openStore(),

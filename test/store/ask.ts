@@ -184,7 +184,11 @@ const storeAsks = (filled: Filled): Each<Store> => {
     ],
     dispatched: [(store) => store.dispatched(mission.stream)],
     productions: [(store) => store.productions(project)],
-    due: [(store) => store.due(new Date(), 10)],
+    due: [
+      (store) => store.due(new Date(), 10),
+      (store) => store.due(new Date(), 10, { all: false, projects: [hash(project)] }),
+    ],
+    running: [(store) => store.running(), (store) => store.running([long, "task_1"])],
     nextDue: [(store) => store.nextDue()],
     waiting: [(store) => store.waiting()],
     places: [(store) => store.places([long]), (store) => store.places([long, "task_1", "task_2"])],

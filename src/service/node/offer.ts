@@ -13,7 +13,7 @@ type Wanted = Pick<Config, "permissions" | "providers" | "model" | "failover" | 
 
 /** Limits that say how a node answers requests and what its machine has, not what becomes of a Task. */
 const ofNode =
-  /^(?:body|largeBod|json|requests|creates|stream|archive|disk|waiting$|keepDays$|drainSeconds$|checkpointSeconds$|commandTmp)/;
+  /^(?:body|largeBod|json|requests|creates|stream|archive|disk|waiting$|running|keepDays$|drainSeconds$|checkpointSeconds$|commandTmp)/;
 
 const digestOf = (value: unknown): string => hash("sha256", JSON.stringify(sorted(value)), "hex").slice(0, 16);
 

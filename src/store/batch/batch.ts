@@ -19,6 +19,9 @@ export type StoredView = {
   /** The stream with this name (see sql/row.ts). */
   named(name: string): StreamID | undefined;
   answer(id: string): Answer | undefined;
+  /** Asked for claims where the store has bounds: the Tasks that run, and of which project a Task is. */
+  running(): ReadonlyMap<StreamID, string>;
+  project(stream: StreamID): string | undefined;
 };
 
 export type Changes = {
@@ -68,6 +71,17 @@ const over = (base: StoredView, changes: Changes): StoredView => ({
     return found === undefined || changes.erased.has(found) ? undefined : found;
   },
   answer: (id) => changes.answers.get(id) ?? base.answer(id),
+  running() {
+    const running = new Map(base.running());
+    for (const { stream, holder } of changes.heads.values()) {
+      const project = base.project(stream);
+      if (holder === null) running.delete(stream);
+      else if (project !== undefined) running.set(stream, project);
+    }
+    for (const stream of changes.erased) running.delete(stream);
+    return running;
+  },
+  project: (stream) => base.project(stream),
 });
 
 /** Runs one member on top of the batch. Its changes join the batch only if it returns. */

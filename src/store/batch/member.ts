@@ -3,6 +3,7 @@ import { projectOf } from "../../domain/state/project.ts";
 import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
+import { createRoom, type RunningBounds } from "../room.ts";
 import type { Committed, Due, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
 import { type Answer, type StoredView, type Changes, releasedHead, type BatchMember, noChanges } from "./batch.ts";
 
@@ -123,13 +124,16 @@ const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView):
 
 export type Claimed = { epoch: number; version: number; dueSeq: number };
 
-/** `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. */
+/**
+ * `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. Refused where a
+ * Task has no room within the bounds.
+ */
 export const claimMember =
   (
     stream: StreamID,
     worker: string,
     leaseMs: number | null,
-    ahead: () => number = () => 0,
+    { ahead = () => 0, bounds }: { ahead?: () => number; bounds?: RunningBounds | undefined } = {},
   ): BatchMember<Claimed | undefined> =>
   (world, changes, now) => {
     const at = now.getTime() + ahead();
@@ -137,11 +141,20 @@ export const claimMember =
     if (head === undefined) return undefined;
     const lapsed = head.lease_until !== null && head.lease_until < at;
     if (head.holder !== null && !lapsed) return undefined;
+    // To end one (rank 0) needs no room.
+    if (bounds !== undefined && head.rank !== 0 && !hasRoom(world, stream, bounds)) return undefined;
     const epoch = head.epoch + 1;
     const lease_until = leaseMs === null ? null : at + leaseMs;
     changes.heads.set(stream, { ...head, epoch, holder: worker, lease_until });
     return { epoch, version: head.version, dueSeq: head.due_seq };
   };
+
+const hasRoom = (world: StoredView, stream: StreamID, bounds: RunningBounds): boolean => {
+  const project = world.project(stream);
+  if (project === undefined) return true;
+  const others = [...world.running()].flatMap(([other, its]) => (other === stream ? [] : [its]));
+  return createRoom(bounds, others).lacks(project) === undefined;
+};
 
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));
 

@@ -52,6 +52,7 @@ import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Offer } from "../node.ts";
+import type { RunningBounds } from "../room.ts";
 import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";
 
@@ -77,6 +78,8 @@ type Options = {
   alone?: boolean;
   /** The name of this node: other processes have the database, too (`node/member.ts`). */
   node?: { name: string; instance: string };
+  /** How many Tasks may run at the same time, over all processes; undefined: any number. */
+  bounds?: RunningBounds | undefined;
   /** The clock of the one process, for events and due times. Default: the database's, which all processes share. */
   now?: Clock;
 };
@@ -85,7 +88,7 @@ type Options = {
  * The store on PostgreSQL, for any number of processes. All times that processes compare are the database's
  * unless there is only one. */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
-  const { url, dataDir, log, space = unwatched, schema } = options;
+  const { url, dataDir, log, space = unwatched, schema, bounds } = options;
   const { leaseMs = options.node === undefined ? 90_000 : lostMs } = options;
   await using scope = new AsyncDisposableStack();
   const config = configOf(url, schema);
@@ -180,15 +183,18 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       appends: members.some(({ appends }) => appends),
       answers: members.flatMap(({ answers }) => answers),
       names: members.flatMap(({ names }) => names),
+      claims: members.flatMap(({ claims }) => claims),
     };
     const batch = await commitIn(async (trx) => {
-      const { answers, heads, states, names, position, id, now: theirs } = await lockAndLoad(trx, needs, cache);
+      const { answers, heads, states, names, tasks, position, id, now: theirs } = await lockAndLoad(trx, needs, cache);
       const base: StoredView = {
         position: () => position,
         head: (stream) => heads.get(stream),
         state: (stream) => states.get(stream),
         named: (name) => names.get(name),
         answer: (id) => answers.get(id),
+        running: () => tasks.running,
+        project: (stream) => tasks.projects.get(stream) ?? tasks.running.get(stream),
       };
       const changes = noChanges(position);
       const now = options.now?.() ?? theirs;
@@ -254,6 +260,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
+    ...(bounds === undefined ? {} : { bounds }),
     blobs,
     ...(options.node === undefined
       ? {}
@@ -282,8 +289,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       // The lease counts from before the request, which is the safe side.
       const since = performance.now();
       const claimed = await pump.submit(
-        { streams: [stream] },
-        claimMember(stream, worker, leaseMs, () => ahead),
+        { streams: [stream], claims: bounds === undefined ? [] : [stream] },
+        claimMember(stream, worker, leaseMs, { ahead: () => ahead, bounds }),
         { urgent },
       );
       return claimed && held.add(stream, claimed, since, (unfinished) => release(stream, claimed, unfinished));
@@ -324,6 +331,7 @@ const needsOf = (write: Write): Needs => ({
   folds: write.appends.map(({ stream }) => stream),
   appends: write.appends.length > 0,
   names: namesIn(write),
+  claims: [],
   answers: write.once === undefined ? [] : [answerID(write.once.scope, write.once.key)],
 });
 

@@ -126,6 +126,7 @@ export const createPump = (options: {
           appends: needs.appends ?? false,
           answers: needs.answers ?? [],
           names: needs.names ?? [],
+          claims: needs.claims ?? [],
           run(base, batch, now) {
             try {
               const value = runMember(member, base, batch, now);

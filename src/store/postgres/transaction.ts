@@ -18,7 +18,8 @@ import { type Fold, isMissionFold, isTaskFold, streamOf } from "../sql/fold.ts";
 import { clock } from "./lease.ts";
 import { transactionID, type Trx } from "./outcome.ts";
 import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
-import type { Json } from "../store.ts";
+import type { Json, RunningTasks } from "../store.ts";
+import { runningIn } from "../sql/running.ts";
 
 /** What a batch loads under its locks on PostgreSQL, and how it is written. */
 
@@ -31,10 +32,14 @@ export type Needs = {
   answers: readonly string[];
   /** Names that new Missions ask for. */
   names: readonly string[];
+  /** Streams to be claimed, where the number of Tasks that run is bounded. */
+  claims: readonly StreamID[];
 };
 
+const noTasks: RunningTasks = { running: new Map(), projects: new Map() };
+
 /**
- * Locks are taken in the same order in every transaction: idempotency keys, streams by id, then the log's row. Whoever
+ * Locks are taken in the same order in every transaction: idempotency keys, names, the bounds, streams by id, then the log's row. Whoever
  * holds the log's row is the only one to assign positions until it commits, so that position 2 is never visible before
  * position 1.
  */
@@ -63,6 +68,9 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
     for (const row of await trx.selectFrom("missions").select(["name", "stream"]).where("name", "in", wanted).execute())
       names.set(row.name, row.stream);
   }
+  // One claim at a time where the Tasks that run are counted: two could take the last place.
+  if (needs.claims.length > 0)
+    await sql`select pg_advisory_xact_lock(hashtextextended('running ' || current_schema(), 2))`.execute(trx);
   const heads = new Map<StreamID, Head>();
   if (streams.length > 0)
     for (const row of await trx
@@ -73,6 +81,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
       .forUpdate()
       .execute())
       heads.set(row.stream, row);
+  const tasks = needs.claims.length > 0 ? await runningIn(trx, needs.claims) : noTasks;
   const states = new Map<StreamID, Fold>();
   for (const stream of new Set(needs.folds)) {
     const version = heads.get(stream)?.version;
@@ -84,7 +93,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   const { position, now, id } = await log
     .select(["position", clock.as("now"), transactionID.as("id")])
     .executeTakeFirstOrThrow();
-  return { answers, heads, states, names, position, id, now: new Date(now) };
+  return { answers, heads, states, names, tasks, position, id, now: new Date(now) };
 };
 
 /**

@@ -1,7 +1,9 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Tables } from "./schema.ts";
+import type { Full } from "../room.ts";
 import type { QueuePlace, Store } from "../store.ts";
+import { runningIn } from "./running.ts";
 
 /** The queue of due streams, with the same SQL for both databases. */
 
@@ -9,8 +11,8 @@ import type { QueuePlace, Store } from "../store.ts";
 export const createQueue = (
   db: Kysely<Tables>,
   here: () => RawBuilder<SqlBool> = () => sql<SqlBool>`true`,
-): Pick<Store, "due" | "nextDue" | "waiting" | "places"> => ({
-  async due(now, limit) {
+): Pick<Store, "due" | "running" | "nextDue" | "waiting" | "places"> => ({
+  async due(now, limit, full) {
     const rows = await db
       .selectFrom("streams")
       .select(["stream", "due_at", "rank", "due_seq"])
@@ -18,6 +20,7 @@ export const createQueue = (
       .where("due_at", "is not", null)
       .where("holder", "is", null)
       .where(here())
+      .where(hasRoom(full))
       .orderBy("rank")
       .orderBy("due_at")
       .orderBy("stream")
@@ -29,6 +32,8 @@ export const createQueue = (
       seq: due_seq,
     }));
   },
+
+  running: (named = []) => runningIn(db, named),
 
   async nextDue() {
     const row = await db
@@ -74,6 +79,14 @@ export const createQueue = (
     return places;
   },
 });
+
+/** Without Tasks for which there is no room. Missions need none, nor what only ends (rank 0). */
+const hasRoom = (full: Full | undefined): RawBuilder<SqlBool> => {
+  if (full === undefined || (!full.all && full.projects.length === 0)) return sql`true`;
+  const [all, projects] = [sql.lit(full.all), sql`tasks.project in (${sql.join([...full.projects, ""])})`];
+  return sql<SqlBool>`(streams.rank = 0 or not exists (
+    select 1 from tasks where tasks.stream = streams.stream and (${all} or ${projects})))`;
+};
 
 /** All that wait, in the order in which they run. */
 const queued = (db: Kysely<Tables>) =>

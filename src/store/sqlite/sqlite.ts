@@ -30,6 +30,7 @@ import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
 import { patientDialect, setPatience } from "./busy.ts";
+import type { Full, RunningBounds } from "../room.ts";
 import type { Blobs, Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
@@ -62,6 +63,8 @@ type Options = {
   disk?: DiskSync;
   space?: Space;
   now?: () => Date;
+  /** How many Tasks may run at the same time; undefined: any number. */
+  bounds?: RunningBounds | undefined;
   /** Where blobs are kept, if not in the data folder. */
   blobs?: Blobs;
 };
@@ -71,7 +74,7 @@ type Options = {
  * data folder (store/lock.ts), so caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
-  const { file, dataDir, log, space = unwatched, now = () => new Date() } = options;
+  const { file, dataDir, log, space = unwatched, now = () => new Date(), bounds } = options;
   const inMemory = file === ":memory:";
   await using scope = new AsyncDisposableStack();
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -136,6 +139,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     state: stateOf,
     named: rows.named,
     answer: (id) => rows.answer(id),
+    running: rows.running,
+    project: rows.project,
   };
 
   const transactions = createTransactions({
@@ -199,6 +204,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     rows,
     position: () => position,
   });
+  const queue = createQueue(db);
   const reads = withErrors(
     {
       ...createReads(db),
@@ -209,10 +215,11 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
         },
         transactions.onDisk,
       ),
-      ...createQueue(db),
+      ...queue,
       ...events,
       // Prepared statements for the queries that followers, the engine and every POST repeat.
-      due: async (at: Date, limit: number) => rows.due(at.getTime(), limit),
+      due: async (at: Date, limit: number, full?: Full) =>
+        full === undefined ? rows.due(at.getTime(), limit) : queue.due(at, limit, full),
       nextDue: async () => rows.nextDue(),
       waiting: async () => rows.waiting(),
     },
@@ -220,6 +227,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   );
   const store: SqliteStore = {
     kind: "sqlite",
+    ...(bounds === undefined ? {} : { bounds }),
     blobs: options.blobs ?? createBlobs(join(dataDir, "blobs"), space),
     live: createLive(),
     webhooks: createWebhooks(db, reader, transactions.atomically),
@@ -230,7 +238,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     position: async () => position,
     commit: (data) => submit(commitMember(data), data),
     async claim(stream, worker, urgent = false) {
-      const claimed = await submit(claimMember(stream, worker, null), { urgent });
+      const claimed = await submit(claimMember(stream, worker, null, { bounds }), { urgent });
       if (claimed === undefined) return undefined;
       const claim = held.add(stream, claimed, performance.now(), (unfinished) => release(stream, claimed, unfinished));
       // Revoked in the same transaction as the claim.

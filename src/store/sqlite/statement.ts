@@ -110,6 +110,12 @@ export const prepareStatements = (database: Database.Database) => {
   const getNextDue = database.prepare<[], Pick<Head, "due_at">>(
     `select due_at from streams where ${waits} order by due_at limit 1`,
   );
+  const getRunning = database.prepare<[], Pick<Tables["tasks"], "stream" | "project">>(
+    "select tasks.stream, project from streams join tasks on tasks.stream = streams.stream where holder is not null",
+  );
+  const getProject = database.prepare<[string], Pick<Tables["tasks"], "project">>(
+    "select project from tasks where stream = ?",
+  );
   const countWaiting = database.prepare<[], { count: number }>(
     `select count(*) as count from streams where ${waits} and ${isTask}`,
   );
@@ -164,6 +170,9 @@ export const prepareStatements = (database: Database.Database) => {
       const at = getNextDue.get()?.due_at;
       return at == null ? undefined : new Date(at);
     },
+    running: (): ReadonlyMap<StreamID, string> =>
+      new Map(getRunning.all().map(({ stream, project }) => [stream, project])),
+    project: (stream: StreamID): string | undefined => getProject.get(stream)?.project,
     waiting: (): number => countWaiting.get()?.count ?? 0,
     /**
      * At the start no claim can be held: frees all, and makes every active stream due. If the log's newest event is of

@@ -2,6 +2,7 @@ import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
 import { lastSeen, type Nodes, type Placed, untakenBy } from "../../store/node.ts";
+import { createRoom } from "../../store/room.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
@@ -44,7 +45,7 @@ const working: ReadonlySet<TaskSummary["phase"]> = new Set([
 
 /** `shortage`: why all Tasks pause now; undefined: they do not. */
 export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue" | "now">>(
-  store: Pick<Store, "places" | "nodes">,
+  store: Pick<Store, "places" | "nodes" | "bounds" | "running">,
   tasks: readonly T[],
   now: Date,
   shortage: string | undefined,
@@ -54,6 +55,7 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const active = tasks.flatMap(({ taskID, phase }) => (phase === "queued" || working.has(phase) ? [taskID] : []));
   const elsewhere = await store.nodes?.elsewhere(active);
   const waits = active.filter((taskID) => queued.includes(taskID) || elsewhere?.get(taskID)?.isUp === false);
+  const barred = await bounded(store, queued);
   const unable = store.nodes === undefined || waits.length === 0 ? () => undefined : await noTaker(store.nodes, waits);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
@@ -69,7 +71,7 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
     if (placed !== undefined && phase !== "queued") return task;
     if (phase === "queued") {
       const known = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
-      const reason = known?.reason === slot ? unable(taskID, placed) : undefined;
+      const reason = known?.reason === slot ? (unable(taskID, placed) ?? barred(taskID)) : undefined;
       const found = known === null || reason === undefined ? known : { ...known, reason };
       return { ...task, queue: found, now: found === queue ? task.now : waitingFor(task.now, found) };
     }
@@ -77,6 +79,22 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
     const found = { position: 1, notBefore: null, reason: shortage };
     return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found) };
   });
+};
+
+/** Which bound on the Tasks that run keeps a Task that waits for a slot from one. */
+const bounded = async (
+  { bounds, running: runningOf }: Pick<Store, "bounds" | "running">,
+  queued: readonly string[],
+): Promise<(taskID: string) => string | undefined> => {
+  if (bounds === undefined || queued.length === 0) return () => undefined;
+  const { running, projects } = await runningOf(queued);
+  const room = createRoom(bounds, running.values());
+  return (taskID) => {
+    const lacks = room.lacks(projects.get(taskID) ?? "");
+    if (lacks === undefined) return undefined;
+    const [most, of] = lacks === "all" ? [bounds.all, ""] : [bounds.project, " of its project"];
+    return `waits for a slot: at most ${most} ${most === 1 ? "Task" : "Tasks"}${of} may run at the same time`;
+  };
 };
 
 /** Why no node begins a Task that waits for a slot; undefined: one does when it has room. */
