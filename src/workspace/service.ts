@@ -343,6 +343,11 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
     },
+    async removeUnused(taskID, earlier, judge) {
+      using _alone = await alone(taskID);
+      if (!(await judge()) || readers.has(taskID)) return false;
+      return await retention.removeUnused(taskID, earlier);
+    },
     async unlockRefs(taskID, commonDir) {
       await removeRefLocks(commonDir, [...forksOf(home, taskID), taskID].flatMap(refsOf));
     },

@@ -412,6 +412,11 @@ export interface Workspaces {
    */
   retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
   /**
+   * Removes what was made for a Task that has ended before its workspace was on record: nobody has worked there. `judge` as
+   * above; it resolves to whether that is so. What an `earlier` attempt left there is retired. false: it is not there, or stays.
+   */
+  removeUnused(taskID: string, earlier: number | null, judge: () => Promise<boolean>): Promise<boolean>;
+  /**
    * Makes way for another attempt from the beginning: what the `attempt` before it made is kept on a branch of its own,
    * and its worktree is removed like that of a Task that has ended. Idempotent. Resolves to the branch; null: it made
    * nothing.

@@ -96,6 +96,9 @@ const isLeft = (name: string): boolean =>
     name,
   ) && name !== "service.lock";
 
+/** Files of a Task or its refs: of one that ended before it had any, there are none. */
+const isFiles = (name: string): boolean => /(^|\/)(worktrees|refs)\//.test(name);
+
 /** All of the above and R5, R6, R16, R22: every Task ends within a minute, and leaves nothing behind. */
 export const invariants = async (watched: Watched): Promise<void> => {
   const { url, dataDir, tasks } = watched;
@@ -105,8 +108,10 @@ export const invariants = async (watched: Watched): Promise<void> => {
     (left) => left.length === 0,
     2000,
   );
+  const unused: string[] = [];
   for (const taskID of tasks.keys()) {
     const state = foldOf(await logOf(url, taskID));
+    if (state.workspace === null && state.earlier === null) unused.push(taskID);
     expect(state.open, "R5").toEqual([]);
     expect(state.running, "R5").toEqual([]);
     expect(state.landingStarted, "R5").toBeNull();
@@ -114,12 +119,16 @@ export const invariants = async (watched: Watched): Promise<void> => {
   await alwaysHolds(watched);
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
+    const found = (): string[] =>
+      readdirSync(place, { recursive: true, encoding: "utf8" }).filter(
+        (name) => isLeft(name) || (isFiles(name) && unused.some((taskID) => name.includes(taskID))),
+      );
     // A run tidies up once its Task has ended, which takes seconds where several services share two cores.
     const left = await until(
-      () => Promise.resolve(readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft)),
+      () => Promise.resolve(found()),
       (names) => names.length === 0,
       10_000,
-    ).catch(() => readdirSync(place, { recursive: true, encoding: "utf8" }).filter(isLeft));
+    ).catch(found);
     expect(left, `R22 ${left.join(", ")}`).toEqual([]);
   }
 };

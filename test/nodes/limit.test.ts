@@ -20,8 +20,8 @@ const mostAtOnce = async (service: { url: string }, tasks: readonly string[]): P
   const changes: { at: number; by: 1 | -1 }[] = [];
   for (const taskID of tasks) {
     const { text } = await send(service, "GET", `/task/${taskID}/events?format=json&limit=500`);
-    const { events } = JSON.parse(text) as { events: { type: string; time: string }[] };
-    const at = (type: string) => Date.parse(events.find((event) => event.type === type)?.time ?? "");
+    const { events } = JSON.parse(text) as { events: { type: string; at: string }[] };
+    const at = (type: string) => Date.parse(events.find((event) => event.type === type)?.at ?? "");
     changes.push({ at: at("run.started"), by: 1 }, { at: at("task.settled"), by: -1 });
   }
   expect(changes.every(({ at }) => at > 0)).toBe(true);
@@ -29,20 +29,20 @@ const mostAtOnce = async (service: { url: string }, tasks: readonly string[]): P
   return Math.max(...changes.toSorted((a, b) => a.at - b.at || a.by - b.by).map(({ by }) => (now += by)));
 };
 
-const slow = { landing: "branch", checks: ["sleep 1"] };
+const slow = { landing: "branch", checks: ["sleep 0.4"] };
 
 test.each([
   { limits: { runningPerProject: 1 }, most: 1, reason: "at most 1 Task of its project may run at the same time" },
   { limits: { running: 2 }, most: 2, reason: "at most 2 Tasks may run at the same time" },
-  { limits: {}, most: 4, reason: undefined },
-])("one service with $limits runs $most Tasks at the same time, and says what the others wait for", async (given) => {
+  { limits: {}, most: 3, reason: undefined },
+])("one service with $limits runs $most at the same time, and says what the others wait for", async (given) => {
   using folder = temporary("sortie-limit-");
   const data = join(folder.path, "data");
   configure(data, given.limits);
   await using service = await startService(data);
   const directory = project(join(folder.path, "p"));
   const tasks: string[] = [];
-  while (tasks.length < 4) tasks.push(await create(service, directory, change, slow));
+  while (tasks.length < 3) tasks.push(await create(service, directory, change, slow));
   if (given.reason !== undefined) {
     const { body } = await until(
       () => send(service, "GET", `/task/${tasks.at(-1)}/status`),
@@ -78,8 +78,7 @@ test.skipIf(postgresURL === undefined)(
     const nodes = [a, b, c];
     const directory = here.project("p");
     const tasks: string[] = [];
-    for (let count = 0; count < 9; count += 1)
-      tasks.push(await create(nodes[count % 3] ?? a, directory, change, { landing: "branch", checks: ["sleep 1"] }));
+    for (let count = 0; count < 9; count += 1) tasks.push(await create(nodes[count % 3] ?? a, directory, change, slow));
     for (const [index, taskID] of tasks.entries())
       expect((await ended(nodes[(index + 1) % 3] ?? a, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
     expect(await mostAtOnce(a, tasks)).toBe(2);

@@ -27,6 +27,7 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { tryDirectory, waitForDirectory } from "../directory.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
+import { isUnused } from "../workspace/retention.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
 import { checkersOf } from "./checkers.ts";
@@ -182,6 +183,7 @@ export const openRun = async (
   const interrupt = () => deps.processes.interrupt(stream);
   signal.addEventListener("abort", interrupt, { once: true });
   scope.defer(() => signal.removeEventListener("abort", interrupt));
+  scope.defer(() => withoutUnused(run));
   scope.defer(closeSandboxes);
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
@@ -269,6 +271,17 @@ export const openRun = async (
       .then((workspace) => workspace.prepareSandbox())
       .catch((error: unknown) => log.debug({ stream, error: messageOf(error) }, "no workspace"));
   return run;
+};
+
+/** A Task that ends while its files are made leaves none: with a large project, and after a kill, that is many of them. */
+const withoutUnused = async ({ state, workspaces, stream, log }: Run): Promise<void> => {
+  const isOver = () => isUnused(state()) && state().earlier === null;
+  if (!isOver()) return;
+  await workspaces
+    .removeUnused(stream, null, async () => isOver())
+    .catch((error: unknown) => {
+      log.warn({ task: stream, error: messageOf(error) }, "files that nobody has worked in could not be removed yet");
+    });
 };
 
 /** false: this machine does not have what the project's commands are to get, and the Task has failed. */

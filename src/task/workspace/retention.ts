@@ -14,7 +14,7 @@ export type RetentionDeps = {
   store: Pick<Store, "state">;
   workspaces: Pick<
     Workspaces,
-    "listWorktrees" | "hasWorktree" | "retire" | "remove" | "isMarkedForRemoval" | "unmarkForRemoval"
+    "listWorktrees" | "hasWorktree" | "retire" | "removeUnused" | "remove" | "isMarkedForRemoval" | "unmarkForRemoval"
   >;
   retentionHours: number;
   log: Log;
@@ -41,6 +41,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
       return;
     }
     workspaces.unmarkForRemoval(taskID);
+    if (owner === taskID && (await tidyUnused(taskID))) return;
     let wanted = false;
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
@@ -49,6 +50,16 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
       return state !== undefined && wanted ? workOf(state) : undefined;
     });
     if (!retired.removed && wanted) keep(taskID, retired.reason);
+  };
+
+  /** Of a Task that ended before its workspace was on record; its run does the same, unless it was killed. */
+  const tidyUnused = async (taskID: string): Promise<boolean> => {
+    const state = await store.state(taskID);
+    if (state === undefined || !isUnused(state) || !isDue(state)) return false;
+    return workspaces.removeUnused(taskID, state.earlier, async () => {
+      const now = await store.state(taskID);
+      return now !== undefined && isUnused(now) && isDue(now);
+    });
   };
 
   const isDue = (state: TaskState): boolean =>
@@ -103,6 +114,9 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     },
   };
 };
+
+/** What was made for it nobody has worked in. */
+export const isUnused = (state: TaskState): boolean => !isActive(state) && state.workspace === null;
 
 const hour = 3_600_000;
 

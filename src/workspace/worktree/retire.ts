@@ -146,6 +146,18 @@ export const createRetention = (deps: {
     return { removed: true };
   };
 
+  /** The project itself may be gone or broken by now, and the branches with it. */
+  const removeAllRefs = async (taskID: string, record: WorktreeRecord): Promise<void> => {
+    const { commonDir } = record;
+    if (!existsSync(commonDir)) return;
+    const git = objectsOf(taskID, record);
+    const refs = await allRefsOf(git, taskID).catch((error: unknown) => {
+      log.warn({ taskID, error: messageOf(error) }, "the branches of a Task could not be listed");
+      return refsOf(taskID);
+    });
+    await removeRefs({ commonDir, git }, refs, (ref, why) => log.warn({ taskID, ref, error: why }, "ref not removed"));
+  };
+
   return {
     /** Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal left. */
     async listWorktrees(signal?: AbortSignal): Promise<string[]> {
@@ -204,6 +216,21 @@ export const createRetention = (deps: {
       return made ? kept : null;
     },
 
+    async removeUnused(taskID: string, earlier: number | null): Promise<boolean> {
+      const record = records.of(taskID);
+      if (record === undefined) return false;
+      if (earlier !== null && record.base !== "") {
+        const tip = (await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base;
+        return tip !== undefined && (await retire(taskID, tip)).removed;
+      }
+      await deps.processes.closeSandboxes(taskID);
+      await takeAway(taskID, record);
+      if (earlier !== null) return true;
+      await removeAllRefs(taskID, record);
+      records.forget(taskID);
+      return true;
+    },
+
     async remove(taskID: string): Promise<void> {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
@@ -212,18 +239,7 @@ export const createRetention = (deps: {
         kept.tell(taskID, messageOf(error));
         throw error;
       });
-      // The project itself may be gone or broken by now, and the branches with it.
-      if (record !== undefined && existsSync(record.commonDir)) {
-        const { commonDir } = record;
-        const git = objectsOf(taskID, record);
-        const refs = await allRefsOf(git, taskID).catch((error: unknown) => {
-          log.warn({ taskID, error: messageOf(error) }, "the branches of a Task could not be listed");
-          return refsOf(taskID);
-        });
-        await removeRefs({ commonDir, git }, refs, (ref, why) =>
-          log.warn({ taskID, ref, error: why }, "ref not removed"),
-        );
-      }
+      if (record !== undefined) await removeAllRefs(taskID, record);
       records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },

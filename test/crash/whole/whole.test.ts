@@ -58,9 +58,9 @@ describe("killed at every point, followed by everything", () => {
   test("a squad's Task and two Missions come to a good end, and meet all there is", {
     timeout: process.env["TEST_SWEEP"] !== undefined ? 24 * 3_600_000 : night ? 2 * 3_600_000 : 180_000,
   }, async () => {
-    const task = await sweep(squadScenario(provider.baseURL), { byDay: 3, atNight: 28 });
-    const { mission, tasks } = await sweep(missionScenario(receiver), { byDay: 2, atNight: 17 });
-    const approved = await sweep(approvedScenario(approving.baseURL), { byDay: 1, atNight: 17 });
+    const task = await sweep(squadScenario(provider.baseURL), { byDay: 3, atNight: 24 });
+    const { mission, tasks } = await sweep(missionScenario(receiver), { byDay: 2, atNight: 14 });
+    const approved = await sweep(approvedScenario(approving.baseURL), { byDay: 1, atNight: 14 });
     const logs = [task, ...tasks, ...approved.tasks];
     const missions = [mission, approved.mission];
     const steps = new Set(logs.flatMap(metByTask));
