@@ -51,7 +51,7 @@ const orders: Record<string, string> = {
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
-    "webhook-queue node store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
+    "webhook-queue node room store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
   process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
@@ -64,7 +64,7 @@ const orders: Record<string, string> = {
   repository:
     "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unheard reserve directory usual query workspace operation service session step worker",
+  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unheard reserve directory usual repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission:
     "missions run approve repository branch head own-task merge verify verdict whole-checks wake service tool worker",

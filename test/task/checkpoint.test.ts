@@ -7,7 +7,7 @@ import { createProcesses } from "../../src/process/service.ts";
 import { reach } from "../../src/task/query/elsewhere.ts";
 import { packed } from "../../src/repository/exchange.ts";
 import { createGit } from "../../src/workspace/git/git.ts";
-import { fetchCheckpoint } from "../../src/task/workspace/repository.ts";
+import { fetchCheckpoint } from "../../src/task/checkpoint.ts";
 import { RepositoryAway } from "../../src/repository/repository.ts";
 import { openRepositories } from "../harness/open-repositories.ts";
 import { git, makeProject, temporary } from "../harness/project.ts";

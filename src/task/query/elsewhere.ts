@@ -1,10 +1,11 @@
 import type { StreamID } from "../../domain/event.ts";
-import type { Checkpoint, TaskState } from "../../domain/state/task.ts";
+import type { TaskState } from "../../domain/state/task.ts";
 import { commonOf } from "../../domain/view/summary.ts";
 import { ServiceError } from "../../error.ts";
-import { type Repositories, RepositoryAway, type RepositoryPlace } from "../../repository/repository.ts";
+import { type Repositories, RepositoryAway } from "../../repository/repository.ts";
 import { away } from "../../store/node.ts";
 import type { Store } from "../../store/store.ts";
+import { bringCheckpoint } from "../checkpoint.ts";
 
 /**
  * What another node's work came to, as far as it is committed: such commits of a repository by address are on its branch or in the
@@ -63,23 +64,6 @@ const bring = async (
   if (await hasAll()) return true;
   await unpack();
   return hasAll();
-};
-
-/** Whether the mirror has a checkpoint's commit and its base, once its pack was read. */
-export const bringCheckpoint = async (
-  { repositories, store }: { repositories: Pick<Repositories, "has" | "unpack">; store: Pick<Store, "blobs"> },
-  place: RepositoryPlace,
-  { commit, base, pack, whole, forks = [] }: Checkpoint,
-  signal: AbortSignal,
-): Promise<boolean> => {
-  const has = async (ids: readonly string[]) =>
-    (await Promise.all(ids.map((id) => repositories.has(place, id)))).every((found) => found);
-  const isThere = () => has([commit, base]);
-  if (await has([commit, base, ...forks.map((fork) => fork.commit)])) return true;
-  if (pack === null || !(whole === true || (await repositories.has(place, base)))) return await isThere();
-  const bytes = await store.blobs.get(pack.sha256);
-  if (bytes !== undefined) await repositories.unpack(place, bytes, signal);
-  return isThere();
 };
 
 /** What a Task has committed, on top of its base; none: nothing, or it has none. */

@@ -2,7 +2,8 @@ import type { Checkpoint, TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import type { Checkpoints, Run } from "../run.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { largestCheckpoint, repositoryPlace } from "../workspace/repository.ts";
+import { recordCheckpoint, storeCommits } from "../checkpoint.ts";
+import { repositoryPlace } from "../repository-place.ts";
 
 /**
  * Keeps the files of a Task where other nodes reach them while its agents work, beside the next request to the model. Nothing
@@ -79,7 +80,7 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
   };
 
   const make = async (signal: AbortSignal): Promise<void> => {
-    const { state, store, stream, limits, repositories } = run();
+    const { state, stream, limits, repositories } = run();
     const workspace = await run().workspace();
     using slot = await run().slot(signal);
     if (!isDue() || isAtWork(state())) return;
@@ -105,24 +106,12 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     const commits = new Set(
       [commit, tree?.commit ?? base, ...forks.map((fork) => fork.commit)].filter((id) => id !== base),
     );
-    const place = repositoryPlace(run());
-    await repositories.refresh(place, remoteIsKnownMs, signal);
-    const packed = await repositories.packed(
-      place,
-      { commits: [...commits], base, mostBytes: largestCheckpoint, thin: true },
-      signal,
-    );
-    if (packed === undefined) {
-      run().log.warn({ task: stream, mostBytes: largestCheckpoint }, "what was changed is too large to be kept");
-      return;
-    }
-    notBefore += (packed.bytes.length / bytesPerSecond) * 1000;
-    const pack = await store.blobs.put(packed.bytes, true);
+    await repositories.refresh(repositoryPlace(run()), remoteIsKnownMs, signal);
+    const stored = await storeCommits(run(), { commits: [...commits], base, thin: true }, signal);
+    if (stored === undefined) return;
+    notBefore += (stored.bytes / bytesPerSecond) * 1000;
     signal.throwIfAborted();
-    const more = { ...(packed.whole ? { whole: true as const } : {}), ...(forks.length > 0 ? { forks } : {}) };
-    recording = run()
-      .record([{ type: "checkpoint.kept", data: { commit, tree: kept, base, pack, upTo, ...more } }])
-      .catch(() => undefined);
+    recording = recordCheckpoint(run(), { commit, tree: kept, base, upTo, forks }, stored.told).catch(() => undefined);
     await recording;
     await release();
   };

@@ -4,7 +4,9 @@ import { plainLine } from "../../process/plain-text.ts";
 import { hearers } from "../operation/reader.ts";
 import type { Run } from "../run.ts";
 import { messageFromService, passedByService } from "../step/message.ts";
-import { baseLeft, fetchCheckpoint, repositoryPlace } from "../workspace/repository.ts";
+import { fetchCheckpoint } from "../checkpoint.ts";
+import { repositoryPlace } from "../repository-place.ts";
+import { baseLeft } from "../workspace/repository.ts";
 
 /** How a node goes on with a repository's Task whose files were on another one. */
 

@@ -6,7 +6,7 @@ import type { Prepared } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { deniedIn } from "./denied.ts";
 import { descriptionOf } from "./describe.ts";
-import { keepCheckpoint } from "./repository.ts";
+import { keepCheckpoint } from "../checkpoint.ts";
 
 /**
  * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it equals

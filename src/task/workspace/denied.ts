@@ -7,7 +7,7 @@ import { filesHolding } from "../../workspace/object/holding.ts";
 import { type Change, changesOf } from "../../workspace/object/tree-change.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
-import { repositoryPlace } from "./repository.ts";
+import { repositoryPlace } from "../repository-place.ts";
 
 /** Holds a Task's change against the permission rules, whatever tool, move or command made it. */
 

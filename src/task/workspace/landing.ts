@@ -10,7 +10,7 @@ import { LandingUnfinished } from "../../workspace/error.ts";
 import type { LandingPlan, Workspaces } from "../../workspace/workspace.ts";
 import { RepositoryAway } from "../../repository/repository.ts";
 import type { Run } from "../run.ts";
-import { repositoryPlace } from "./repository.ts";
+import { repositoryPlace } from "../repository-place.ts";
 
 /** The record of a landing that began, and its end where the one who began it did not come to it. */
 

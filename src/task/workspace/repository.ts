@@ -1,36 +1,11 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { Checkpoint, TaskState } from "../../domain/state/task.ts";
 import { ServiceError, messageOf } from "../../error.ts";
-import type { EventData } from "../../protocol/event/event.ts";
-import { RepositoryAway, type Fetched, type Repositories, type RepositoryPlace } from "../../repository/repository.ts";
+import { RepositoryAway, type Fetched } from "../../repository/repository.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { bringCheckpoint } from "../query/elsewhere.ts";
+import { repositoryPlace } from "../repository-place.ts";
 import type { Run } from "../run.ts";
 
-/**
- * The repository that a Task's result is pushed to: where its work begins, patience while the remote is away, and what of the
- * work is kept where other nodes reach it, which go on from there when this one is gone.
- */
-
-/** Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more. */
-export const placeOfTask = (
-  repositories: Pick<Repositories, "local" | "place">,
-  { repository, remote }: Pick<TaskState, "repository" | "remote">,
-): RepositoryPlace | undefined => {
-  if (remote !== null) return repositories.place(remote.url, remote.ref ?? undefined);
-  return repository === null ? undefined : repositories.local(repository);
-};
-
-export const repositoryPlace = (run: Pick<Run, "state" | "repositories">): RepositoryPlace => {
-  const { directory } = run.state();
-  const place = placeOfTask(run.repositories, run.state());
-  if (place === undefined)
-    throw new ServiceError(
-      "repository_unavailable",
-      `Expected the files of a repository in ${directory}, got nothing.`,
-    );
-  return place;
-};
+/** The repository that a Task's result is pushed to: where its work begins, again on another node, and patience while the remote is away. */
 
 const longestPauseMs = 30_000;
 
@@ -111,60 +86,6 @@ export const baseOf = (run: Run, baseCommit: string): { of?: string } => {
   if (run.state().repository === null) return {};
   const of = run.repositories.filledFrom(repositoryPlace(run), baseCommit);
   return of === null || of === baseCommit ? {} : { of };
-};
-
-/** A change that takes more is not kept: blobs pass through memory. */
-export const largestCheckpoint = 28 * 1024 * 1024;
-
-/**
- * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there are
- * none, and for a commit that is kept already.
- */
-export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> => {
-  const { repository, tree, workspace, checkpoint, sessions } = run.state();
-  const base = workspace?.baseCommit;
-  if (run.store.nodes === undefined || repository === null || tree === null || base == null) return;
-  const { commit, tree: treeID } = tree;
-  if (checkpoint?.commit === commit && checkpoint.base === base && (pushed === undefined || pushed === commit)) return;
-  let pack: EventData["checkpoint.kept"]["pack"] = null;
-  let whole: { whole?: true } = {};
-  // Those that others work in go on being kept.
-  const isOpen = (name: string) => sessions.some(({ fork, end }) => fork?.name === name && end === null);
-  const forks = checkpoint?.base === base ? (checkpoint.forks ?? []).filter(({ name }) => isOpen(name)) : [];
-  if (commit !== base || forks.length > 0) {
-    const commits = [...new Set([commit, pushed ?? commit, ...forks.map((fork) => fork.commit)])];
-    const packed = await run.repositories.packed(
-      repositoryPlace(run),
-      { commits, base, mostBytes: largestCheckpoint },
-      run.signal,
-    );
-    if (packed === undefined) {
-      run.log.warn(
-        { task: run.stream, commit, mostBytes: largestCheckpoint },
-        "a commit is too large to be kept for other nodes",
-      );
-      return;
-    }
-    pack = await run.store.blobs.put(packed.bytes, true);
-    if (packed.whole) whole = { whole: true };
-  }
-  const more = { ...whole, ...(forks.length > 0 ? { forks } : {}) };
-  await run.record([{ type: "checkpoint.kept", data: { commit, tree: treeID, base, pack, ...more } }]);
-  await run.checkpoints.release();
-};
-
-/**
- * Brings the newest checkpoint into the mirror, which has what the remote has now; where it is damaged, or the remote no longer
- * has what it is based on, the one before. null: neither is to be had.
- */
-export const fetchCheckpoint = async (
-  run: Pick<Run, "state" | "repositories" | "store" | "signal">,
-): Promise<Checkpoint | null> => {
-  const { checkpoint } = run.state();
-  const place = repositoryPlace(run);
-  for (const kept of [checkpoint, checkpoint?.before ?? null])
-    if (kept !== null && (await bringCheckpoint(run, place, kept, run.signal))) return kept;
-  return null;
 };
 
 /** Where the work of a Task without a checkpoint begins again: its base, or what the remote has now if that is gone. */

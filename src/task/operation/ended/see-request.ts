@@ -5,7 +5,7 @@ import { messageOf } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import type { Project } from "../../../protocol/task/board.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
-import { placeOfTask } from "../../workspace/repository.ts";
+import { placeOfTask } from "../../repository-place.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
 

@@ -7,7 +7,8 @@ import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts"
 import { loadText } from "../../../store/blob/text.ts";
 import type { Run } from "../../run.ts";
 import { messageFor } from "../../workspace/commit.ts";
-import { repositoryPlace, throughAbsence } from "../../workspace/repository.ts";
+import { repositoryPlace } from "../../repository-place.ts";
+import { throughAbsence } from "../../workspace/repository.ts";
 import { reportOf } from "../settle.ts";
 import { fail } from "./land.ts";
 
