@@ -336,17 +336,17 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const judged = await judge();
       // A fork that was never merged: its content stays on its own branch.
       const tip =
-        judged === undefined || owned
+        judged === undefined || (owned && judged !== null)
           ? judged
-          : ((await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base);
+          : record && ((await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base);
       if (tip === undefined) return { removed: false, reason: "its Task is running" };
       if (readers.has(taskID)) return { removed: false, reason: "it is being read" };
       return await retention.retire(taskID, tip);
     },
-    async removeUnused(taskID, earlier, judge) {
-      using _alone = await alone(taskID);
-      if (!(await judge()) || readers.has(taskID)) return false;
-      return await retention.removeUnused(taskID, earlier);
+    async removeUnused(key, judge) {
+      using _alone = await alone(key);
+      const which = await judge();
+      return which !== undefined && !readers.has(key) && (await retention.removeUnused(key, which));
     },
     async unlockRefs(taskID, commonDir) {
       await removeRefLocks(commonDir, [...forksOf(home, taskID), taskID].flatMap(refsOf));

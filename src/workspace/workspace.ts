@@ -408,14 +408,15 @@ export interface Workspaces {
   /**
    * Removes the worktree, not the branch, of a Task that has ended, once git confirms that everything in it is
    * committed; ignored files are lost. `judge` is called once no other caller can open the worktree: it resolves to the
-   * commit that holds the Task's work, or to undefined to leave the worktree.
+   * commit that holds the Task's work (null: what its branch has), or to undefined to leave the worktree.
    */
-  retire(taskID: string, judge: () => Promise<string | undefined>): Promise<Retired>;
+  retire(taskID: string, judge: () => Promise<string | null | undefined>): Promise<Retired>;
   /**
-   * Removes what was made for a Task that has ended before its workspace was on record: nobody has worked there. `judge` as
-   * above; it resolves to whether that is so. What an `earlier` attempt left there is retired. false: it is not there, or stays.
+   * Removes the files and refs of a Task or fork in which nobody has worked, since it ended while they were made. `judge` as above;
+   * it resolves to "made" where they may be whole, as the Task's log does not know of them; to "begun" where only half-made ones
+   * are to go. false: nothing went.
    */
-  removeUnused(taskID: string, earlier: number | null, judge: () => Promise<boolean>): Promise<boolean>;
+  removeUnused(key: string, judge: () => Promise<"made" | "begun" | undefined>): Promise<boolean>;
   /**
    * Makes way for another attempt from the beginning: what the `attempt` before it made is kept on a branch of its own,
    * and its worktree is removed like that of a Task that has ended. Idempotent. Resolves to the branch; null: it made

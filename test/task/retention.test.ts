@@ -19,7 +19,7 @@ const open = (list: () => Promise<string[]>, retentionHours = 0) => {
       isMarkedForRemoval: () => true,
       unmarkForRemoval() {},
       retire: () => Promise.reject(new Error("not part of this test")),
-      removeUnused: () => Promise.reject(new Error("not part of this test")),
+      removeUnused: () => Promise.resolve(false),
       async remove(taskID) {
         world.now += 1;
         world.together = Math.max(world.together, world.now);
@@ -90,7 +90,7 @@ test("a Task in place has no worktree that is kept; control: of one that has, it
       hasWorktree: () => true,
       isMarkedForRemoval: () => false,
       unmarkForRemoval() {},
-      removeUnused: () => Promise.reject(new Error("not part of this test")),
+      removeUnused: () => Promise.resolve(false),
       async retire(_, judge) {
         await judge();
         judged += 1;
@@ -126,7 +126,7 @@ test("a Task that was deleted since it ended has no worktree that is kept; contr
       isMarkedForRemoval: () => false,
       unmarkForRemoval() {},
       retire: () => Promise.reject(new Error("not part of this test")),
-      removeUnused: () => Promise.reject(new Error("not part of this test")),
+      removeUnused: () => Promise.resolve(false),
       remove: () => Promise.reject(new Error("not part of this test")),
     },
     retentionHours: 0,

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -152,4 +152,48 @@ test("checkouts that a killed service left go with the next run; control: one th
   await scene.service().removeLeftCheckouts("task_1");
   expect(left()).toEqual([]);
   expect(scene.sh("cat n", workspace.root)).toBe("n\n");
+});
+
+const refsLeft = () => scene.sh("git for-each-ref --format='%(refname)' 'refs/heads/sortie/**' 'refs/sortie/**'");
+const asBegun = (key: string) => {
+  const file = join(scene.dataDir, `worktrees/${key}.json`);
+  writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, "utf8")) as object), base: "" }));
+};
+const unused = (key: string, which: "made" | "begun" | undefined) =>
+  scene.service().removeUnused(key, () => Promise.resolve(which));
+
+test("files in which nobody has worked go with their refs, half-made ones with the locks in them; control: others stay", async () => {
+  const { root } = await prepare(workspaces, scene.root);
+  expect(await unused("task_1", undefined)).toBe(false);
+  expect(await unused("task_1", "begun")).toBe(false);
+  expect(existsSync(join(root, "a"))).toBe(true);
+  writeFileSync(join(scene.dataDir, "worktrees/task_1.git/index.lock"), "");
+  asBegun("task_1");
+  expect(await unused("task_1", "begun")).toBe(true);
+  expect([scene.sh("ls -A ../data/worktrees"), refsLeft()]).toEqual(["", ""]);
+  expect(await unused("task_1", "made")).toBe(false);
+
+  await prepare(scene.service(), scene.root);
+  expect(await unused("task_1", "made")).toBe(true);
+  expect([scene.sh("ls -A ../data/worktrees"), refsLeft()]).toEqual(["", ""]);
+});
+
+test("a fork that was begun goes, and leaves the Task's files; control: one that was made stays", async () => {
+  const { workspace, tip } = await work("echo n > n");
+  const tree = scene.sh(`git rev-parse ${tip}^{tree}`).trim();
+  for (const name of ["x", "y"]) await workspaces.fork(workspace, name, { commit: tip, tree });
+  asBegun("task_1-x");
+  expect([await unused("task_1-x", "begun"), await unused("task_1-y", "begun")]).toEqual([true, false]);
+  const left = scene.sh("ls -A ../data/worktrees").trim().split("\n");
+  expect(left.filter((name) => name.includes("-x"))).toEqual([]);
+  expect(left).toContain("task_1-y");
+  expect(existsSync(join(workspace.root, "n"))).toBe(true);
+});
+
+test("what an attempt left is retired by what its branch has", async () => {
+  const { workspace } = await work("echo n > n");
+  scene.sh("echo late > late", workspace.root);
+  expect(await scene.service().retire("task_1", () => Promise.resolve(null))).toEqual({ removed: true });
+  expect(standing(workspace)).toEqual([false, false]);
+  expect(scene.sh("git show sortie/task_1:n; git show sortie/task_1.rest:late")).toBe("n\nlate\n");
 });

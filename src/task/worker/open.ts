@@ -1,5 +1,5 @@
 import { isDeferred } from "../../domain/state/stream.ts";
-import { remoteOf, type TaskState } from "../../domain/state/task.ts";
+import { isActive, remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { isCrashLoop } from "../../domain/task/crash.ts";
 import { evolve } from "../../domain/task/evolve.ts";
 import { dueNow } from "../../engine/due.ts";
@@ -27,7 +27,7 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { tryDirectory, waitForDirectory } from "../directory.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
-import { isUnused } from "../workspace/retention.ts";
+import { unusedOf } from "../workspace/retention.ts";
 import { fetchBase } from "../workspace/repository.ts";
 import { createBaseline } from "./baseline.ts";
 import { checkersOf } from "./checkers.ts";
@@ -183,7 +183,7 @@ export const openRun = async (
   const interrupt = () => deps.processes.interrupt(stream);
   signal.addEventListener("abort", interrupt, { once: true });
   scope.defer(() => signal.removeEventListener("abort", interrupt));
-  scope.defer(() => withoutUnused(run));
+  scope.defer(() => withoutUnused(run, forks()));
   scope.defer(closeSandboxes);
   scope.use(run.checkout);
   scope.defer(run.workspaceMade);
@@ -274,14 +274,14 @@ export const openRun = async (
 };
 
 /** A Task that ends while its files are made leaves none: with a large project, and after a kill, that is many of them. */
-const withoutUnused = async ({ state, workspaces, stream, log }: Run): Promise<void> => {
-  const isOver = () => isUnused(state()) && state().earlier === null;
-  if (!isOver()) return;
-  await workspaces
-    .removeUnused(stream, null, async () => isOver())
-    .catch((error: unknown) => {
-      log.warn({ task: stream, error: messageOf(error) }, "files that nobody has worked in could not be removed yet");
-    });
+const withoutUnused = async ({ state, workspaces, stream, log }: Run, forks: readonly string[]): Promise<void> => {
+  const unused = (key: string) => (isActive(state()) ? undefined : unusedOf(state(), key));
+  for (const key of [stream, ...forks].filter((each) => unused(each) !== undefined))
+    await workspaces
+      .removeUnused(key, async () => unused(key))
+      .catch((error: unknown) => {
+        log.warn({ task: stream, error: messageOf(error) }, "files that nobody has worked in could not be removed yet");
+      });
 };
 
 /** false: this machine does not have what the project's commands are to get, and the Task has failed. */

@@ -41,26 +41,25 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
       return;
     }
     workspaces.unmarkForRemoval(taskID);
-    if (owner === taskID && (await tidyUnused(taskID))) return;
+    if (await tidyUnused(taskID, owner)) return;
     let wanted = false;
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
-      // In place there is none.
-      wanted = state?.workspace?.kind === "worktree" && isDue(state);
-      return state !== undefined && wanted ? workOf(state) : undefined;
+      if (state === undefined || !isDue(state)) return undefined;
+      // What an attempt before the last one left; in place there is none.
+      const isLeft = state.workspace === null && state.earlier !== null;
+      wanted = isLeft || state.workspace?.kind === "worktree";
+      return isLeft ? null : workOf(state);
     });
     if (!retired.removed && wanted) keep(taskID, retired.reason);
   };
 
-  /** Of a Task that ended before its workspace was on record; its run does the same, unless it was killed. */
-  const tidyUnused = async (taskID: string): Promise<boolean> => {
-    const state = await store.state(taskID);
-    if (state === undefined || !isUnused(state) || !isDue(state)) return false;
-    return workspaces.removeUnused(taskID, state.earlier, async () => {
-      const now = await store.state(taskID);
-      return now !== undefined && isUnused(now) && isDue(now);
+  /** The run of a Task that ends while its files are made does the same, unless it is killed. */
+  const tidyUnused = (key: string, owner: string): Promise<boolean> =>
+    workspaces.removeUnused(key, async () => {
+      const state = await store.state(owner);
+      return state !== undefined && isDue(state) ? unusedOf(state, key) : undefined;
     });
-  };
 
   const isDue = (state: TaskState): boolean =>
     !isActive(state) &&
@@ -115,8 +114,12 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   };
 };
 
-/** What was made for it nobody has worked in. */
-export const isUnused = (state: TaskState): boolean => !isActive(state) && state.workspace === null;
+/** Of the files of a Task that has ended, or of its forks: those in which nobody can have worked; see `Workspaces.removeUnused`. */
+export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string): "made" | "begun" | undefined => {
+  if (key !== taskID) return "begun";
+  if (workspace !== null) return undefined;
+  return earlier === null ? "made" : "begun";
+};
 
 const hour = 3_600_000;
 

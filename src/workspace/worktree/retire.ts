@@ -216,18 +216,13 @@ export const createRetention = (deps: {
       return made ? kept : null;
     },
 
-    async removeUnused(taskID: string, earlier: number | null): Promise<boolean> {
-      const record = records.of(taskID);
-      if (record === undefined) return false;
-      if (earlier !== null && record.base !== "") {
-        const tip = (await branchTip(objectsOf(taskID, record), branchOf(taskID))) ?? record.base;
-        return tip !== undefined && (await retire(taskID, tip)).removed;
-      }
-      await deps.processes.closeSandboxes(taskID);
-      await takeAway(taskID, record);
-      if (earlier !== null) return true;
-      await removeAllRefs(taskID, record);
-      records.forget(taskID);
+    async removeUnused(key: string, which: "made" | "begun"): Promise<boolean> {
+      const record = records.of(key);
+      if (record === undefined || (which === "begun" && record.base !== "")) return false;
+      await deps.processes.closeSandboxes(key);
+      await takeAway(key, record);
+      await removeAllRefs(key, record);
+      records.forget(key);
       return true;
     },
 
