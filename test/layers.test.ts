@@ -51,7 +51,7 @@ const orders: Record<string, string> = {
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
-    "webhook-queue node room store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
+    "webhook-queue node running store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
   process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",

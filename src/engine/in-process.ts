@@ -2,7 +2,7 @@ import type { StreamID } from "../domain/event.ts";
 import { isEnding } from "./due.ts";
 import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
-import { createRoom, type Full, type Room } from "../store/room.ts";
+import { countRunning, type Full, type RunningCount } from "../store/running.ts";
 import type { DueStream, Store } from "../store/store.ts";
 import type { Engine } from "./engine.ts";
 
@@ -194,11 +194,11 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
    * What the store's bounds leave beside the Tasks that run anywhere, and those that begin here. What stands aside here before
    * it has a claim may wait for one that has no room else.
    */
-  const roomBeside = async (): Promise<Room | undefined> => {
+  const roomBeside = async (): Promise<RunningCount | undefined> => {
     if (store.bounds === undefined || store.running === undefined) return undefined;
     const all = new Map((await store.running()).running);
     for (const [stream, run] of running) if (run.project !== undefined && !aside.has(run)) all.set(stream, run.project);
-    return createRoom(store.bounds, all.values());
+    return countRunning(store.bounds, all.values());
   };
 
   const projectsOf = async (rows: readonly DueStream[]): Promise<ReadonlyMap<StreamID, string>> =>
@@ -222,7 +222,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
     return rest !== undefined && (rest.threw || rest.seq === row.seq) ? rest.until : 0;
   };
 
-  const begin = ({ stream, seq }: DueStream, project: string | undefined, room: Room | undefined) => {
+  const begin = ({ stream, seq }: DueStream, project: string | undefined, room: RunningCount | undefined) => {
     const controller = new AbortController();
     const before = rests.get(stream);
     rests.delete(stream);

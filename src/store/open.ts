@@ -15,7 +15,7 @@ import type { joinDatabase, Membership } from "./postgres/node/member.ts";
 import type { createPostgresStore } from "./postgres/postgres.ts";
 import type { Held } from "./postgres/node/held.ts";
 import type { ownDatabase } from "./postgres/node/owner.ts";
-import type { RunningBounds } from "./room.ts";
+import type { RunningBounds } from "./running.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
 import type { Blobs, Store } from "./store.ts";
 

@@ -8,7 +8,7 @@ import type { Project } from "../protocol/task/board.ts";
 import type { Activity, LifecycleStatus, Priority, TaskSummary } from "../protocol/task/status.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { Nodes } from "./node.ts";
-import type { Full, RunningBounds } from "./room.ts";
+import type { Full, RunningBounds } from "./running.ts";
 import type { Webhooks } from "./webhook-queue.ts";
 
 /**

@@ -13,7 +13,7 @@ import { type Log, silent } from "../../src/log.ts";
 import type { Priority } from "../../src/protocol/task/status.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
-import type { RunningBounds } from "../../src/store/room.ts";
+import type { RunningBounds } from "../../src/store/running.ts";
 import type { Due, Store } from "../../src/store/store.ts";
 import { created, settled } from "../harness/events.ts";
 import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";

@@ -6,7 +6,7 @@ import { Client } from "pg";
 import { silent } from "../../src/log.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
-import type { RunningBounds } from "../../src/store/room.ts";
+import type { RunningBounds } from "../../src/store/running.ts";
 import type { Store } from "../../src/store/store.ts";
 import { fill, type Filled, postgresSink, type Sink, type Size, sqliteSink } from "./large/fill.ts";
 import { freshSchema, postgresURL } from "./postgres.ts";

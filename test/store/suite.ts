@@ -1,5 +1,5 @@
 import { describe, test } from "vitest";
-import type { RunningBounds } from "../../src/store/room.ts";
+import type { RunningBounds } from "../../src/store/running.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { backends, type Place } from "../harness/store.ts";
 

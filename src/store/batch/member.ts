@@ -3,7 +3,7 @@ import { projectOf } from "../../domain/state/project.ts";
 import { evolveFold } from "../sql/fold.ts";
 import { nameOf, record, snapshotDue, answerID } from "../sql/row.ts";
 import type { Head } from "../sql/schema.ts";
-import { createRoom, type RunningBounds } from "../room.ts";
+import { countRunning, type RunningBounds } from "../running.ts";
 import type { Committed, Due, Fence, Json, IdempotencyRecord, Write } from "../store.ts";
 import { type Answer, type StoredView, type Changes, releasedHead, type BatchMember, noChanges } from "./batch.ts";
 
@@ -153,7 +153,7 @@ const hasRoom = (world: StoredView, stream: StreamID, bounds: RunningBounds): bo
   const project = world.project(stream);
   if (project === undefined) return true;
   const others = [...world.running()].flatMap(([other, its]) => (other === stream ? [] : [its]));
-  return createRoom(bounds, others).lacks(project) === undefined;
+  return countRunning(bounds, others).lacks(project) === undefined;
 };
 
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));

@@ -52,7 +52,7 @@ import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Offer } from "../node.ts";
-import type { RunningBounds } from "../room.ts";
+import type { RunningBounds } from "../running.ts";
 import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";
 

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { StreamID } from "../../domain/event.ts";
 import type { Tables } from "./schema.ts";
-import type { Full } from "../room.ts";
+import type { Full } from "../running.ts";
 import type { QueuePlace, Store } from "../store.ts";
 import { runningIn } from "./running.ts";
 

@@ -30,7 +30,7 @@ import type { Tables } from "../sql/schema.ts";
 import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
 import { patientDialect, setPatience } from "./busy.ts";
-import type { Full, RunningBounds } from "../room.ts";
+import type { Full, RunningBounds } from "../running.ts";
 import type { Blobs, Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";

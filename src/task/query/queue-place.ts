@@ -2,7 +2,7 @@ import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
 import { lastSeen, type Nodes, type Placed, untakenBy } from "../../store/node.ts";
-import { createRoom } from "../../store/room.ts";
+import { countRunning } from "../../store/running.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
@@ -88,7 +88,7 @@ const bounded = async (
 ): Promise<(taskID: string) => string | undefined> => {
   if (bounds === undefined || queued.length === 0) return () => undefined;
   const { running, projects } = await runningOf(queued);
-  const room = createRoom(bounds, running.values());
+  const room = countRunning(bounds, running.values());
   return (taskID) => {
     const lacks = room.lacks(projects.get(taskID) ?? "");
     if (lacks === undefined) return undefined;

@@ -7,7 +7,7 @@ export type RunningBounds = { all: number; project: number };
 /** What has no room left: Tasks of these projects, or all Tasks. */
 export type Full = { all: boolean; projects: readonly string[] };
 
-export type Room = {
+export type RunningCount = {
   /** Which bound leaves no room for one more of the project; undefined: there is room. */
   lacks(project: string): "all" | "project" | undefined;
   take(project: string): void;
@@ -15,7 +15,7 @@ export type Room = {
 };
 
 /** `running`: the projects of the Tasks that run, each as often as it has one. */
-export const createRoom = ({ all, project: each }: RunningBounds, running: Iterable<string>): Room => {
+export const countRunning = ({ all, project: each }: RunningBounds, running: Iterable<string>): RunningCount => {
   let sum = 0;
   const counts = new Map<string, number>();
   const take = (project: string): void => {
