@@ -47,7 +47,7 @@ test("a plan that shows what its budget has used by then is the same; control: a
   const plan = (used: number, state: string) => ({
     tool: "task_status",
     input: {},
-    output: `{\n "plan": "${state}",\n "budget": {\n  "maxSteps": 90\n },\n "used": {\n  "maxSteps": ${used}\n }\n}`,
+    output: `{\n "plan": "${state}",\n "budget": {\n  "maxSteps": 90\n },\n "used": {\n  "maxSteps": ${used}\n },\n "reserved": {\n  "maxSteps": ${90 - used}\n }\n}`,
   });
   expect(turns([1, 2, 3].map((used) => plan(used, "ready")))).toEqual({ turns: 1, times: 3 });
   expect(turns([1, 2, 3].map((used) => plan(used, `done ${used}`)))).toBeUndefined();

@@ -145,7 +145,13 @@ const wantOf = (check: RunCheck): string => {
     const { status, bodyMatches } = check.expect;
     return ` gives ${status}${bodyMatches === undefined ? "" : ` and matches /${bodyMatches}/`}, started by \`${check.start}\``;
   }
-  return check.cwd === undefined ? "" : ` in ${check.cwd}`;
+  const where = check.cwd === undefined ? "" : ` in ${check.cwd}`;
+  const { exitCode, stdoutMatches } = ("expect" in check ? check.expect : undefined) ?? {};
+  const wants = [
+    ...(exitCode === undefined || exitCode === 0 ? [] : [`exits with ${exitCode}`]),
+    ...(stdoutMatches === undefined ? [] : [`prints what matches /${stdoutMatches}/`]),
+  ];
+  return `${where}${wants.length === 0 ? "" : ` ${wants.join(" and ")}`}`;
 };
 
 const maxDescription = 300;

@@ -84,7 +84,12 @@ export const briefOf = (
     ...(phase === null ? [] : [phaseOf(phase)]),
     ...goals.map((goal, index) => partOf(goal, index, said)),
     ...(report === "" ? [] : [headings.report, report]),
-    ...(rounds.length === 0 ? [] : [headings.rounds, ...rounds.flatMap(({ findings, answer }) => [findings, answer])]),
+    ...(rounds.length === 0
+      ? []
+      : [
+          headings.rounds,
+          ...rounds.flatMap(({ findings, answer }) => (answer === "" ? [findings] : [findings, answer])),
+        ]),
     ...(conflicts.length === 0 ? [] : [headings.conflicts, conflictWords, ...conflicts]),
     ...(files === "" ? [] : [headings.files, files]),
     headings.diff,

@@ -92,7 +92,7 @@ const plain = (output: Result["output"]): string => {
 };
 
 /** See `mission/tool/plan-text.ts`. */
-const usedSoFar = /"used": \{[^}]*\}/;
+const usedSoFar = /"(?:used|reserved)": \{[^}]*\}/g;
 
 /** A 53-bit hash of a text (cyrb53); more is not needed to stop a model. */
 const hash = (text: string): number => {

@@ -1,10 +1,11 @@
 import { isPlanDue } from "../../domain/mission/approval.ts";
-import { usedOf } from "../../domain/mission/budget.ts";
+import { rounded, spentOf } from "../../domain/mission/budget.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
-import { type Waits, waitText } from "../../domain/mission/now.ts";
+import { type Waits, waitsIn, waitText } from "../../domain/mission/now.ts";
 import { deliveredBy, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
+import type { TaskSummary } from "../../protocol/task/status.ts";
 import { maxOutput } from "../../tool/result.ts";
 import { someOf } from "./refusal.ts";
 
@@ -35,7 +36,8 @@ const idsOf = (phases: readonly { id: string }[]): string[] => phases.map(({ id 
  * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go
  * first, and then all but the phases asked for; of one with hundreds the others are their ids alone.
  */
-export const planText = (state: MissionState, asked: readonly string[], waits: Waits): string => {
+export const planText = (state: MissionState, asked: readonly string[], rows: readonly TaskSummary[]): string => {
+  const waits = waitsIn(rows);
   const phases = planOf(state, waits);
   const shown = (whole: (phase: MissionPhase) => boolean) =>
     JSON.stringify(
@@ -45,7 +47,7 @@ export const planText = (state: MissionState, asked: readonly string[], waits: W
           ...standOf(phase),
           tasks: tasksOf(state, phase, waits),
         })),
-        ...restOf(state),
+        ...restOf(state, rows),
       },
       null,
       1,
@@ -61,7 +63,7 @@ export const planText = (state: MissionState, asked: readonly string[], waits: W
   return JSON.stringify(
     {
       phases: named?.map((phase) => ({ ...wordsOf(phase), ...standOf(phase), tasks: tasksOf(state, phase, waits) })),
-      ...restOf(state),
+      ...restOf(state, rows),
       others: Object.fromEntries([...states].map(([name, some]) => [name, idsOf(some).join(", ")])),
       words: "of the others left out: name them in `phases`",
     },
@@ -91,8 +93,20 @@ const tasksOf = (state: MissionState, { id }: PlannedPhase, waits: Waits) =>
     ...(deliveredBy(task)?.landedCommit == null ? {} : { landed: deliveredBy(task)?.landedCommit }),
   }));
 
-const restOf = (state: MissionState) => ({
+const restOf = (state: MissionState, rows: readonly TaskSummary[]) => ({
   running: state.tasks.filter(isRunning).map(({ taskID }) => taskID),
   ...(state.attachments.length === 0 ? {} : { attachments: state.attachments.map(({ filename }) => filename) }),
-  ...(state.cap === null ? {} : { budget: state.cap, used: usedOf(state) }),
+  ...(state.cap === null ? {} : { budget: state.cap, ...budgetOf(state, rows) }),
 });
+
+/** In the digits that say something. */
+const readable = (sums: Readonly<Record<string, number | null>>): Record<string, number | null> =>
+  Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum === null ? null : rounded(sum)]));
+
+/** What is used by now, and what running Tasks may still use; a cost that nobody knows is null, or left out. */
+const budgetOf = (state: MissionState, rows: readonly TaskSummary[]) => {
+  const usage = new Map(rows.map((row) => [row.taskID, row.usage]));
+  const { budgetSpent: spent, budgetReserved: reserved } = spentOf(state, usage);
+  const { maxCostUSD: _, ...free } = reserved;
+  return { used: readable(spent), reserved: readable(spent.maxCostUSD === null ? free : reserved) };
+};

@@ -1,6 +1,8 @@
 import { readEnd } from "../../domain/task/commit-text.ts";
 import { z } from "zod";
+import { specsOf } from "../../domain/evidence/check.ts";
 import type { FileDiff } from "../../domain/evidence/diff.ts";
+import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
 import { failed, markForeign, maxOutput, ok, truncateMiddle } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
@@ -65,12 +67,16 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
           if (check !== undefined) return data((await run.tasks.checkLog(taskID, check)).toString("utf8"));
           const { checks } = await run.tasks.status(taskID);
           if (checks.length === 0) return ok("It had no checks.");
+          const of = await run.store.state(taskID);
+          const specs = new Map(of === undefined ? [] : specsOf(of).map((spec) => [spec.id, spec]));
           const shown = checks.map(async ({ id, name, required, origin, state, exitCode, stale }) => ({
             id,
             name,
+            ...aboutCheck(specs.get(id)),
             required,
             origin,
             state,
+            ...(of?.results[id]?.reason == null ? {} : { reason: of.results[id].reason }),
             exitCode,
             stale,
             ...(state === "failed" || state === "error" ? { lastLines: await lastLines(run, taskID, id) } : {}),
@@ -111,6 +117,10 @@ export const shortDiff = 4000;
 
 const fileLine = ({ path, how, insertions, deletions, binary }: FileDiff): string =>
   `${how === "changed" ? "" : `${how} `}${path} ${binary ? "(binary)" : `+${insertions} -${deletions}`}`;
+
+/** What it examines, where its name does not say so. */
+const aboutCheck = (spec: CheckSpec | undefined): { examines?: string } =>
+  spec === undefined || aboutOf(spec) === spec.name ? {} : { examines: aboutOf(spec) };
 
 const shownLines = 30;
 

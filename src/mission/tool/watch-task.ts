@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
-import { waitsIn } from "../../domain/mission/now.ts";
+
 import { isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
@@ -56,10 +56,7 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
       }),
     );
     // What calls before it in the same reply made of the plan is in it.
-    const text = await run.inOrder(async () => {
-      const waits = waitsIn(await run.store.dispatched(run.stream));
-      return planText(run.state(), phases, waits);
-    });
+    const text = await run.inOrder(async () => planText(run.state(), phases, await run.store.dispatched(run.stream)));
     return ok(
       shown.length === 0 ? text : `${text}\n${truncateMiddle(JSON.stringify(shown, null, 1), "name fewer Tasks")}`,
     );

@@ -252,6 +252,8 @@ const recover = async (run: MissionRun): Promise<void> => {
   await runCalls(await turnOf(run), calls);
 };
 
+const hasCalls = (event: DomainEvent): boolean => event.type === "reply.finished" && event.data.calls.length > 0;
+
 const turnOf = async (run: MissionRun): Promise<AgentSession> => {
   const { store, stream, signal, log, now } = run;
   const model = await run.models.load(run.state().model);
@@ -283,8 +285,8 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     },
     async record(events, options) {
       await run.record(events, options);
-      // Tasks that ended meanwhile are read with the next request.
-      if (events.some(({ type }) => type === "tool.finished")) await recordTaskEnds(run);
+      // Calls act on what is so now; the agent reads of Tasks that ended meanwhile with its next request.
+      if (events.some((event) => event.type === "tool.finished" || hasCalls(event))) await recordTaskEnds(run);
     },
     between: () => renew(run, system.length + JSON.stringify(specs).length),
     wanted: () => !run.engine.drains() && nextStep(run.state()).kind === "turn",

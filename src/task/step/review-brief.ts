@@ -76,14 +76,10 @@ const saidSince = async (run: Run): Promise<Said> => {
       }
     }
     if (ofService(message) !== "review") continue;
-    const end = messages.findIndex((other, index) => index > at && other.role === "user");
-    const answer = messages.slice(at, end === -1 ? undefined : end).findLast(({ role }) => role === "assistant");
+    const answer = await answerTo(run, messages.slice(at + 1));
     rounds.push({
       findings: wordsAs("what an earlier review found", findingsIn(await loadText(run.store.blobs, message.text))),
-      answer: await whole(
-        "what the author answered",
-        answer?.role === "assistant" ? await wordsOf(run, answer.text) : "",
-      ),
+      answer: answer === "" ? "" : wordsAs("what the author answered", answer),
     });
   }
   const left = Math.max(0, later.length - mostLater);
@@ -92,6 +88,17 @@ const saidSince = async (run: Run): Promise<Said> => {
     return at > 0 ? at : undefined;
   };
   return { later: later.slice(left), rounds, number };
+};
+
+/**
+ * What the author said when it had dealt with a review: words that came without a call, whatever it was told in between; of a turn
+ * that was cut off, its last ones.
+ */
+const answerTo = async (run: Run, since: ReturnType<typeof messagesOf>): Promise<string> => {
+  const next = since.findIndex((message) => message.role === "user" && ofService(message) === "review");
+  const replies = since.slice(0, next === -1 ? undefined : next).filter((message) => message.role === "assistant");
+  const answer = replies.find(({ calls }) => calls.length === 0) ?? replies.at(-1);
+  return answer === undefined ? "" : (await wordsOf(run, answer.text)).trim();
 };
 
 /** Without what it says of the commit. */

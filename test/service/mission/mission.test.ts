@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entriesOf } from "../../harness/entries.ts";
 import { git, readText, until, writeFiles } from "../../harness/project.ts";
-import { at, logOf, post, send } from "../../harness/double/hostile-text.ts";
+import { at, logOf, post, send, settledTask } from "../../harness/double/hostile-text.ts";
+import { textOf } from "../../harness/double/mock-provider.ts";
 import { countSkipped, freshSchema, postgresURL } from "../../harness/postgres.ts";
 import {
   dispatch,
@@ -207,30 +208,67 @@ describe("what goes wrong", () => {
     expect(mission.tasks.map(({ lifecycleStatus }) => lifecycleStatus)).toEqual(["failed", "failed", "failed"]);
   });
 
-  test("it plans anew after a failed Task", async () => {
+  test("it plans anew after a failed Task, whose checks say what they want and what they got", async () => {
+    const check = { kind: "command", name: "look", run: "cat x.txt", expect: { stdoutMatches: "^other" } };
+    const asked: string[] = [];
     stage.play("replan", {
       mission: turns(
-        { calls: [plan("x"), dispatch("x", "Write x.txt. [replan]", { checks: ["false"] })] },
+        { calls: [plan("x"), dispatch("x", "Write x.txt. [replan]", { checks: [check] })] },
         { text: "Runs." },
         (_turn, _request, newest) => {
           const taskID = taskIn(newest);
           return { calls: [{ tool: "task_evidence", input: { task: taskID, part: "checks" } }] };
         },
         (_turn, _request, newest) => {
-          expect(newest).toMatch(/"state": "failed"/);
+          expect(newest).toMatch(/"examines": "cat x\.txt"[\s\S]*"state": "failed"[\s\S]*"reason": "[^"]*\^other/);
           return { calls: [replan(["x"], "y"), dispatch("y", "Write y.txt. [replan]")] };
         },
         { text: "Runs." },
         { calls: [finish("done", "By another way.")] },
       ),
-      task: worker,
+      task: (turn, request, newest) => {
+        asked.push(textOf(request.body.messages[0]?.content));
+        return worker(turn, request, newest);
+      },
     });
     const directory = stage.project();
     const { url } = stage.service;
     const { missionID } = await wake(url, directory, { text: "[replan]" });
     const mission = await restOf(url, directory, missionID);
     expect(mission).toMatchObject({ finished: { outcome: "done" }, plan: [{ id: "y", state: "done" }] });
+    expect(asked[0]).toContain("`cat x.txt` prints what matches /^other/ (command)");
     expect(readText(directory, "y.txt")).toBe("made\n");
+  });
+
+  test("its calls act on what is so when they run: a Task that ended while the model thought has ended", async () => {
+    const { url } = stage.service;
+    const said: string[] = [];
+    stage.play("meanwhile", {
+      mission: turns(
+        { calls: [plan("a"), dispatch("a", "Write a.txt. [meanwhile]")] },
+        async (_turn, _request, newest) => {
+          await settledTask(url, taskIn(newest));
+          return { calls: [{ tool: "task_status", input: {} }, finish("done", "It is there.")] };
+        },
+        (_turn, _request, newest) => {
+          said.push(newest);
+          return { calls: [finish("done", "It is there.")] };
+        },
+      ),
+      task: worker,
+    });
+    const directory = stage.project();
+    const { missionID } = await wake(url, directory, { text: "[meanwhile]", budget: { maxSteps: 90 } });
+    const mission = await restOf(url, directory, missionID);
+    expect(mission).toMatchObject({ finished: { outcome: "done" }, plan: [{ id: "a", state: "done" }] });
+    const events = await eventsOf(url, directory, missionID);
+    expect(said[0]).toContain("A message came in while this was decided");
+    const looked = events.find(({ type, data }) => type === "tool.finished" && data["tool"] === "task_status");
+    const seen = String(looked?.data["output"]);
+    expect(seen).toMatch(/"state": "done"/);
+    expect(seen).toMatch(
+      /"used": \{[^}]*"maxCostUSD": null[^}]*"maxSteps": [1-9][^}]*\}[\s\S]*"reserved": \{[^}]*"maxSteps": 0/,
+    );
   });
 
   test("a plan with a circle, unknown ids or ids twice is refused, and the one before stays", async () => {

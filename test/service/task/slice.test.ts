@@ -222,6 +222,36 @@ describe("a review", () => {
     expect(third.indexOf("Do it [later]")).toBeLessThan(third.indexOf("Now without a zero."));
   });
 
+  test("reads the answer to an earlier round though the author was told something in between, and no empty one", async () => {
+    const briefs: string[] = [];
+    const warned: boolean[] = [];
+    const script = (answer: string): Partial<Record<Role, Say>> => ({
+      orchestrator: (turn, request) => {
+        if (turn === 3) warned.push(request.body.messages.some(({ content }) => /used/.test(textOf(content))));
+        if (turn === 0) return { calls: [write("b.txt", "0\n")] };
+        // What warns of the budget comes right after it.
+        if (turn === 2) return { calls: [write("b.txt", "2\n")], usage: { input: 8000, output: 500 } };
+        return { text: turn === 3 ? answer : "Done." };
+      },
+      reviewer: (_turn, request) => {
+        briefs.push(newestOf(request));
+        return judge(request, briefs.length % 2 === 1 ? "rejected" : "accepted", "Why a zero?");
+      },
+    });
+    const body = { budget: { maxTokens: 10_000 } };
+    for (const [name, answer] of [
+      ["between", "I kept the zero on purpose."],
+      ["wordless", "Commit: b"],
+    ] as const) {
+      const { taskID } = await begin(name, script(answer), body);
+      expect(await settledTask(service.url, taskID)).toMatchObject({ lifecycleStatus: "completed" });
+    }
+    expect(warned).toEqual([true, true]);
+    expect(briefs[1]).toMatch(/# Earlier rounds[\s\S]*Why a zero\?[\s\S]*I kept the zero on purpose\./);
+    expect(briefs[3]).toMatch(/# Earlier rounds[\s\S]*Why a zero\?/);
+    expect(briefs[3]).not.toContain('from="what the author answered"');
+  });
+
   test("that never accepts fails the Task with what it said; the project is untouched", async () => {
     const { taskID, directory } = await begin("never", {
       orchestrator: (turn) => (turn % 2 === 0 ? { calls: [write("b.txt", `${turn}\n`)] } : { text: "Done." }),
