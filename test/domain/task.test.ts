@@ -563,6 +563,17 @@ describe("the agent's report", () => {
     expect(report(...first, message("api"), says("It adds pow and root.", 7))).toBe("It adds pow and root.");
     expect(report(says("x".repeat(300), 3))).toBe("x".repeat(200));
   });
+
+  test("after a conflict is the one of both versions, where there is one, and no bare answer", () => {
+    const report = (...events: DomainEvent[]) => summarise(fold([created(), run, worktree, ...events])).summary;
+    const first = [says("The discount is not in my copy yet.", 3), message("landing")];
+    expect(report(...first, says("Done.", 5))).toBe("The discount is not in my copy yet.");
+    expect(report(...first, says("Commit: Take the discount first", 5))).toBe("The discount is not in my copy yet.");
+    const whole = "It takes the discount first.\n\nCommit: Take the discount first";
+    expect(report(...first, says(whole, 5))).toContain("It takes the discount first.");
+    // Control: of a reviewer's, the report is the one that they read the answer beside.
+    expect(report(says("It adds pow.", 3), message("review"), says(whole, 5))).toBe("It adds pow.");
+  });
 });
 
 describe("what was kept for other nodes", () => {

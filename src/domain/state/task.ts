@@ -76,9 +76,9 @@ export type TaskState = StreamState & {
   attempt: number;
   error: string | null;
   errorInfo: ErrorInfo | null;
-  /** The agent's last whole report of its work, and whether its next one is only an answer to the service. */
+  /** The agent's last whole report of its work, and what of the service's its next words answer, if they may be no report. */
   summary: LongText | null;
-  answers: boolean;
+  answers: "review" | "output" | "landing" | null;
   /**
    * The JSON that its caller wants; null: none. `writes`: when it was given; `refused`: how often there was none that meets
    * the schema in this attempt, last for this reason.

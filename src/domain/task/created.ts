@@ -62,7 +62,7 @@ export const createdState = (event: Recorded & { type: "task.created" }): TaskSt
     error: null,
     errorInfo: null,
     summary: null,
-    answers: false,
+    answers: null,
     output:
       data.outputSchema === undefined
         ? null

@@ -165,6 +165,7 @@ describe.concurrent("a project that changes meanwhile", { timeout: 60_000 }, () 
     const [message] = await eventsOf(taskID, "message.received");
     expect(message?.data).toMatchObject({ source: "landing", disposition: "steered" });
     expect(message?.data.text).toMatch(/same places in a\.txt \(round 1 of 3\)[^]*\n-line 5\n\+mine 5\n/);
+    expect(message?.data.text).toContain("Your last message then is the report of the whole work as it is now");
     const seen = await eventsOf(taskID, "tool.finished");
     // The review of the first try lies between.
     expect(seen[2]?.data.output).toContain(

@@ -51,6 +51,10 @@ const record = async (run: Run, data: EventData["landing.conflicted"], text: str
   await run.record([{ type: "landing.conflicted", data: whole }, await messageFromService(run, "landing", text)]);
 };
 
+/** A report without `Commit:` is taken for an answer, and the one before stays. */
+const whenDone =
+  "The checks run again when you are done, and landing is tried again. Your last message then is the report of the whole work as it is now, in place of the one before, and ends with `Commit:` as before.";
+
 const conflictText = (run: Run, round: number, renewed: Extract<MarkedRebase, { ok: true }>): string => {
   const { paths, said, uncommitted, theirs } = renewed;
   const work =
@@ -77,8 +81,10 @@ What the project changed there since you began:
 ${theirs.trimEnd()}
 \`\`\`
 
-When you are done, say so. The checks run again, and landing is tried again.`;
+${whenDone}`;
 };
 
 const unresolvedText = (run: Run, round: number, paths: readonly string[]): string =>
-  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${namedPaths(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines. When you are done, say so.`;
+  `Your change could not land: conflict markers (lines that begin with <<<<<<<, |||||||, ======= or >>>>>>>) still stand in ${namedPaths(paths)} (round ${round} of ${run.limits.landingRounds}). Open each of these files, make one version of both sides, and remove the marker lines.
+
+${whenDone}`;
