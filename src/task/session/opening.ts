@@ -1,3 +1,4 @@
+import { promptChange } from "../../agent/prompt/change.ts";
 import type { Opening } from "../../agent/session.ts";
 import { staysOnBranch } from "../../domain/state/task.ts";
 import { branchName } from "../../domain/task/landing.ts";
@@ -60,16 +61,20 @@ const landedSince = ({ state, chat }: Run): string[] => {
 
 const longestNews = 2000;
 
-/** Lines that the prompt would have now, and had not. The project's words are named, not repeated. */
+/** What the prompt would say now, and does not. The project's words are named, not repeated. */
 const changedSince = (kept: string, now: string): string[] => {
+  const [before = "", theirsBefore] = kept.split(conventions);
   const [ours = "", theirs] = now.split(conventions);
-  const known = new Set(kept.split("\n"));
-  const lines = ours.split("\n").filter((line) => line !== "" && !known.has(line));
-  const changed =
-    theirs !== undefined && !kept.includes(theirs) ? ["The project's conventions have changed: read them."] : [];
-  if (lines.length === 0) return changed;
-  const text = truncateMiddle(lines.join("\n"), "the rest is not shown", longestNews);
-  return [...changed, `Of what you were told, this is different now:\n${text}`];
+  const guide =
+    theirs === undefined
+      ? theirsBefore === undefined
+        ? []
+        : ["The project's conventions that you were told are there no more."]
+      : kept.includes(theirs)
+        ? []
+        : ["The project's conventions have changed: read them."];
+  const change = promptChange(before, ours);
+  return change === undefined ? guide : [...guide, truncateMiddle(change, "the rest is not shown", longestNews)];
 };
 
 const conventions = "\n\nThe project's conventions. ";

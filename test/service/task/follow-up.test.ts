@@ -82,7 +82,7 @@ test("its requests begin with what was sent before, byte by byte, and say what l
   const next = messages()[2] ?? [];
   expect(JSON.stringify(next.slice(0, sent.length))).toBe(JSON.stringify(sent));
   expect(textOf(next.at(-1)?.content)).toBe(
-    `[From the service: Your work so far landed as ${first.slice(0, 12)} on main; the next commit holds what you change from now on. Of what you were told, this is different now:\n- It begins at commit ${first.slice(0, 12)}.\n- At its root: a.txt b.txt]\n\nNow c, too.`,
+    `[From the service: Your work so far landed as ${first.slice(0, 12)} on main; the next commit holds what you change from now on. Of what you were told, this is different now:\nThis Task\n- It begins at commit ${first.slice(0, 12)}.\n- At its root: a.txt b.txt]\n\nNow c, too.`,
   );
   // It stays so in what follows.
   expect(messages()[3]?.slice(0, next.length)).toEqual(next);
