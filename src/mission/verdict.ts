@@ -195,7 +195,14 @@ const earlierOf = ({ verdict: before }: MissionState): string[] =>
 
 /** What people wrote to the Mission, and what they answered it or its Tasks, in their order. */
 const saidBy = async (run: MissionRun): Promise<string[]> => {
-  const types = ["message.received", "ask.opened", "ask.answered", "task.answered", "task.messaged"] as const;
+  const types = [
+    "message.received",
+    "ask.opened",
+    "ask.answered",
+    "task.answered",
+    "task.messaged",
+    "task.ended",
+  ] as const;
   const asked = new Map<string, string>();
   const said: string[] = [];
   for (const event of await run.store.read(run.stream, { types: [...types] })) {
@@ -211,6 +218,12 @@ const saidBy = async (run: MissionRun): Promise<string[]> => {
       said.push(markForeign("an answer of the user to a Task", `To: ${question}\n${answer}`));
     }
     if (event.type === "task.messaged") said.push(markForeign("a message of the user to a Task", event.data.text));
+    if (
+      event.type === "task.ended" &&
+      event.data.cancelledByUser !== undefined &&
+      event.data.cancelledByUser.reason !== ""
+    )
+      said.push(markForeign("the user, who cancelled a Task", event.data.cancelledByUser.reason));
     if (event.type === "message.received" && event.data.source === "user")
       said.push(
         markForeign(

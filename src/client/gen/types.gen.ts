@@ -4417,6 +4417,12 @@ export type TaskEvent = {
          */
         code?: string;
         /**
+         * A person cancelled it, not the Mission itself. `reason`: their words; may be empty
+         */
+        cancelledByUser?: {
+            reason: string;
+        };
+        /**
          * The Task's last message; may be cut
          */
         summary: string;

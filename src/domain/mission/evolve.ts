@@ -185,6 +185,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...(isQuiet(state, event.data) ? overheard(state) : heard(state, event)),
         ...afterEnd(state, event.data),
         ...afterVerdict(state, event.data),
+        ...((event.data.cancelledByUser?.reason ?? "") === "" ? {} : { words: event.version }),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
         // What was reserved for the Task may be free again.
         paused: null,

@@ -67,6 +67,7 @@ const endedText = ({
   outcome,
   attempt,
   error,
+  cancelledByUser,
   summary,
   landedCommit,
   branch,
@@ -83,12 +84,18 @@ const endedText = ({
         : branch === null
           ? ""
           : ` Nothing landed; its work is on ${branch}.`;
-  const why = error === undefined ? "" : `\n\nWhy:\n${material(`${taskID} error`, error)}`;
+  const by = cancelledByUser === undefined ? "" : ": the user cancelled it";
+  const why =
+    cancelledByUser === undefined
+      ? error === undefined
+        ? ""
+        : `\n\nWhy:\n${material(`${taskID} error`, error)}`
+      : `\n\n${cancelledByUser.reason === "" ? "The user gave no reason." : `The user's reason, in their words: ${cancelledByUser.reason}`}`;
   const words = readEnd(summary).report.trim();
   const said = words === "" ? "" : `\n\nIts last words:\n${material(taskID, words)}`;
   const seen = evidence === undefined ? "" : `\n\n${evidenceText(taskID, outcome, evidence, usage)}`;
   const next = plan === undefined ? "" : `\n\n${planText(plan)}`;
-  return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}.${where}${seen}${why}${said}${next}`;
+  return `Task ${taskID} of phase ${phase}, ${quoted(title)}, ended ${outcome}${again}${by}.${where}${seen}${why}${said}${next}`;
 };
 
 const askedText = ({

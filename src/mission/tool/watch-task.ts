@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
+import { missionSurface } from "../../domain/event.ts";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
 
 import { isRunning } from "../../domain/state/mission.ts";
@@ -200,7 +201,7 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
           return failed(
             `Expected a Task that runs, ${taskID} has ended: it is ${lifecycleStatus}. Nothing is left to cancel${lifecycleStatus === "completed" ? "; what it landed stays" : ""}.`,
           );
-        const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: "mission", reason });
+        const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: missionSurface, reason });
         return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
       }),
     ),

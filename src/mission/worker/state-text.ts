@@ -16,8 +16,8 @@ import type { MissionRun } from "../run.ts";
  * told in one line for each phase, and in full only what is not.
  */
 
-const most = { phases: 60, done: 40, ends: 40, briefs: 20 };
-const longest = { words: 300, objective: 200, brief: 800 };
+const most = { phases: 60, done: 40, ends: 40, briefs: 20, reasons: 20 };
+const longest = { words: 300, objective: 200, brief: 800, reason: 1000 };
 
 /**
  * Characters of what Tasks reported, of all phases that are done together and of all that are not. Short reports are told
@@ -149,8 +149,29 @@ const endLine = (task: Dispatched, end: End, fresh: Fresh, said: string[]): stri
     `${end.outcome}${end.code === undefined ? "" : ` (${end.code})`}`,
     ...(isTold(task, end, fresh)
       ? [below]
-      : [...(end.error === undefined ? [] : [oneLine(end.error, longest.words)]), ...statOf(end), ...said]),
+      : [
+          ...(end.cancelledByUser === undefined
+            ? end.error === undefined
+              ? []
+              : [oneLine(end.error, longest.words)]
+            : ["by the user"]),
+          ...statOf(end),
+          ...said,
+        ]),
   ].join("; ");
+
+/** Why the user cancelled Tasks, in their words, which hold on whatever has become of the phase. */
+export const cancelLines = ({ tasks }: MissionState, fresh: Fresh = new Set()): string[] =>
+  tasks
+    .flatMap((task) =>
+      task.ends.flatMap((end) => {
+        const { reason = "" } = end.cancelledByUser ?? {};
+        return reason === "" || isTold(task, end, fresh)
+          ? []
+          : [`- ${task.taskID} of ${task.phase}: ${oneLine(reason, longest.reason)}`];
+      }),
+    )
+    .slice(-most.reasons);
 
 const statOf = ({ evidence }: End): string[] =>
   evidence?.diffStat == null

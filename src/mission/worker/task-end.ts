@@ -1,4 +1,4 @@
-import type { DomainEvent } from "../../domain/event.ts";
+import { type DomainEvent, missionSurface, type Recorded } from "../../domain/event.ts";
 import { isPlanDue } from "../../domain/mission/approval.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
@@ -160,10 +160,10 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       : [];
   const ended = endedIn(row);
   if (ended <= known) return [];
-  const settled = await run.store.read(taskID, { types: ["task.settled"] });
+  const facts = await run.store.read(taskID, { types: ["task.settled", "cancel.requested"] });
+  const settled = facts.filter((event) => event.type === "task.settled");
   return Promise.all(
     settled.slice(known, ended).map(async (event, index): Promise<DomainEvent> => {
-      if (event.type !== "task.settled") throw new Error(`Expected task.settled, got ${event.type}`);
       const attempt = known + index + 1;
       const { lifecycleStatus, error, errorInfo, summary } = event.data;
       const newest = attempt === row.attempt && row.lifecycleStatus !== "active";
@@ -178,6 +178,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           outcome: lifecycleStatus,
           ...(error === undefined ? {} : { error: error.slice(0, longestWords) }),
           ...(errorInfo === undefined ? {} : { code: errorInfo.code }),
+          ...(lifecycleStatus === "cancelled" ? byUser(facts.slice(0, facts.indexOf(event))) : {}),
           summary: words.length > longestWords ? `${words.slice(0, longestWords)}…` : words,
           landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
           branch: row.git.branch,
@@ -189,6 +190,13 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       };
     }),
   );
+};
+
+/** Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is one. */
+const byUser = (before: readonly Recorded[]): Pick<EventData["task.ended"], "cancelledByUser"> => {
+  const request = before.findLast((event) => event.type === "cancel.requested");
+  if (request === undefined || request.data.surface === missionSurface) return {};
+  return { cancelledByUser: { reason: request.data.reason.slice(0, longestWords) } };
 };
 
 /** Of a Task that judges the whole, as far as it came to one. */

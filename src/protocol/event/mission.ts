@@ -251,6 +251,10 @@ export const missionEvents = {
     outcome: z.enum(["completed", "failed", "cancelled", "deleted"]),
     error: z.string().exactOptional(),
     code: z.string().exactOptional().describe("The failure's code, as in `errorInfo`"),
+    cancelledByUser: z
+      .object({ reason: z.string() })
+      .exactOptional()
+      .describe("A person cancelled it, not the Mission itself. `reason`: their words; may be empty"),
     summary: z.string().describe("The Task's last message; may be cut"),
     landedCommit: z.string().nullable(),
     branch: z.string().nullable(),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { doneLines, endLines, planLines } from "../../../src/mission/worker/state-text.ts";
+import { cancelLines, doneLines, endLines, planLines } from "../../../src/mission/worker/state-text.ts";
 import { dispatched, type MissionLog, missionLog, phase, taskEnded, woken } from "../../harness/mission-log.ts";
 
 /** The state of a Mission as its agent reads it between two wakes. */
@@ -71,4 +71,25 @@ test("what is told in full behind it is not told twice; control: what was read b
   expect(unread).toBe('- p1 "Phase p1": task_c1; told below');
   expect(endLines(log.state(), none, fresh)).toEqual(["- task_c2 of p2: failed; told below"]);
   expect(endLines(log.state(), none)[0]).toContain("end of 2.");
+});
+
+test("why the user cancelled a Task is told as their words, also once its phase is done by another", () => {
+  const log = begun(1);
+  const cancelled = (at: number, by: object) => {
+    const fact = taskEnded(log.add(dispatched(`c${at}`, { phase: idOf(0) })).tasks.at(-1)!, "cancelled");
+    if (fact.type !== "task.ended") throw new Error("no end");
+    const error = "Cancelled by cli: 007 is a product code, keep it";
+    return log.add({ ...fact, data: { ...fact.data, error, ...by } });
+  };
+  const before = log.state().words;
+  const state = cancelled(0, { cancelledByUser: { reason: "007 is a product code, keep it" } });
+  expect(endLines(state, none)).toEqual(["- task_c0 of p0: cancelled; by the user"]);
+  // Whoever judges the whole has to hear it.
+  expect([state.words > before, state.words]).toEqual([true, state.version]);
+  // Control: the Mission's own.
+  expect(cancelled(1, {}).words).toBe(state.words);
+  expect(endLines(log.state(), none)[1]).toContain("cancelled; Cancelled by cli");
+  end(log, 2, "Done otherwise.");
+  expect(cancelLines(log.state())).toEqual(["- task_c0 of p0: 007 is a product code, keep it"]);
+  expect(cancelLines(log.state(), new Set(["task_c0"]))).toEqual([]);
 });

@@ -117,6 +117,45 @@ test("it hears it with what wakes it next, also of a Task that had ended; of its
   expect(judged).toContain("Ends here.");
 });
 
+test("why a person cancels a Task reaches it, and whoever judges the whole, as their words", {
+  timeout: 60_000,
+}, async () => {
+  const told: string[] = [];
+  let judged = "";
+  stage.heard = ({ first }) => {
+    if (first.startsWith(verdictHeading)) judged = first;
+  };
+  stage.play("cancelled", {
+    mission: turns(
+      { calls: [plan("a"), dispatch("a", "Write it. [cancelled]")] },
+      { text: "It runs." },
+      (_turn, _request, newest) => {
+        told.push(newest);
+        return { calls: [dispatch("a", "Write another. [cancelled]")] };
+      },
+      { text: "It runs." },
+      { calls: [finish()] },
+    ),
+    task: (turn, { first }) =>
+      first.includes("Write it.")
+        ? { text: "…", hold: true }
+        : turn === 0
+          ? { calls: [{ tool: "write", input: { path: "b.txt", content: "b\n" } }] }
+          : { text: "Wrote it." },
+  });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const { missionID } = await wake(url, directory, { text: "[cancelled]", judged: true });
+  const now = () => missionOf(url, directory, missionID);
+  const { tasks } = await until(now, (one) => one.tasks.length === 1 && one.agentStatus === "inactive");
+  const reason = "007 is a product code with us, keep it";
+  await post(url, `/task/${tasks[0]?.taskID}/cancel`, directory, { surface: "cli", reason });
+  await until(now, ({ state }) => state === "done", 50_000);
+  expect(told[0]).toContain("ended cancelled: the user cancelled it.");
+  expect(told[0]).toContain(`The user's reason, in their words: ${reason}`);
+  expect(judged).toContain(`<data from="the user, who cancelled a Task">\n${reason}\n</data>`);
+});
+
 test("a Mission that is gone keeps nobody from its Task; one that was stopped hears it when it is woken", async () => {
   const told: string[] = [];
   const free = Promise.withResolvers<void>();

@@ -325,6 +325,7 @@ describe("what goes wrong", () => {
     expect(mission.tasks).toMatchObject([
       { lifecycleStatus: "cancelled", error: expect.stringContaining("another way") },
     ]);
+    expect(said.join("\n")).not.toContain("the user cancelled it");
     expect(mission.plan.map(({ id }) => id)).toEqual(["b"]);
   });
 

@@ -139,6 +139,22 @@ test("that an end changed no files is said once; control: of one that failed, to
   ]);
 });
 
+test("an end by the user is told as theirs, with their reason as their words; control: one of the Mission's own", () => {
+  const at = { sessionID: "ses_1", taskID: "task_1", attempt: 1, phase: "a", title: "Write a" };
+  const end = { outcome: "cancelled" as const, summary: "", landedCommit: null, branch: null, usage: noUsage };
+  const notice = (more: object) => agentNotice({ type: "task.ended", data: { ...at, ...end, ...more } });
+  const error = "Cancelled by cli: 007 is a product code, keep it";
+  expect(notice({ error, cancelledByUser: { reason: "007 is a product code, keep it" } })).toBe(
+    'Task task_1 of phase a, "Write a", ended cancelled: the user cancelled it.\n\nThe user\'s reason, in their words: 007 is a product code, keep it',
+  );
+  expect(notice({ error, cancelledByUser: { reason: "" } })).toContain(
+    "the user cancelled it.\n\nThe user gave no reason.",
+  );
+  const own = notice({ error: "Cancelled by mission: another way" });
+  expect(own).toContain('<data from="task_1 error">\nCancelled by mission: another way\n</data>');
+  expect(own).not.toContain("user");
+});
+
 test("a wake by time says what it was for", () => {
   const notice = (more: object) =>
     agentNotice({ type: "mission.woken", data: { sessionID: "ses_1", by: "time", ...more } });
