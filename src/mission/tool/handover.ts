@@ -1,9 +1,10 @@
 import { failuresOf, outcomeText, workOf } from "../../domain/mission/plan.ts";
-import { deliveredBy, type MissionState } from "../../domain/state/mission.ts";
+import type { MissionState } from "../../domain/state/mission.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import { markForeign } from "../../tool/result.ts";
+import { changeOf, deliveriesOf, sharedAmong } from "../delivery.ts";
 import { workDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 
@@ -12,7 +13,11 @@ import type { MissionRun } from "../run.ts";
  * agent's brief. Those that the phase starts from are told in full, the others that have delivered in their beginnings.
  */
 
-/** Longest beginning of what a phase left that this one does not start from, and how many of the newest are told. */
+/**
+ * Characters of what a phase left, its corrections included: of one that this one starts from, and of another. Of the others
+ * so many of the newest are told.
+ */
+const longWords = 12_000;
 const shortWords = 600;
 const mostOthers = 40;
 
@@ -25,18 +30,16 @@ export const handoverOf = (
 ): string => {
   const before = phase.after.flatMap((id) => {
     const other = state.plan.find((one) => one.id === id);
-    const work = workOf(state, id);
-    const last = work.flatMap((task) => deliveredBy(task) ?? []).at(-1) ?? work.at(-1)?.ends.at(-1);
-    return other === undefined || last === undefined ? [] : [leftText(other, last, Number.POSITIVE_INFINITY)];
+    const delivered = deliveriesOf(state, id);
+    const ends = delivered.length > 0 ? delivered : (workOf(state, id).at(-1)?.ends.slice(-1) ?? []);
+    return other === undefined || ends.length === 0 ? [] : [leftText(other, ends, longWords)];
   });
   const others = state.plan.flatMap((other) => {
     if (other.id === phase.id || phase.after.includes(other.id)) return [];
-    const last = workOf(state, other.id)
-      .flatMap((task) => deliveredBy(task) ?? [])
-      .at(-1);
-    return last === undefined ? [] : [{ other, last }];
+    const ends = deliveriesOf(state, other.id);
+    return ends.length === 0 ? [] : [{ other, ends }];
   });
-  const told = others.slice(-mostOthers).map(({ other, last }) => leftText(other, last, shortWords));
+  const told = others.slice(-mostOthers).map(({ other, ends }) => leftText(other, ends, shortWords));
   const earlier = failuresOf(state, phase.id).map((task, at) => {
     const end = task.ends.at(-1);
     const commit = end?.branch == null ? undefined : commits.get(end.branch);
@@ -60,6 +63,8 @@ export const handoverOf = (
   ].join("\n\n");
 };
 
+type End = EventData["task.ended"];
+
 const leftBehind = (commit: string): string =>
   `What it left is commit ${commit}: \`git diff HEAD...${commit}\` shows it. Take over what is right of it, all of it with \`git diff HEAD...${commit} | git apply\`.`;
 
@@ -77,9 +82,25 @@ export const commitsLeft = async (run: MissionRun, phase: PlannedPhase): Promise
 
 const fullName = (branch: string): string => (branch.startsWith("refs/") ? branch : `refs/heads/${branch}`);
 
-const leftText = ({ id, title }: PlannedPhase, last: EventData["task.ended"], longest: number): string => {
-  const landed = last.landedCommit === null ? "" : ` It landed as ${last.landedCommit}, which your copy has.`;
-  const { report } = readEnd(last.summary);
-  const words = report.length > longest ? `${report.slice(0, longest)}…` : report;
-  return `## ${title} (phase ${id}, ${last.taskID})\n${outcomeText(last.outcome)}.${landed}\n\n${words === "" ? "" : markForeign(last.taskID, words)}`.trim();
+const leftText = ({ id, title }: PlannedPhase, ends: readonly End[], longest: number): string => {
+  const reports = ends.map(({ summary }) => readEnd(summary).report);
+  const rooms = sharedAmong(reports, longest);
+  const told = ends.flatMap(({ taskID, landedCommit, outcome }, at) => {
+    const [report, length] = [reports[at] ?? "", rooms[at] ?? 0];
+    if (report !== "" && length === 0) return [];
+    const words = report.length > length ? `${report.slice(0, length)}…` : report;
+    return [{ landedCommit, outcome, words: words === "" ? "" : markForeign(taskID, words) }];
+  });
+  const tasks = [...new Set(ends.map(({ taskID }) => taskID))].join(", ");
+  const heading = `## ${title} (phase ${id}, ${tasks})`;
+  const [only] = told;
+  if (only !== undefined && ends.length === 1)
+    return `${heading}\n${outcomeText(only.outcome)}.${only.landedCommit === null ? "" : ` It landed as ${only.landedCommit}, which your copy has.`}\n\n${only.words}`.trim();
+  const change = changeOf(ends);
+  return [
+    `${heading}\nIt was completed in ${ends.length} steps${change === undefined ? "" : `, together ${change}`}. Your copy has all of them; where their reports contradict each other, the later one holds.`,
+    ...told.map(({ landedCommit, words }) =>
+      `### ${landedCommit === null ? "Without a commit" : `Landed as ${landedCommit}`}\n${words}`.trim(),
+    ),
+  ].join("\n\n");
 };

@@ -8,7 +8,8 @@ import { readEnd } from "../../domain/task/commit-text.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import { requireText } from "../../store/blob/text.ts";
-import { counted, shareRoom } from "../../tool/result.ts";
+import { shareRoom } from "../../tool/result.ts";
+import { changeOf, deliveriesOf, sharedAmong } from "../delivery.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -33,20 +34,22 @@ const shortCommit = 12;
 export type Fresh = ReadonlySet<string>;
 const below = "told below";
 
-/** What came of a phase, by its newest Task that delivered: of the last ones more, of those long ago their ids. */
+/** What came of a phase, by all that it delivered: of the last ones more, of those long ago their ids. */
 export const doneLines = (state: MissionState, fresh: Fresh = new Set()): string[] => {
   const done = state.plan.filter((phase) => phaseState(state, phase) === "done");
   const told = done.slice(-most.done);
   const older = done.slice(0, -most.done).map(({ id }) => id);
-  const reports = told.map(({ id }) => {
+  const ends = told.map(({ id }) => {
     const { task, end } = deliveryOf(state, id);
-    return isTold(task, end, fresh) ? "" : reportOf(end);
+    const delivered = deliveriesOf(state, id);
+    return isTold(task, end, fresh) ? delivered.filter((one) => one !== end) : delivered;
   });
+  const reports = ends.map((each) => each.map(reportOf).join(""));
   const rooms = shareRoom(lengthsOf(reports), room.done, room.least);
   return [
     ...cutLine(reports, rooms),
     ...(older.length === 0 ? [] : [`- ${older.join(", ")}: \`task_evidence\` has what their Tasks reported`]),
-    ...told.map((phase, at) => `- ${doneLine(state, phase, fresh, cut(reports[at] ?? "", rooms[at] ?? 0))}`),
+    ...told.map((phase, at) => `- ${doneLine(state, phase, fresh, ends[at] ?? [], rooms[at] ?? 0)}`),
   ];
 };
 
@@ -75,7 +78,26 @@ const cutLine = (reports: readonly string[], rooms: readonly number[]): string[]
 const cut = (report: string, length: number): string[] =>
   report === "" ? [] : [`it said: ${JSON.stringify(oneLine(report, length))}`];
 
-const doneLine = (state: MissionState, { id, title }: PlannedPhase, fresh: Fresh, said: string[]): string => {
+/** What each said, the newest last. */
+const saidBy = (ends: readonly End[], space: number): string[] => {
+  const reports = ends.map(reportOf);
+  const rooms = sharedAmong(reports, space);
+  return reports
+    .flatMap((report, at) => {
+      const length = rooms[at] ?? 0;
+      return length === 0 ? [] : [JSON.stringify(oneLine(report, length))];
+    })
+    .map((words, at) => `${at === 0 ? "it" : "then it"} said: ${words}`);
+};
+
+/** `ends`: what is not told below. */
+const doneLine = (
+  state: MissionState,
+  { id, title }: PlannedPhase,
+  fresh: Fresh,
+  ends: readonly End[],
+  space: number,
+): string => {
   const { work, task, end } = deliveryOf(state, id);
   const named = `${id} ${JSON.stringify(title)}`;
   if (task === undefined || end === undefined) return named;
@@ -83,7 +105,8 @@ const doneLine = (state: MissionState, { id, title }: PlannedPhase, fresh: Fresh
   return [
     `${named}: ${task.taskID}${work.length > 1 ? ` of ${work.length} Tasks` : ""}${isRunning(task) ? " (runs again)" : ""}`,
     ...(end.landedCommit === null ? [] : [`landed ${end.landedCommit.slice(0, shortCommit)}`]),
-    ...(isTold(task, end, fresh) ? [below] : [...statOf(end), ...said]),
+    ...(isTold(task, end, fresh) ? [below] : []),
+    ...(ends.length === 0 ? [] : [...statOf(...deliveriesOf(state, id)), ...saidBy(ends, space)]),
     ...(last === undefined || last === end || isRunning(task)
       ? []
       : [`its correction: ${endLine(task, last, fresh, cut(reportOf(last), longest.words))}`]),
@@ -173,10 +196,10 @@ export const cancelLines = ({ tasks }: MissionState, fresh: Fresh = new Set()): 
     )
     .slice(-most.reasons);
 
-const statOf = ({ evidence }: End): string[] =>
-  evidence?.diffStat == null
-    ? []
-    : [`${counted(evidence.diffStat.files, "file")} +${evidence.diffStat.insertions} -${evidence.diffStat.deletions}`];
+const statOf = (...ends: readonly End[]): string[] => {
+  const change = changeOf(ends);
+  return change === undefined ? [] : [change];
+};
 
 /** Whoever has to brief a phase anew wants to know how it was briefed. */
 export const briefLines = async (run: MissionRun): Promise<string[]> => {

@@ -93,3 +93,26 @@ test("why the user cancelled a Task is told as their words, also once its phase 
   expect(cancelLines(log.state())).toEqual(["- task_c0 of p0: 007 is a product code, keep it"]);
   expect(cancelLines(log.state(), new Set(["task_c0"]))).toEqual([]);
 });
+
+test("a phase that was corrected is told by all that it delivered, also where only the correction is told below", () => {
+  const log = begun(1);
+  log.add(dispatched("c0", { phase: idOf(0) }));
+  const fact = (summary: string, commit: string) => {
+    const made = taskEnded(log.state().tasks.at(-1)!, "completed", undefined, commit.repeat(40));
+    if (made.type !== "task.ended") throw new Error("no end");
+    const diffStat = { files: 1, insertions: 5, deletions: 2 };
+    return {
+      ...made,
+      data: { ...made.data, summary, evidence: { diffStat, checks: [], contrast: null, reviews: [] } },
+    };
+  };
+  log.add(fact("There is `creditNote()`.", "a"));
+  log.add({ type: "task.reopened", data: { sessionID, callID: "s", taskID: "task_c0" } });
+  log.add(fact("It rounds the magnitude.", "b"));
+  expect(doneLines(log.state())).toEqual([
+    '- p0 "Phase p0": task_c0; landed bbbbbbbbbbbb; +10 -4; it said: "There is `creditNote()`."; then it said: "It rounds the magnitude."',
+  ]);
+  expect(doneLines(log.state(), new Set(["task_c0"]))).toEqual([
+    '- p0 "Phase p0": task_c0; landed bbbbbbbbbbbb; told below; +10 -4; it said: "There is `creditNote()`."',
+  ]);
+});
