@@ -67,7 +67,7 @@ const orders: Record<string, string> = {
   task: "environment tasks run saved-request clone-remote wake-mission tell-mission unheard reserve directory usual repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission:
-    "missions run approve repository branch head own-task merge verify verdict whole-checks wake service tool worker",
+    "missions run approve repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea read settings reply intake listen",
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",
