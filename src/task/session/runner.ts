@@ -19,6 +19,7 @@ import type { Step } from "../../domain/task/next/step.ts";
 import { ServiceError } from "../../error.ts";
 import type { Model } from "../../model/model.ts";
 import { isRun } from "../../protocol/check.ts";
+import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { requireText } from "../../store/blob/text.ts";
 import { giveOutput } from "../../tool/output/give-output.ts";
@@ -45,6 +46,8 @@ export type SessionRunner = {
   squad: Squad;
   /** What the Task does next, given its squad and model. */
   nextStep(): Step;
+  /** Why the Task may ask no model any more; undefined: it may. */
+  stopReason(): TurnFailure | undefined;
   /** The project's own test command, if one was detected. */
   testCommand: string | undefined;
   /** Whether this Task's model may be asked to try again. */
@@ -144,6 +147,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     squad,
     testCommand: facts.detected.test,
     nextStep,
+    stopReason: () => stop(rootOf(run.state())),
     retries,
     async orchestrate(last) {
       if (external === undefined) await runAgent(turnOf(orchestratorContext(last), model, await toolsNow()));

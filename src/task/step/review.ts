@@ -42,6 +42,11 @@ export const review = async (run: Run, runner: SessionRunner, asked: Asked): Pro
     await run.record([ended(sessionID, "stopped", "Something else came first.")]);
     return;
   }
+  // The Task's limit cut the review short: no verdict on the work, and no round. The next step ends the Task with it.
+  if (silent.length + unsaid.length > 0 && runner.stopReason() !== undefined) {
+    await run.record([ended(sessionID, "stopped", "A limit of the Task was reached.")]);
+    return;
+  }
   const failure = session.reply?.failure;
   const why =
     failure?.message ?? ((await loadText(run.store.blobs, lastWordOf(chat))).trim() || "it ended without a message");

@@ -265,6 +265,24 @@ describe("who judges", () => {
     expect(git(directory, "rev-list", "--count", "HEAD")).toBe("1");
   });
 
+  test("is not blamed for a limit of the Task that cuts the review short: it is no verdict and no round", async () => {
+    const { status, taskID, asked } = await run(
+      "limited",
+      {
+        work: once(write("b.txt", "two\n")),
+        review: () => ({ calls: [{ tool: "read", input: { path: "a.txt" } }] }),
+      },
+      { body: { budget: { maxSteps: 3 } } },
+    );
+    expect(status, status.error).toMatchObject({ lifecycleStatus: "failed", errorInfo: { code: "budget_reached" } });
+    expect(asked).toHaveLength(1);
+    const log = await logOf(service.url, taskID);
+    expect(log.filter(({ type }) => type === "review.finished" || type === "message.received")).toEqual([]);
+    expect(log.flatMap((frame) => (frame.type === "session.ended" ? [frame.data] : []))).toMatchObject([
+      { outcome: "stopped", reason: "A limit of the Task was reached." },
+    ]);
+  });
+
   test("and rejects what was answered in words only until the rounds are used up", async () => {
     const { status, asked } = await run("stubborn", {
       work: once(write("b.txt", "two\n")),
