@@ -21,18 +21,22 @@ export type Grant =
  */
 const thought = 1 / 3;
 
-/** A share is at most so many times the mean of the phases that ended, once there are two; but never below this part of the cap. */
+/**
+ * A share is at most so many times the mean of the phases that the same squad did, once two of them ended; but never below
+ * this part of the cap. What another squad used, which may be one agent or ten, says nothing of this one.
+ */
 const mostMeans = 3;
 const leastPart = 0.01;
 
 /**
  * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
- * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given.
+ * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given. `squad`: who
+ * is to do it; absent: it does the work of no phase, and is held against all of them.
  */
 export const shareOf = (
   state: MissionState,
   wanted: MissionBudget | undefined,
-  { first, kept }: { first: boolean; kept: number },
+  { first, kept, squad }: { first: boolean; kept: number; squad?: string },
 ): Grant => {
   const { cap } = state;
   if (cap === null) return { ok: true, budget: wanted ?? null };
@@ -44,7 +48,7 @@ export const shareOf = (
     const limit = cap[name];
     if (limit === undefined) continue;
     const left = limit - used[name] - (limit * kept * (first ? 1 : thought)) / 100;
-    const share = Math.min(left / shares, Math.max(mostMeans * meanOf(state, name), leastPart * limit));
+    const share = Math.min(left / shares, Math.max(mostMeans * meanOf(state, name, squad), leastPart * limit));
     const given = Math.min(down(name, left), wanted?.[name] ?? down(name, share));
     if (given <= 0) return { ok: false, name, left: Math.max(0, rounded(left)), cap: limit, why: "cap" };
     budget[name] = given;
@@ -52,12 +56,12 @@ export const shareOf = (
   return { ok: true, budget };
 };
 
-/** What a phase that ended has used, on the mean; infinity: too few have. */
-const meanOf = ({ tasks }: MissionState, name: Name): number => {
+/** What a phase that ended has used, on the mean, by this squad if one is named; infinity: too few have. */
+const meanOf = ({ tasks }: MissionState, name: Name, squad: string | undefined): number => {
   const used = new Map<string, number>();
   for (const task of tasks) {
     const last = task.ends.at(-1);
-    if (last === undefined || !isWork(task)) continue;
+    if (last === undefined || !isWork(task) || (squad !== undefined && task.squad.id !== squad)) continue;
     used.set(task.phase, (used.get(task.phase) ?? 0) + amounts(last.usage, minutesOf(task))[name]);
   }
   const sum = [...used.values()].reduce((all, one) => all + one, 0);

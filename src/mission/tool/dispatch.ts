@@ -162,10 +162,11 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
     const kept = run.limits.reservePercent;
     const first = isFirst(state, phase.id, making.production !== undefined);
-    const share = shareOf(state, making.budget, { first, kept });
-    if (!share.ok) return failed(`${budgetBar(state, share)} Nothing was dispatched.`);
     const squad = await making.squad();
     if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);
+    const by = making.production === undefined ? { squad: squad.id } : {};
+    const share = shareOf(state, making.budget, { first, kept, ...by });
+    if (!share.ok) return failed(`${budgetBar(state, share)} Nothing was dispatched.`);
     const task = await create(run, making, state, squad, share.budget, own.onto);
     if (task === "again") continue;
     if (typeof task === "object") return task;

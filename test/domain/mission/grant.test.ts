@@ -67,10 +67,12 @@ const play = (random: Random, again: typeof grantOf): number => {
     () => {
       const first = random.below(2) === 0;
       const wanted = random.below(3) === 0 ? { maxTokens: random.below(800) + 1 } : undefined;
-      const share = shareOf(log.state(), wanted, { first, kept });
+      const by = random.pick([{}, { squad: "base" }, { squad: "large" }]);
+      const share = shareOf(log.state(), wanted, { first, kept, ...by });
       if (!share.ok || nextStep(log.state()).kind === "pause") return;
       const call = `call_${log.events.length}`;
-      log.add(dispatched(call, { phase: random.pick(["a", "b", "c", "d"]), reserved: share.budget }));
+      const squad = { ...dispatched(call).data.squad, id: by.squad ?? "base" };
+      log.add(dispatched(call, { phase: random.pick(["a", "b", "c", "d"]), reserved: share.budget, squad }));
       tasks.push({
         taskID: `task_${call}`,
         budget: share.budget ?? {},
@@ -192,6 +194,25 @@ describe("shares", () => {
     expect(shareOf(log.state(), { maxTokens: 30_000 }, { first: true, kept })).toMatchObject({
       budget: { maxTokens: 30_000 },
     });
+  });
+
+  test("what another squad used does not bound a squad, nor is it in the mean of its own phases", () => {
+    const log = begun({ maxTokens: 100_000 }, "a", "b", "c", "d", "y", "z");
+    const large = { ...dispatched("x").data.squad, id: "large" };
+    const did = (id: string, tokens: number, more: Parameters<typeof dispatched>[1] = {}) => {
+      const state = log.add(dispatched(id, { phase: id, reserved: { maxTokens: 20_000 }, ...more }));
+      log.add(taskEnded(state.tasks.at(-1)!, "completed", use(tokens)));
+    };
+    const shareFor = (squad: string) => shareOf(log.state(), undefined, { first: true, kept, squad });
+    did("a", 1000);
+    did("b", 1000);
+    expect(shareFor("base")).toMatchObject({ budget: { maxTokens: 3000 } });
+    // An equal part of what is left, for each of the four phases that are open.
+    expect(shareFor("large")).toMatchObject({ budget: { maxTokens: 20_750 } });
+    did("c", 6000, { squad: large });
+    did("d", 4000, { squad: large });
+    expect(shareFor("large")).toMatchObject({ budget: { maxTokens: 15_000 } });
+    expect(shareFor("base")).toMatchObject({ budget: { maxTokens: 3000 } });
   });
 
   test("while its Tasks may use all that is left the agent waits for what they give back, and is not paused", () => {
