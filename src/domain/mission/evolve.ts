@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 28;
+export const missionRevision = 29;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -175,6 +175,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...state,
         tasks: changed(state, event.data.taskID, (task) => ({
           attempt: event.data.attempt ?? endedOf(task) + 1,
+          ...(state.finished === null ? {} : { outdates: state.finished.callID }),
           reserved: event.data.reserved === undefined ? task.reserved : event.data.reserved,
         })),
       };

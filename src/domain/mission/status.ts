@@ -3,7 +3,7 @@ import type { MissionPhase, MissionStatus, MissionSummary } from "../../protocol
 import type { TaskSummary, Usage } from "../../protocol/task/status.ts";
 import { pendingOf } from "../session/ask.ts";
 import { spentOf, type Unheard, usedOf } from "./budget.ts";
-import { type Dispatched, endedOf, errorOf, isRunning, type MissionState } from "../state/mission.ts";
+import { type Dispatched, endedOf, errorOf, isRunning, type MissionState, reportOf } from "../state/mission.ts";
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
 import { branchOf } from "./whole/merge.ts";
@@ -39,7 +39,7 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
     state: word,
     stateReason: reason,
     pendingCount: openAsks(state).length,
-    outcome: state.finished?.outcome ?? null,
+    outcome: reportOf(state)?.outcome ?? null,
     error: errorOf(state)?.error ?? null,
     verified: verifiedOf(state),
     archived: state.archived,
@@ -54,8 +54,10 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
 };
 
 /** Of one that said so before the service looked, nobody knows. */
-const verifiedOf = ({ finished }: MissionState): boolean | null =>
-  finished?.outcome === "done" ? (finished.verified ?? null) : null;
+const verifiedOf = (state: MissionState): boolean | null => {
+  const report = reportOf(state);
+  return report?.outcome === "done" ? (report.verified ?? null) : null;
+};
 
 /** Of its Tasks. `asking`: of the active ones. */
 export type Counts = { active: number; completed: number; failed: number; cancelled: number; asking: number };
@@ -137,10 +139,7 @@ export const missionStatusOf = (
     pullRequest: state.pullRequest,
     ...errorOf(state),
     aborted: state.aborted !== null,
-    finished:
-      state.finished === null
-        ? null
-        : { outcome: state.finished.outcome, summary: state.finished.summary, wakeAt: state.finished.wakeAt },
+    finished: finishedOf(state),
     taskCounts: counts,
     progress: {
       ...counts,
@@ -171,6 +170,13 @@ export const missionStatusOf = (
     checks: state.checks,
     generatedAt: now.toISOString(),
   };
+};
+
+const finishedOf = (state: MissionState): MissionStatus["finished"] => {
+  const report = reportOf(state);
+  if (report === null) return null;
+  const { outcome, summary, wakeAt } = report;
+  return { outcome, summary, wakeAt };
 };
 
 /** Beside its Tasks: one of them waits for a person, and the Mission for that. */

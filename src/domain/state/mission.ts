@@ -20,6 +20,8 @@ export type Dispatched = Omit<EventData["task.dispatched"], "sessionID" | "lookA
   attempt: number;
   /** When its agent wants to hear of it; null: at its end alone. */
   lookAt: string | null;
+  /** The call of the report that stood when its newest attempt was begun: a person went on after that. Absent: none stood. */
+  outdates?: string;
   /** For a Task that produces a squad: what the catalog showed afterwards. */
   reconciled: SquadRef | { refused: string } | null;
 };
@@ -126,6 +128,13 @@ export type MissionState = StreamState & {
 /** It does the work of a phase: it makes no squad for one, merges nothing and judges nothing. */
 export const isWork = ({ production, merge, judges }: Dispatched): boolean =>
   production === null && merge === undefined && judges === undefined;
+
+/**
+ * Its agent's report on the whole; null: it has given none, or a person has a Task of it go on since. When that ends its
+ * agent is woken, or the report stands again.
+ */
+export const reportOf = ({ finished, tasks }: MissionState): MissionState["finished"] =>
+  tasks.some((task) => isWork(task) && isRunning(task) && task.outdates === finished?.callID) ? null : finished;
 
 /** The newest attempt of a Task whose end the Mission knows; 0: none. */
 export const endedOf = (task: Dispatched): number => task.ends.at(-1)?.attempt ?? 0;
