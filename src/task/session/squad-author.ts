@@ -44,6 +44,8 @@ const workerTools = [
   "note",
   "skill",
 ];
+/** Of those that a package may name: the roster delegates to nobody. */
+const rosterTools = producedTools.filter((tool) => tool !== "delegate");
 const leadTools = [...workerTools, "artifact", "ask", "web_fetch", "slice", "delegate"];
 
 const kebab = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
@@ -68,7 +70,7 @@ const input = z.strictObject({
         description: z.string().min(1).max(300).describe("What the others are told of it"),
         instructions: handbook,
         tools: z
-          .array(z.enum(producedTools))
+          .array(z.enum(rosterTools))
           .min(1)
           .optional()
           .describe(`Default: ${workerTools.join(", ")}`),

@@ -12,6 +12,7 @@ import { isCommand } from "../../protocol/check.ts";
 import type { TextFrame } from "../../protocol/event/frame.ts";
 import type { Squad } from "../../squad/squad.ts";
 import { mcpPrefix } from "../../tool/mcp/server.ts";
+import { delegate } from "../../tool/task/delegate.ts";
 import { reviewTools, selectTools, toolSpecs } from "../../tool/registry.ts";
 import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
@@ -33,12 +34,15 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
   const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));
 
   const equip = (
-    { tools: names }: AgentSpec,
+    { tools: names, delegates }: AgentSpec,
     more: readonly Tool[] = [],
     choose: (tools: readonly Tool[]) => readonly Tool[] = (all) => all,
     { tools: servers, told: shown }: { tools: readonly Tool[]; told: readonly Tool[] } = { tools: [], told: [] },
   ): Toolset => {
-    const own = names.filter((name) => name !== verdict.name && !name.startsWith(mcpPrefix));
+    const own = names.filter(
+      (name) =>
+        name !== verdict.name && !name.startsWith(mcpPrefix) && (name !== delegate.name || delegates.length > 0),
+    );
     const all = choose([...selectTools(own, { web: run.web !== undefined, skills }), ...more, ...servers]);
     const hidden = new Set(servers.filter((tool) => !shown.includes(tool)).map(({ name }) => name));
     const tools = run.state().approve.includes("plan") ? all.map((tool) => heldBack(run, tool)) : all;

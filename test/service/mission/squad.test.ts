@@ -434,6 +434,11 @@ describe("3 to 5: production", () => {
       /tools/,
     ],
     [
+      "an agent that could delegate to nobody",
+      { agents: [{ ...author().input.agents[0], tools: ["read", "delegate"] }, ...author().input.agents.slice(1)] },
+      /tools/,
+    ],
+    [
       "the tools of a server",
       { agents: [{ ...author().input.agents[0], tools: ["mcp__x"] }, ...author().input.agents.slice(1)] },
       /tools/,
@@ -467,7 +472,8 @@ describe("3 to 5: production", () => {
     },
   );
 
-  test("the writer gives an agent every tool that a package may name; by default what a builder has", async () => {
+  test("the writer gives an agent every tool that a package may name, but for delegating; by default what a builder has", async () => {
+    const all = Object.keys(tools).filter((tool) => tool !== "delegate");
     const { mission, directory } = await run(
       "alltools",
       {
@@ -480,7 +486,7 @@ describe("3 to 5: production", () => {
           {
             calls: [
               author({
-                agents: [{ ...author().input.agents[0], tools: Object.keys(tools) }, ...author().input.agents.slice(1)],
+                agents: [{ ...author().input.agents[0], tools: all }, ...author().input.agents.slice(1)],
               }),
             ],
           },
@@ -492,7 +498,7 @@ describe("3 to 5: production", () => {
     expect(said(mission)).toContain("found in the catalog as it was staged");
     const listed = (agent: string) =>
       /^tools: \[(.*)\]$/m.exec(readText(directory, `.sortie/squads/all-crew/agents/${agent}.md`))?.[1]?.split(", ");
-    expect(listed("agent-0")).toEqual(Object.keys(tools));
+    expect(listed("agent-0")).toEqual(all);
     expect(listed("agent-1")).toEqual(expect.arrayContaining(["apply_patch", "shell", "process", "skill"]));
     expect(listed("orchestrator")).toEqual(expect.arrayContaining(["process", "web_fetch", "delegate", "slice"]));
   });

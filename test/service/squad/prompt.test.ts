@@ -14,6 +14,7 @@ import {
   textOf,
 } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
+import { agentOf, textsOf } from "../../harness/double/squads.ts";
 
 /** What a model is told before it is asked anything: facts of the project, its conventions, its skills. */
 
@@ -34,6 +35,12 @@ beforeAll(async () => {
   const config = join(root.path, "config.jsonc");
   const mock = { kind: "openai-compatible", baseURL: provider.baseURL, apiKey: "none" };
   writeFileSync(config, JSON.stringify({ providers: { mock } }));
+  const alone = agentOf("orchestrator").replace("[read, shell]", "[read, write, slice, delegate]");
+  const texts = textsOf({ "agents/orchestrator.md": alone }, { id: "alone", pillars: ["code", "work"] });
+  writeFiles(
+    join(root.path, "data/squads"),
+    Object.fromEntries(Object.entries(texts).map(([path, text]) => [`alone/${path}`, text])),
+  );
   service = await startService(join(root.path, "data"), { SERVICE_CONFIG: config });
 });
 afterAll(async () => {
@@ -45,7 +52,13 @@ afterAll(async () => {
 /** Runs a Task and gives its requests; `folder`: the project is a folder below the repository's top. */
 const ask = async (
   files: Record<string, string>,
-  { folder = "", turns = [] as MockTurn[], pillar = "code" as const, squad = "base", request = "Fix the sum" } = {},
+  {
+    folder = "",
+    turns = [],
+    pillar = "code",
+    squad = "base",
+    request = "Fix the sum",
+  }: { folder?: string; turns?: MockTurn[]; pillar?: "code" | "work"; squad?: string; request?: string } = {},
 ) => {
   const marker = `p${(count += 1)}`;
   scripts[marker] = turns;
@@ -73,6 +86,13 @@ test("an agent that changes nothing is not told that the result is a change; who
   expect(told("builder")).toContain("the result is a change to the project");
   expect(told("explorer")).toContain("you find out and report, and change no file of the project");
   expect(told("explorer")).not.toMatch(/the result is a change|Commit: /);
+});
+
+test("who can delegate to nobody gets no tool for it, also where its package names it", async () => {
+  const { first } = await ask({ "a.txt": "one\n" }, { squad: "alone" });
+  const tools = first?.tools?.map(({ function: { name } }) => name);
+  expect(tools).toEqual(expect.arrayContaining(["read", "write", "slice"]));
+  expect(tools).not.toContain("delegate");
 });
 
 test("what is constant of a Task is told once, in its first request: commands, base, platform, date, calls of one reply", async () => {
