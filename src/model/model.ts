@@ -118,8 +118,11 @@ export type Facts = {
     guide?: { path: string; text: string };
     skills?: { name: string; description: string }[];
   };
-  /** Constants of the Task and of the machine that it runs on, each a line for language models. */
-  about?: readonly string[];
+  /**
+   * Constants of the Task and of the machine that it runs on, each a line for language models. `commands`: for those that
+   * run them.
+   */
+  about?: readonly { all: string; commands?: string }[];
   /** Tokens that the agent's model can hold. */
   window?: number;
   /** The squad's own skills. */

@@ -1,4 +1,4 @@
-import type { AgentSpec } from "../../domain/agent.ts";
+import { type AgentSpec, commandTools } from "../../domain/agent.ts";
 import { editingTools } from "../../domain/conversation/edited.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import type { Facts } from "../../model/model.ts";
@@ -6,7 +6,7 @@ import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts"
 import { markForeign, namesWithin, shown } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
 import { housePart } from "./house.ts";
-import { pillars, pillarsToRead } from "./pillar.ts";
+import { pillarOf } from "./pillar.ts";
 
 /**
  * The system prompt of a Task's agent: instructions, teammates, what is known of the Task and its project, skills,
@@ -43,18 +43,23 @@ const changesNothing = (agent: AgentSpec, { production, judges }: TaskState): bo
   judges ||
   (!leads(agent) && agent.delegates.length === 0 && !agent.tools.some((tool) => editingTools.has(tool)));
 
+/** A program from outside has commands of its own. */
+const runsCommands = ({ tools, runtime }: AgentSpec): boolean =>
+  runtime !== undefined || tools.some((tool) => commandTools.includes(tool));
+
 const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   const { about = [], detected, project } = facts;
   const reads = changesNothing(agent, state);
+  const runs = runsCommands(agent);
   const lines = [
-    (reads ? pillarsToRead : pillars)[state.productPillar],
+    pillarOf(state.productPillar, { reads, runs }),
     "",
     "This Task",
     state.isolation === "worktree"
       ? "- You work in a Git worktree of its own, not in the user's checkout."
       : "- You work directly in the user's directory: every edit is final at once.",
   ];
-  lines.push(...about.map((line) => `- ${line}`));
+  lines.push(...about.map(({ all, commands }) => `- ${[all, ...(runs && commands ? [commands] : [])].join(" ")}`));
   if (state.isolation === "worktree" && leads(agent) && !reads)
     lines.push(
       "- The service commits what you change. End your last message with `Commit: ` and a title of at most 72 characters, below it in a few lines what changed since the last landing and why, all of it and not your last step alone.",

@@ -147,13 +147,16 @@ const wordsOf = (before: readonly Before[]): Record<string, string> =>
 const aboutOf = (
   { state, limits, sandbox, environment: { network = sandbox.network } }: Run,
   head: string | null,
-): string[] => {
+): NonNullable<Facts["about"]> => {
   const { createdAt, isolation } = state();
   const { commandSeconds, commandMaxSeconds } = limits;
   return [
-    `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}). Commands run in bash, ${networkWords(network)}, for ${commandSeconds} s; \`timeoutSeconds\` gives one up to ${commandMaxSeconds} s.`,
-    ...(isolation === "worktree" && head !== null ? [`It begins at commit ${head.slice(0, 12)}.`] : []),
-    "Calls of one reply that only read run side by side, the others in your order.",
+    {
+      all: `Begun on ${createdAt.slice(0, 10)}, on ${platform()} (${arch()}).`,
+      commands: `Commands run in bash, ${networkWords(network)}, for ${commandSeconds} s; \`timeoutSeconds\` gives one up to ${commandMaxSeconds} s.`,
+    },
+    ...(isolation === "worktree" && head !== null ? [{ all: `It begins at commit ${head.slice(0, 12)}.` }] : []),
+    { all: "Calls of one reply that only read run side by side, the others in your order." },
   ];
 };
 

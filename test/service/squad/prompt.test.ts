@@ -95,6 +95,23 @@ test("who can delegate to nobody gets no tool for it, also where its package nam
   expect(tools).not.toContain("delegate");
 });
 
+test("who runs no commands is not told how they run, nor what is to be done with them", async () => {
+  for (const pillar of ["code", "work"] as const) {
+    const { system } = await ask({ "a.txt": "one\n" }, { squad: "alone", pillar });
+    expect(system).not.toMatch(/Commands run|timeoutSeconds|formatter|with commands/);
+    expect(system).toContain(`, on ${platform()} (${arch()}).\n`);
+  }
+  expect((await ask({ "a.txt": "one\n" })).system).toContain("No debris. Run the project's formatter and linter");
+  const { system } = await ask({ "a.txt": "one\n" }, { pillar: "work" });
+  expect(system).toContain("could not find out. Count and compute with commands, not by eye.\n");
+});
+
+test("a squad that answers questions is told one thing of its last message, with a document and without", async () => {
+  const { system } = await ask({ "a.txt": "one\n" }, { squad: "research" });
+  expect(system).toContain("your last message is the result, as long as it needs");
+  expect(system).toContain("else the whole answer, as long as it needs");
+});
+
 test("what is constant of a Task is told once, in its first request: commands, base, platform, date, calls of one reply", async () => {
   const { system } = await ask({ "a.txt": "one\n" });
   const base = git(join(root.path, `p${count}`), "rev-parse", "HEAD");
