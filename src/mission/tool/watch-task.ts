@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { missionSurface } from "../../domain/event.ts";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
-
 import { isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";

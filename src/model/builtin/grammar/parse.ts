@@ -36,8 +36,7 @@ export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
     }
     const line = bare(element.text);
     if (line === "" || frame.test(line)) continue;
-    const next = elements.slice(at + 1).find((later) => later.kind === "block" || later.text.trim() !== "");
-    if (/[:：]$/.test(line) && next?.kind === "block") {
+    if (/[:：]$/.test(line) && nextSaid(elements, at)?.kind === "block") {
       const why = captionProblem(line);
       if (why !== undefined) unknown.push({ said: line, why });
       continue;
@@ -75,6 +74,15 @@ export const parse = (text: string, files: readonly PromptFile[]): Parsed => {
   // An attached patch that no line names comes first: lines such as "run the tests" refer to the state after it.
   const first = [...attached].filter(([name]) => !placed.has(name)).map(([, instruction]) => instruction);
   return { instructions: [...first, ...instructions], unknown };
+};
+
+/** The next block, or line that is not blank. */
+const nextSaid = (elements: ReturnType<typeof scan>, at: number): ReturnType<typeof scan>[number] | undefined => {
+  for (let index = at + 1; index < elements.length; index += 1) {
+    const later = elements[index];
+    if (later?.kind === "block" || later?.text.trim() !== "") return later;
+  }
+  return undefined;
 };
 
 /** The line without numbering, bullets, open check boxes, who is called, and filler words. */
