@@ -58,10 +58,12 @@ const startProxy = async (folder: string, nodes: Record<string, number>) => {
 
 describe.skipIf(postgresURL === undefined || !hasNginx)("behind a proxy", () => {
   test("a rolling restart of all nodes refuses no reading, loses no Task and no event, and lands each Task once", {
-    timeout: 240_000,
+    timeout: night ? 900_000 : 240_000,
   }, async () => {
     await using here = await place();
-    const count = night ? 60 : 9;
+    const { count, streams, rounds } = night
+      ? { count: 100, streams: 20, rounds: 2 }
+      : { count: 9, streams: 2, rounds: 1 };
     const names = ["a", "b", "c"] as const;
     const ports = { a: await freePort(), b: await freePort(), c: await freePort() };
     const begin = (name: keyof typeof ports) =>
@@ -121,7 +123,7 @@ describe.skipIf(postgresURL === undefined || !hasNginx)("behind a proxy", () => 
         }
         return seen;
       };
-      const followers = [follow(), follow()];
+      const followers = Array.from({ length: streams }, follow);
 
       const tasks: string[] = [];
       const create = async () => {
@@ -137,7 +139,7 @@ describe.skipIf(postgresURL === undefined || !hasNginx)("behind a proxy", () => 
       const creating = create();
       creating.catch(() => over.abort());
 
-      for (const name of names) {
+      for (const name of Array.from({ length: rounds }, () => names).flat()) {
         await pause(1000);
         await nodes[name].stop("SIGTERM");
         nodes[name] = await begin(name);
@@ -147,7 +149,7 @@ describe.skipIf(postgresURL === undefined || !hasNginx)("behind a proxy", () => 
         await until(
           () => send(proxy, "GET", `/task/${taskID}/status`),
           ({ body }) => body["lifecycleStatus"] === "completed",
-          60_000,
+          night ? 300_000 : 60_000,
         );
       const seen = await Promise.all(followers);
       over.abort();
