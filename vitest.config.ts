@@ -15,6 +15,7 @@ const spawnMs = (): number =>
 /** `npm test` leaves out `test/night`; `npm run test:night` (mode "night") runs everything, and takes its time. */
 export default defineConfig(({ mode }) => {
   const night = mode === "night";
+  const isQuick = spawnMs() < 4;
   return {
     test: {
       include: ["test/**/*.test.ts"],
@@ -32,7 +33,7 @@ export default defineConfig(({ mode }) => {
       isolate: false,
       // Much of the time a test waits for what it started (339 s with three, 315 s with four); where processes are dear,
       // more than there are cores take a third more processor time and wait for each other.
-      maxWorkers: spawnMs() < 4 ? 4 : 2,
+      maxWorkers: isQuick ? 4 : 2,
       // The third is what bin/sortie.js sets, and why is said there.
       // Each program that a worker starts copies its page tables first: a small heap keeps them short (test/setup.ts). A heap
       // that is collected so often would forget code between two uses, which is then compiled again.
@@ -45,8 +46,9 @@ export default defineConfig(({ mode }) => {
       maxConcurrency: 3,
       // Nothing runs again, in CI neither: a test that is now red and now green is a fault.
       retry: 0,
-      testTimeout: night ? 900_000 : 20_000,
-      hookTimeout: night ? 120_000 : 20_000,
+      // A real service starts dozens of programs in a test: where each takes three times as long, so does the test.
+      testTimeout: night ? 900_000 : isQuick ? 20_000 : 60_000,
+      hookTimeout: night ? 120_000 : isQuick ? 20_000 : 60_000,
       teardownTimeout: 5_000,
     },
   };
