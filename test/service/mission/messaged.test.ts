@@ -25,15 +25,21 @@ beforeAll(async () => {
 });
 afterAll(() => stage[Symbol.asyncDispose]());
 
+/** What whoever judges the whole was told last. */
+const judgesBrief = (): (() => string) => {
+  let brief = "";
+  stage.heard = ({ first }) => {
+    if (first.startsWith(verdictHeading)) brief = first;
+  };
+  return () => brief;
+};
+
 test("it hears it with what wakes it next, also of a Task that had ended; of its own messages it hears nothing", {
   timeout: 60_000,
 }, async () => {
   const held = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const told: string[] = [];
-  let judged = "";
-  stage.heard = ({ first }) => {
-    if (first.startsWith(verdictHeading)) judged = first;
-  };
+  const brief = judgesBrief();
   stage.play("told", {
     mission: turns(
       { calls: [plan("a"), dispatch("a", "Write it. [told]")] },
@@ -96,7 +102,7 @@ test("it hears it with what wakes it next, also of a Task that had ended; of its
   const done = await until(now, ({ state }) => state === "done");
   expect(told[1]).not.toContain("The user wrote to");
   expect(await facts()).toHaveLength(1);
-  expect(judged).toMatch(/<data from="a message of the user to a Task">\nTabs, here and everywhere\.\n<\/data>/);
+  expect(brief()).toMatch(/<data from="a message of the user to a Task">\nTabs, here and everywhere\.\n<\/data>/);
   expect(done).toMatchObject({ verified: true });
 
   // One that had ended: a long message in its parts that say the most, and all of it to the Task.
@@ -114,17 +120,14 @@ test("it hears it with what wakes it next, also of a Task that had ended; of its
   // The words before stay word for word, and the new ones make the verdict out of date.
   const [last] = stage.requests.filter(({ mission }) => mission).slice(-1);
   expect(JSON.stringify(last?.request.body.messages)).toContain("Tabs, here and everywhere.");
-  expect(judged).toContain("Ends here.");
+  expect(brief()).toContain("Ends here.");
 });
 
 test("why a person cancels a Task reaches it, and whoever judges the whole, as their words", {
   timeout: 60_000,
 }, async () => {
   const told: string[] = [];
-  let judged = "";
-  stage.heard = ({ first }) => {
-    if (first.startsWith(verdictHeading)) judged = first;
-  };
+  const brief = judgesBrief();
   stage.play("cancelled", {
     mission: turns(
       { calls: [plan("a"), dispatch("a", "Write it. [cancelled]")] },
@@ -153,7 +156,7 @@ test("why a person cancels a Task reaches it, and whoever judges the whole, as t
   await until(now, ({ state }) => state === "done", 50_000);
   expect(told[0]).toContain("ended cancelled: the user cancelled it.");
   expect(told[0]).toContain(`The user's reason, in their words: ${reason}`);
-  expect(judged).toContain(`<data from="the user, who cancelled a Task">\n${reason}\n</data>`);
+  expect(brief()).toContain(`<data from="the user, who cancelled a Task">\n${reason}\n</data>`);
 });
 
 test("a Mission that is gone keeps nobody from its Task; one that was stopped hears it when it is woken", async () => {
