@@ -28,9 +28,6 @@ export const answerMessageID = (askID: string): string => askID.replace(/^ask_/,
 export const answerSource = "answer";
 export const messagedSource = "message";
 
-/** By what a Mission's agent cancels its Tasks; every other surface is a person's. */
-export const missionSurface = "mission";
-
 export const sessionOf = (event: DomainEvent): string | undefined => {
   if (event.type !== "artifact.recorded") return "sessionID" in event.data ? event.data.sessionID : undefined;
   return event.data.by.kind === "call" ? event.data.by.sessionID : undefined;

@@ -242,3 +242,22 @@ export const aboutOf = (check: CheckSpec): string => {
       return check.run;
   }
 };
+
+/** What a check requires beyond `aboutOf`, to be read behind it; empty for a command that has to exit with 0. */
+export const wantOf = (check: RunCheck): string => {
+  if (check.kind === "file")
+    return check.exists
+      ? ` is there${check.matches === undefined ? "" : ` and matches /${check.matches}/`}`
+      : " is not there";
+  if (check.kind === "http") {
+    const { status, bodyMatches } = check.expect;
+    return ` gives ${status}${bodyMatches === undefined ? "" : ` and matches /${bodyMatches}/`}, started by \`${check.start}\``;
+  }
+  const where = check.cwd === undefined ? "" : ` in ${check.cwd}`;
+  const { exitCode, stdoutMatches } = ("expect" in check ? check.expect : undefined) ?? {};
+  const wants = [
+    ...(exitCode === undefined || exitCode === 0 ? [] : [`exits with ${exitCode}`]),
+    ...(stdoutMatches === undefined ? [] : [`prints what matches /${stdoutMatches}/`]),
+  ];
+  return `${where}${wants.length === 0 ? "" : ` ${wants.join(" and ")}`}`;
+};

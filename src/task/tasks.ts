@@ -137,9 +137,16 @@ export interface Tasks {
    * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step and
    * give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
    * cancelled; cancelling again changes nothing. Refuses with `task_settled` when the Task has completed or failed, or
-   * is landing; waits up to five seconds for the landing, so that the refusal can name its end.
+   * is landing; waits up to five seconds for the landing, so that the refusal can name its end. `by`: the agent of its
+   * Mission wants that, and no person.
    */
-  cancel(directory: string, taskID: string, body: TaskCancel, once?: IdempotencyKey): Promise<Accepted<CancelAccepted>>;
+  cancel(
+    directory: string,
+    taskID: string,
+    body: TaskCancel,
+    once?: IdempotencyKey,
+    by?: "mission",
+  ): Promise<Accepted<CancelAccepted>>;
   /**
    * Answers an open ask. When two answers race, the first one counts and the other is refused with `ask_closed`; the
    * wrong kind of answer is `invalid_request`. `from`: who it is, for an approval. What a person answers to a Task of a

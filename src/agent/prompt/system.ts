@@ -2,7 +2,7 @@ import { type AgentSpec, commandTools } from "../../domain/agent.ts";
 import { editingTools } from "../../domain/conversation/edited.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 import type { Facts } from "../../model/model.ts";
-import { aboutOf, type CheckSpec, type RunCheck } from "../../protocol/check.ts";
+import { aboutOf, type CheckSpec, wantOf } from "../../protocol/check.ts";
 import { markForeign, namesWithin, shown } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
 import { housePart } from "./house.ts";
@@ -139,25 +139,6 @@ const aimOf = (check: CheckSpec): string =>
   check.kind === "review"
     ? `judged by somebody else, from diff, evidence and the files: ${check.criteria}`
     : `\`${aboutOf(check)}\`${wantOf(check)}`;
-
-/** What a check requires beyond what its name says. */
-const wantOf = (check: RunCheck): string => {
-  if (check.kind === "file")
-    return check.exists
-      ? ` is there${check.matches === undefined ? "" : ` and matches /${check.matches}/`}`
-      : " is not there";
-  if (check.kind === "http") {
-    const { status, bodyMatches } = check.expect;
-    return ` gives ${status}${bodyMatches === undefined ? "" : ` and matches /${bodyMatches}/`}, started by \`${check.start}\``;
-  }
-  const where = check.cwd === undefined ? "" : ` in ${check.cwd}`;
-  const { exitCode, stdoutMatches } = ("expect" in check ? check.expect : undefined) ?? {};
-  const wants = [
-    ...(exitCode === undefined || exitCode === 0 ? [] : [`exits with ${exitCode}`]),
-    ...(stdoutMatches === undefined ? [] : [`prints what matches /${stdoutMatches}/`]),
-  ];
-  return `${where}${wants.length === 0 ? "" : ` ${wants.join(" and ")}`}`;
-};
 
 const maxDescription = 300;
 

@@ -1,3 +1,4 @@
+import { aboutOf, type CheckSpec, isRun, wantOf } from "../../protocol/check.ts";
 import type { Goal } from "../../protocol/task/status.ts";
 import type { LongText } from "../../protocol/text.ts";
 import type { Recorded } from "../event.ts";
@@ -20,15 +21,20 @@ const headOf = (text: LongText, length: number): string => {
 /** The id of the slice that a Task or a message begins. */
 export const sliceOf = (id: string): string => id.replace(/^[a-z]+_/, "slice_");
 
+const passesOf = (check: CheckSpec): string => {
+  const wants = isRun(check) ? wantOf(check) : "";
+  return `\`${check.name}\` passes${wants === "" ? "" : `: \`${aboutOf(check)}\`${wants}`}`;
+};
+
 /** The slice of a request or a follow-up that was not planned yet. */
-export const requestSlice = (id: string, title: string, request: LongText, checks: readonly { name: string }[]) => ({
+export const requestSlice = (id: string, title: string, request: LongText, checks: readonly CheckSpec[]) => ({
   sliceID: sliceOf(id),
   weight: "blocking" as const,
   contract: {
     revision: 1,
     title,
     objective: headOf(request, 400),
-    acceptance: checks.map(({ name }) => `\`${name}\` passes`),
+    acceptance: checks.map(passesOf),
   },
   whole: true,
   review: null,

@@ -91,6 +91,8 @@ type Given = {
   decision?: "allow" | "deny" | undefined;
   answer?: string | undefined;
   source: string;
+  /** A person's, though it has the source of a Mission's. */
+  byUser?: true;
   /** Who it is, for an approval. */
   from?: EventData["ask.answered"]["from"] | undefined;
 };
@@ -99,8 +101,8 @@ type Given = {
 export const answer = (state: StreamState, askID: string, given: Given, now: Date): AnswerDecision => {
   const ask = openAsks(state).find((open) => open.askID === askID);
   if (ask === undefined || isOver(ask, now)) return { kind: "closed" };
-  const { decision, answer: text, source, from } = given;
-  const by = { by: "caller", source } as const;
+  const { decision, answer: text, source, byUser, from } = given;
+  const by = { by: "caller", source, ...(byUser === undefined ? {} : { byUser }) } as const;
   switch (ask.kind) {
     case "permission":
       return decision === undefined || text !== undefined

@@ -27,7 +27,7 @@ import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 42;
+export const taskRevision = 43;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { missionSurface } from "../../domain/event.ts";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
 import { isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
@@ -200,7 +199,7 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
           return failed(
             `Expected a Task that runs, ${taskID} has ended: it is ${lifecycleStatus}. Nothing is left to cancel${lifecycleStatus === "completed" ? "; what it landed stays" : ""}.`,
           );
-        const { body } = await run.tasks.cancel(run.state().directory, taskID, { surface: missionSurface, reason });
+        const { body } = await run.tasks.cancel(run.state().directory, taskID, { reason }, undefined, "mission");
         return ok(body.lifecycleStatus === "active" ? "It is being cancelled." : "It is cancelled.");
       }),
     ),

@@ -65,7 +65,7 @@ const isOver = ({ said, turn }: Conversation): boolean => {
 const headings = { said: "## What you said", looked: "## What you looked at", told: "## What you told Tasks" };
 
 const most = { said: 6, looked: 20, told: 12 };
-const longest = { words: 300, call: 200 };
+const longest = { words: 300, call: 200, report: 1000 };
 
 const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promise<string> => {
   const state = run.state();
@@ -113,7 +113,9 @@ const stepsIn = (gone: readonly PromptMessage[]): Record<"said" | "looked" | "to
       if (tool === "task_message" || tool === "task_answer" || tool === "task_cancel")
         steps.told.push(`- ${tool} ${oneLine(JSON.stringify(input), longest.words)}: ${outcome}`);
       else if (outcome !== "ok" || tells.has(tool))
-        steps.looked.push(`- ${tool} ${callText(input)}: ${oneLine(output, longest.words)}`);
+        steps.looked.push(
+          `- ${tool} ${callText(input, tool === "finish" ? longest.report : longest.call)}: ${oneLine(output, longest.words)}`,
+        );
       else if (tool === "recommend") steps.looked.push(`- recommend ${callText(input)}: ${ownersIn(output)}`);
       else if (tool !== "task_evidence") steps.looked.push(`- ${tool} ${callText(input)}`);
     }
@@ -136,10 +138,10 @@ const known: ReadonlySet<string> = new Set([
 const tells: ReadonlySet<string> = new Set(["verify", "finish"]);
 
 /** The one thing that a call names, or all that it does. */
-const callText = (input: unknown): string => {
+const callText = (input: unknown, length = longest.call): string => {
   const values = typeof input === "object" && input !== null ? Object.values(input) : [];
   const [only] = values;
-  return oneLine(values.length === 1 && typeof only === "string" ? only : JSON.stringify(input), longest.call);
+  return oneLine(values.length === 1 && typeof only === "string" ? only : JSON.stringify(input), length);
 };
 
 /** Who owns a phase, as `recommend` answered. */

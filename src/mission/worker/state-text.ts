@@ -148,6 +148,7 @@ export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new S
     isRunning(task) || isTold(task, task.ends.at(-1), fresh) ? "" : reportOf(task.ends.at(-1)),
   );
   const rooms = shareRoom(lengthsOf(reports), room.ends, room.least);
+  const planned = new Set(state.plan.map(({ id }) => id));
   const lines = told.map((task, at) => {
     const end = task.ends.at(-1);
     const wait = waits.get(task.taskID);
@@ -159,7 +160,8 @@ export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new S
         ? ""
         : endLine(task, end, fresh, cut(reports[at] ?? "", rooms[at] ?? 0));
     const landed = deliveredBy(task)?.landedCommit;
-    return `- ${task.taskID} of ${task.phase}: ${now}${landed == null ? "" : `; landed ${landed.slice(0, shortCommit)}`}`;
+    const phase = planned.has(task.phase) ? task.phase : `${task.phase} (dropped from the plan)`;
+    return `- ${task.taskID} of ${phase}: ${now}${landed == null ? "" : `; landed ${landed.slice(0, shortCommit)}`}`;
   });
   const dropped = open.length - told.length;
   return [...cutLine(reports, rooms), ...(dropped === 0 ? [] : [`- ${dropped} older ones are left out`]), ...lines];

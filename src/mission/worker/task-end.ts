@@ -1,4 +1,4 @@
-import { type DomainEvent, missionSurface, type Recorded } from "../../domain/event.ts";
+import type { DomainEvent, Recorded } from "../../domain/event.ts";
 import { isPlanDue } from "../../domain/mission/approval.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
@@ -6,6 +6,7 @@ import { type Dispatched, endedOf, isRunning, type MissionState, outcomeOf } fro
 import { noUsage } from "../../domain/state/stream.ts";
 import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
+import { ofMission } from "../../protocol/event/source.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { endedIn, minutesUntil } from "../../task/unheard.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
@@ -195,7 +196,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
 /** Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is one. */
 const byUser = (before: readonly Recorded[]): Pick<EventData["task.ended"], "cancelledByUser"> => {
   const request = before.findLast((event) => event.type === "cancel.requested");
-  if (request === undefined || request.data.surface === missionSurface) return {};
+  if (request === undefined || ofMission(request.data.surface, request.data)) return {};
   return { cancelledByUser: { reason: request.data.reason.slice(0, longestWords) } };
 };
 

@@ -189,6 +189,7 @@ export const talkEvents = {
     answer: z.string().exactOptional().describe("For an approval: why it was denied, for the agent"),
     by: z.enum(["caller", "timeout", "ended"]),
     source: z.string(),
+    byUser: z.literal(true).exactOptional().describe("A person's, though its source is `mission`"),
     from: z
       .object({ user: z.string().nullable(), address: z.string() })
       .exactOptional()

@@ -163,7 +163,12 @@ export const eventData = {
   ...sliceEvents,
   ...missionEvents,
   ...productionEvents,
-  "cancel.requested": z.object({ surface: z.string(), reason: z.string(), mode: z.enum(["stop", "wrap_up"]) }),
+  "cancel.requested": z.object({
+    surface: z.string(),
+    reason: z.string(),
+    mode: z.enum(["stop", "wrap_up"]),
+    byUser: z.literal(true).exactOptional().describe("A person's, though its surface is `mission`"),
+  }),
   "task.settled": z.object({
     lifecycleStatus: lifecycleStatus.exclude(["active"]),
     summary: longText,

@@ -3,6 +3,7 @@ import { isActive, type TaskState } from "../../domain/state/task.ts";
 import { cancel } from "../../domain/task/cancel.ts";
 import { dueNow, dueToEnd } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
+import { underMissionName } from "../../protocol/event/source.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./commit-change.ts";
@@ -14,9 +15,11 @@ export const createCancel =
     { own, change }: Change,
     stateOf: (taskID: string) => Promise<TaskState>,
   ): Tasks["cancel"] =>
-  async (directory, taskID, body, once) => {
+  async (directory, taskID, body, once, by) => {
     await own(directory, taskID);
-    const request = { surface: body.surface ?? "api", reason: body.reason ?? "", mode: body.mode ?? "stop" };
+    const surface = by ?? body.surface ?? "api";
+    const person = by === undefined ? underMissionName(surface) : {};
+    const request = { surface, reason: body.reason ?? "", mode: body.mode ?? "stop", ...person };
     return change<CancelAccepted>(taskID, once, async (state) => {
       const decision = cancel(state, request, now().toISOString());
       const accepted = (lifecycleStatus: "active" | "cancelled") => ({

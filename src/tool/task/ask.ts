@@ -1,9 +1,7 @@
 import { z } from "zod";
+import { ofMission } from "../../protocol/event/source.ts";
 import { ok, failed } from "../result.ts";
 import type { Tool } from "../tool.ts";
-
-/** The `source` of what a Mission's agent says. */
-const missionSource = "mission";
 
 const input = z.strictObject({
   question: z.string().min(1).max(2000).describe("With all that its answer needs"),
@@ -24,7 +22,7 @@ export const ask: Tool<z.infer<typeof input>> = {
     if ("refused" in answer) return failed(answer.refused);
     switch (answer.by) {
       case "caller":
-        return ok(`${answer.source === missionSource ? "Your Mission" : "The user"} answered: ${answer.answer}`);
+        return ok(`${ofMission(answer.source, answer) ? "Your Mission" : "The user"} answered: ${answer.answer}`);
       case "timeout":
         return ok(
           answer.answer === undefined

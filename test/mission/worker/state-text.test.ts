@@ -60,6 +60,16 @@ test("of what failed as much is told as its place allows; of what runs, whom it 
   expect(endLines(log.state(), none)[1]).toBe("- task_c1 of p1: runs");
 });
 
+test("a Task of a phase that was dropped says so; control: one of a phase in the plan", () => {
+  const log = begun(2);
+  end(log, 0, report(0, 50), "failed");
+  end(log, 1, report(1, 50), "failed");
+  log.add({ type: "plan.written", data: { sessionID, callID: "d", phases: [phase(idOf(1))] } });
+  const [dropped, planned] = endLines(log.state(), none);
+  expect(dropped).toMatch(/^- task_c0 of p0 \(dropped from the plan\): failed; /);
+  expect(planned).toMatch(/^- task_c1 of p1: failed; /);
+});
+
 test("what is told in full behind it is not told twice; control: what was read before is told", () => {
   const log = begun(3);
   end(log, 0, report(0, 500));

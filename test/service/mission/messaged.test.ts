@@ -152,7 +152,8 @@ test("why a person cancels a Task reaches it, and whoever judges the whole, as t
   const now = () => missionOf(url, directory, missionID);
   const { tasks } = await until(now, (one) => one.tasks.length === 1 && one.agentStatus === "inactive");
   const reason = "007 is a product code with us, keep it";
-  await post(url, `/task/${tasks[0]?.taskID}/cancel`, directory, { surface: "cli", reason });
+  // Also under the name that its own have.
+  await post(url, `/task/${tasks[0]?.taskID}/cancel`, directory, { surface: "mission", reason });
   await until(now, ({ state }) => state === "done", 50_000);
   expect(told[0]).toContain("ended cancelled: the user cancelled it.");
   expect(told[0]).toContain(`The user's reason, in their words: ${reason}`);

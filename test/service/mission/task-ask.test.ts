@@ -133,7 +133,9 @@ test("passed on it is a person's, with all the time of a person; so is what its 
     expect(ask).not.toHaveProperty("passesAt");
     const { body } = await send(url, "/overview");
     expect(body["pending"]).toMatchObject([{ id: ask?.id, taskID: task?.taskID }]);
-    await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green, and everywhere" });
+    // Also under the name that its own answers have.
+    const source = name === "passed" ? "api" : "mission";
+    await post(url, `/task/${task?.taskID}/pending/${ask?.id}`, directory, { answer: "green, and everywhere", source });
     expect(await colourOf(directory, missionID)).toBe("The user answered: green, and everywhere\n");
     // The Mission hears it with what wakes it next, the Task's end: it makes no request of its own.
     expect(told).toHaveLength(1);
