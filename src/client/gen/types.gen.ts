@@ -2406,6 +2406,10 @@ export type TaskEvent = {
         by: 'caller' | 'timeout' | 'ended';
         source: string;
         /**
+         * A person's, though its source is `mission`
+         */
+        byUser?: true;
+        /**
          * Whose credentials answered an approval (null: the service has no password), and from where
          */
         from?: {
@@ -4602,6 +4606,10 @@ export type TaskEvent = {
         surface: string;
         reason: string;
         mode: 'stop' | 'wrap_up';
+        /**
+         * A person's, though its surface is `mission`
+         */
+        byUser?: true;
     };
 } | {
     id: number;
