@@ -1,5 +1,5 @@
 import { isMarkedAsUntransferable, parentPort, Worker } from "node:worker_threads";
-import { messageOf } from "./error.ts";
+import { errorCode, messageOf } from "./error.ts";
 import { entryPoint, compileCacheEnv } from "./package-root.ts";
 
 /**
@@ -169,7 +169,7 @@ const answerOf = (run: ((input: unknown) => unknown) | undefined, name: string, 
   try {
     return { value: run(input) };
   } catch (error) {
-    return { error: messageOf(error), code: (error as NodeJS.ErrnoException).code };
+    return { error: messageOf(error), code: errorCode(error) };
   }
 };
 

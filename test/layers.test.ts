@@ -118,6 +118,16 @@ const fileExceptions = new Set([
   "http/guard/peer-user.ts",
 ]);
 
+/** Who starts programs: `process` all that agents and checks ask for, these one of our own or of the user's machine. */
+const starters = new Set([
+  // The check of the database file, and ripgrep.
+  "store/sqlite/integrity.ts",
+  "tool/file/ripgrep.ts",
+  // Mounts and copies of dependencies, before there is a sandbox to start them in.
+  "workspace/dependency/overlay.ts",
+  "workspace/dependency/copy.ts",
+]);
+
 const roomOf = (path: string): string => path.split("/")[0]?.replace(/\.ts$/, "") ?? "";
 
 const mayImport = (path: string): readonly string[] | undefined => {
@@ -243,7 +253,9 @@ const scan = (src: string): string[] => {
         if (portable.has(roomOf(path)) && specifier.startsWith("node:"))
           wrong.push(`${path}: ${roomOf(path)} imports no ${specifier}`);
         else if (/^node:fs\b/.test(specifier) && !openers.has(roomOf(path)) && !fileExceptions.has(path))
-          wrong.push(`${path}: files are opened by workspace and store (${specifier})`);
+          wrong.push(`${path}: files are opened by ${[...openers].join(", ")} (${specifier})`);
+        else if (specifier === "node:child_process" && !["process", "cli"].includes(roomOf(path)) && !starters.has(path))
+          wrong.push(`${path}: programs are started by process`);
         continue;
       }
       const target = relative(src, resolve(src, dirname(path), specifier));
@@ -390,7 +402,12 @@ test.each<[string, Record<string, string>, string]>([
   [
     "a tool that opens files by itself",
     { "tool/read.ts": 'import { readFile } from "node:fs/promises";' },
-    "tool/read.ts: files are opened by workspace and store (node:fs/promises)",
+    `tool/read.ts: files are opened by ${[...openers].join(", ")} (node:fs/promises)`,
+  ],
+  [
+    "a tool that starts programs by itself",
+    { "tool/count.ts": 'import { spawn } from "node:child_process";' },
+    "tool/count.ts: programs are started by process",
   ],
   ["a folder nobody planned", { "utils/misc.ts": "" }, 'utils/misc.ts: "utils" is not a folder of src'],
   ["an import of nothing", { "store/store.ts": 'import "./gone.ts";' }, "store/store.ts: no file ./gone.ts in src"],

@@ -32,8 +32,8 @@ export type Archiver = {
   /** The Task's tree, execution flow, logs and artifacts, as of `state`. */
   ofTask: (state: TaskState, signal: AbortSignal) => Promise<ArchiveFile>;
   /**
-   * The project's tracked files on disk, or those of the branch on which its Tasks land, the Mission's execution flow and logs, and those of each of its Tasks, as of
-   * `state`.
+   * As of `state`: the project's tracked files on disk, or those of the branch on which the Mission's Tasks land; the
+   * execution flow and logs of the Mission, and of each of its Tasks.
    */
   ofMission: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;
 };

@@ -86,13 +86,13 @@ export type MissionRun = MissionDeps & {
   record: CommitEvents;
   /** See `Patience`: asked before whatever writes is begun. */
   space: Patience["space"];
-  /**
-   * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.
-   */
   /** The project's files, for its agent's look-ups; they are removed with the run. */
   head: () => Promise<Head>;
   /** The same, of what is the head now. */
   newestHead: () => Promise<Head>;
+  /**
+   * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.
+   */
   inOrder: <T>(work: () => Promise<T>) => Promise<T>;
 };
 

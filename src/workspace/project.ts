@@ -1,7 +1,7 @@
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { isAbsolute, resolve } from "node:path";
-import { ServiceError } from "../error.ts";
+import { errorCode, ServiceError } from "../error.ts";
 import { createGit, type CreateGitOptions } from "./git/git.ts";
 import { borrowedBy } from "./git/answer.ts";
 import { configStamp } from "./git/git-dir.ts";
@@ -121,7 +121,7 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
     stats = real === undefined ? undefined : statSync(osPath(real));
   } catch (error) {
     throw invalid(
-      `Expected directory to be readable, got ${(error as NodeJS.ErrnoException).code} for "${directory}".`,
+      `Expected directory to be readable, got ${errorCode(error)} for "${directory}".`,
     );
   }
   if (real === undefined || stats === undefined)

@@ -1,4 +1,4 @@
-import { messageOf } from "../../error.ts";
+import { errorCode, messageOf } from "../../error.ts";
 import { chain, events } from "./ledger.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { bad, type Finding, markOf, note, ok } from "../terminal/finding.ts";
@@ -68,7 +68,7 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   try {
     zip = await openZip(path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== undefined)
+    if (errorCode(error) !== undefined)
       throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
     yield bad("zip", `it cannot be read, because it is truncated or damaged: ${messageOf(error)}`);
     return;

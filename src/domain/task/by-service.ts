@@ -1,6 +1,6 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { isActive, type TaskState } from "../state/task.ts";
-import type { Description } from "./commit-text.ts";
+import { type Description, namedPaths } from "./commit-text.ts";
 
 /** What the service does itself, by a Task of its own: it takes back what another one landed, or merges a Mission's branch. */
 
@@ -38,9 +38,6 @@ export const notRevertible = (
   retryable: false,
   remedy: "Send a message that says how to undo it by hand; the Task's agents read it.",
 });
-
-const namedPaths = (paths: readonly string[]): string =>
-  paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;
 
 /** What its agents read, should somebody write to it. */
 export const revertRequest = (title: string, taskID: string, commits: readonly string[]): string =>

@@ -111,3 +111,7 @@ const wrapItem = (item: string): string => {
   }
   return [...lines, line].join("\n");
 };
+
+/** At most ten of them by name. */
+export const namedPaths = (paths: readonly string[]): string =>
+  paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;

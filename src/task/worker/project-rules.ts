@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { DomainEvent } from "../../domain/event.ts";
 import { fileKinds, maxRules, parseRule } from "../../domain/permission/rule.ts";
-import { messageOf } from "../../error.ts";
+import { errorCode, messageOf } from "../../error.ts";
 import { parseJsonc } from "../../json.ts";
 import { tools } from "../../tool/registry.ts";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
@@ -62,4 +62,4 @@ export const readRules = async (directory: string): Promise<DomainEvent[] | { pr
   return deny.length + ask.length === 0 ? [] : [{ type: "permissions.read", data: { file, deny, ask } }];
 };
 
-const isGone = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
+const isGone = (error: unknown): boolean => errorCode(error) === "ENOENT";

@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 import { createContext, runInContext } from "node:vm";
 import type { ErrorObject, ValidateFunction } from "ajv";
-import { messageOf } from "../../error.ts";
+import { errorCode, messageOf } from "../../error.ts";
 import { isNestedWithin } from "../../json.ts";
 import type { Job } from "../../thread.ts";
 
@@ -157,7 +157,7 @@ const within = <T>(ms: number, work: () => T): T => {
   return (result as unknown as { value: T }).value;
 };
 
-const isLate = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+const isLate = (error: unknown): boolean => errorCode(error) === "ERR_SCRIPT_EXECUTION_TIMEOUT";
 
 const sentence = (error: unknown): string => {
   const said = messageOf(error);

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
+import { errorCode } from "../../error.ts";
 import { FileRefused } from "./folder.ts";
 
 /**
@@ -30,8 +31,6 @@ const kindOf = (stats: Stats): string => {
   if (stats.isSymbolicLink()) return "a symbolic link";
   return "a device";
 };
-
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
 /** What is at the path, links followed; undefined: nothing, or nothing that can be reached. Never throws, never blocks. */
 export const statsAt = (path: string): Stats | undefined => {
@@ -126,7 +125,7 @@ export const copyBounded = async (from: string, to: string, limit: number): Prom
   try {
     fd = openSync(from, flagsOf({}));
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return false;
+    if (errorCode(error) === "ENOENT") return false;
     throw error;
   }
   try {

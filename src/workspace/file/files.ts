@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
+import { errorCode } from "../../error.ts";
 import { isSecret } from "../../domain/permission/secret-path.ts";
 import { inThread } from "../../thread.ts";
 import { decodePath, osPath } from "./path.ts";
@@ -81,8 +82,6 @@ const shownKind = (stats: Stats): string => {
   return kind === "other" ? "a FIFO, socket or device" : `a ${kind}`;
 };
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
-
 /** Names of folders that are walked at once; more are walked in a thread. */
 const mostNames = 1000;
 
@@ -128,7 +127,7 @@ export const createTreeFiles = (
       return await open(osPath(path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     } catch (error) {
       const shown = path.slice(real.length + 1);
-      switch (codeOf(error)) {
+      switch (errorCode(error)) {
         case "ELOOP": {
           if (followed) throw new FileRefused("linked", `Expected a file at "${shown}", got a symbolic link`);
           const target = targetOf(path);
@@ -224,7 +223,7 @@ export const createTreeFiles = (
       try {
         unlinkSync(temp);
       } catch {}
-      if (codeOf(error) === "EISDIR") throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
+      if (errorCode(error) === "EISDIR") throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
       throw error;
     } finally {
       await handle.close();
@@ -245,7 +244,7 @@ export const createTreeFiles = (
       try {
         rmdirSync(folder.at(name));
       } catch (error) {
-        if (codeOf(error) !== "ENOTEMPTY") throw error;
+        if (errorCode(error) !== "ENOTEMPTY") throw error;
         throw new FileRefused(
           "not-a-file",
           `Expected a file or an empty folder at "${path}", got a folder with entries`,

@@ -11,6 +11,7 @@ import {
   rmdirSync,
   type Stats,
 } from "node:fs";
+import { errorCode } from "../../error.ts";
 import { decodePath, osPath } from "./path.ts";
 
 /**
@@ -45,8 +46,6 @@ export interface Folder extends Disposable {
   readonly fd: number;
 }
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
-
 const hold = (fd: number, path: string): Folder => {
   const base = linux ? `/proc/self/fd/${fd}` : path;
   return {
@@ -79,7 +78,7 @@ export const openFolder = (root: string, components: readonly string[], create =
       if (create) makeFolder(folder.at(name));
       fd = openSync(folder.at(name), flags);
     } catch (error) {
-      const code = codeOf(error);
+      const code = errorCode(error);
       const link = code !== "ENAMETOOLONG" && isLink(folder.at(name));
       if (code === "ENOENT") throw new FileRefused("missing", `Expected the folder "${shown}", got nothing there`);
       if (link) throw new FileRefused("linked", `Expected a folder at "${shown}", got a symbolic link`);
@@ -104,7 +103,7 @@ export const statsIn = (folder: Folder, name: string): Stats | undefined => {
   try {
     return lstatSync(folder.at(name), { throwIfNoEntry: false });
   } catch (error) {
-    throw codeOf(error) === "ENAMETOOLONG" ? tooLong(name) : error;
+    throw errorCode(error) === "ENAMETOOLONG" ? tooLong(name) : error;
   }
 };
 
@@ -134,7 +133,7 @@ const openRoot = (root: string): Folder => {
   try {
     fd = openSync(osPath(root), flags);
   } catch (error) {
-    if (codeOf(error) === "ELOOP" || isLink(osPath(root))) throw refused();
+    if (errorCode(error) === "ELOOP" || isLink(osPath(root))) throw refused();
     throw error;
   }
   const folder = hold(fd, root);
@@ -158,7 +157,7 @@ const makeFolder = (path: string | Buffer) => {
   try {
     mkdirSync(path);
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
+    if (errorCode(error) !== "EEXIST") throw error;
   }
 };
 

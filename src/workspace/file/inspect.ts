@@ -1,6 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { type BigIntStats, constants, fstatSync, lstatSync, readlinkSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { errorCode } from "../../error.ts";
 import { componentsOf, FileRefused } from "./files.ts";
 import { createPace } from "../../pace.ts";
 import { childrenOf, openFolder } from "./folder.ts";
@@ -23,8 +24,6 @@ export type FileState<T = Content> =
   | { kind: "special" }
   /** Not a folder, where a parent folder of the path should be. */
   | { kind: "blocked"; by: string };
-
-export const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
 
 export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
@@ -59,7 +58,7 @@ const visit = async <T>(root: string, path: string, { link, file }: Visit<T>): P
     const mode = (Number(opened.mode) & 0o100) === 0 ? "100644" : "100755";
     return { kind: "present", content: await file(handle, mode, Number(opened.size), stampOf(opened)) };
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return { kind: "absent" };
+    if (errorCode(error) === "ENOENT") return { kind: "absent" };
     if (!(error instanceof FileRefused)) throw error;
     return error.kind === "missing" ? { kind: "absent" } : { kind: "blocked", by: blockerOf(root, components) };
   }

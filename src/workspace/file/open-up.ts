@@ -1,4 +1,5 @@
 import { chmodSync, closeSync, constants, fchmodSync, fstatSync, openSync } from "node:fs";
+import { errorCode } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import { childrenOf, type Folder, openFolder } from "./folder.ts";
 
@@ -13,7 +14,7 @@ export const openUp = (parent: Folder, name: string): Folder => {
   try {
     folder = parent.open(name);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+    if (errorCode(error) !== "EACCES") throw error;
     permit(parent, name);
     folder = parent.open(name);
   }

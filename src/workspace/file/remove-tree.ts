@@ -1,5 +1,6 @@
 import { fstatSync, lstatSync, realpathSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { basename, dirname } from "node:path";
+import { errorCode } from "../../error.ts";
 import { inThread, type Job } from "../../thread.ts";
 import { childrenOf, FileRefused, type Folder, openFolder } from "./folder.ts";
 import { openUp } from "./open-up.ts";
@@ -127,7 +128,7 @@ const removeEntry = (work: Work, folder: Folder, name: string, isFolder: boolean
     unlinkSync(folder.at(name));
     return "gone";
   } catch (error) {
-    const code = codeOf(error);
+    const code = errorCode(error);
     if (code === "ENOENT") return "gone";
     work.failure ??= new Error(`${work.at.join("/").slice(0, 1000)} could not be removed (${code ?? String(error)})`);
     return "kept";
@@ -150,4 +151,3 @@ const removeFolder = (work: Work, folder: Folder, name: string, depth: number): 
   return "gone";
 };
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;

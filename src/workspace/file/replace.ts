@@ -12,9 +12,10 @@ import {
 } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
+import { errorCode } from "../../error.ts";
 import { componentsOf, FileRefused, tempPrefix } from "./files.ts";
 import { openFolder } from "./folder.ts";
-import { codeOf, sha256, stampOf } from "./inspect.ts";
+import { sha256, stampOf } from "./inspect.ts";
 import { removeEmptyFolder } from "./remove-tree.ts";
 
 /** Replaces or removes files crash-safely: after a kill there is the old file or the new one, never half of either. */
@@ -29,7 +30,7 @@ const tryUnlink = (path: string | Buffer) => {
   try {
     unlinkSync(path);
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
 };
 
@@ -131,7 +132,7 @@ const keepAside = (file: string | Buffer, aside: string): void => {
   try {
     linkSync(file, aside);
   } catch (error) {
-    if (!["ENOENT", "EPERM", "EXDEV", "EMLINK", "ENOTSUP", "EOPNOTSUPP"].includes(codeOf(error) ?? "")) throw error;
+    if (!["ENOENT", "EPERM", "EXDEV", "EMLINK", "ENOTSUP", "EOPNOTSUPP"].includes(errorCode(error) ?? "")) throw error;
   }
 };
 

@@ -1,4 +1,5 @@
 import { lstatSync, type Stats, unlinkSync } from "node:fs";
+import { errorCode } from "../../error.ts";
 import type { Job } from "../../thread.ts";
 import { type Child, childrenOf, FileRefused, type Folder, openFolder } from "./folder.ts";
 import { tempNames, tempPrefix } from "./temp.ts";
@@ -29,8 +30,6 @@ export const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
 export const kindOf = (stats: Stats): Entry["kind"] =>
   stats.isFile() ? "file" : stats.isDirectory() ? "directory" : stats.isSymbolicLink() ? "link" : "other";
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
-
 class TooMany extends Error {}
 
 /** Throws `TooMany` when there are more names than are left. */
@@ -58,7 +57,7 @@ const ifThere = (visit: () => void): void => {
   try {
     visit();
   } catch (error) {
-    if (!(error instanceof FileRefused) && codeOf(error) !== "EACCES" && codeOf(error) !== "ENOENT") throw error;
+    if (!(error instanceof FileRefused) && errorCode(error) !== "EACCES" && errorCode(error) !== "ENOENT") throw error;
   }
 };
 

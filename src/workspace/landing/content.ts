@@ -2,9 +2,10 @@ import { createHash } from "node:crypto";
 import { ftruncateSync, mkdirSync, writeSync } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { errorCode } from "../../error.ts";
 import { hashOf } from "../../hash.ts";
 import { checkOut } from "../object/blob.ts";
-import { codeOf, readFileState, readParts, sha256 } from "../file/inspect.ts";
+import { readFileState, readParts, sha256 } from "../file/inspect.ts";
 import type { Source } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
 import { changesOf } from "../object/tree-change.ts";
@@ -83,7 +84,7 @@ export const keepBytes = async (folder: string, bytes: Buffer): Promise<string> 
 
 const keptBytes = async (folder: string, hash: string): Promise<Buffer | undefined> => {
   const bytes = await readFile(join(folder, hash)).catch((error: unknown) => {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   });
   return bytes !== undefined && (await hashOf(bytes)) === hash ? bytes : undefined;
 };

@@ -1,9 +1,10 @@
 import { constants, fchmodSync, fchownSync, mkdirSync, statSync, unlinkSync } from "node:fs";
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { errorCode } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { codeOf, inspectFile, stampOf } from "../file/inspect.ts";
+import { inspectFile, stampOf } from "../file/inspect.ts";
 import { osPath } from "../file/path.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import { moveIn, removeFile, removeLeftover, rightsAt, stampAt } from "../file/replace.ts";
@@ -103,7 +104,7 @@ const tryUnlink = (path: string) => {
   try {
     unlinkSync(path);
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
 };
 

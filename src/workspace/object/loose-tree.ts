@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { inflate } from "node:zlib";
+import { errorCode } from "../../error.ts";
 import { GitError } from "../git/run.ts";
 
 /**
@@ -32,7 +33,7 @@ const looseAt = async (folder: string, id: string): Promise<{ type: string; body
   try {
     packed = await readFile(join(folder, id.slice(0, 2), id.slice(2)));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (errorCode(error) === "ENOENT") return undefined;
     throw error;
   }
   try {

@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
+import { errorCode } from "../../error.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
 import { osPath } from "../file/path.ts";
 import { type Seen, statsOf } from "./seen.ts";
@@ -38,14 +39,12 @@ export type Found = {
   below: readonly Node[];
 };
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code;
-
 /** A command may have taken away the right to write in the folder. */
 const inFolder = (folder: string, act: () => void): void => {
   try {
     act();
   } catch (error) {
-    if (codeOf(error) !== "EACCES") throw error;
+    if (errorCode(error) !== "EACCES") throw error;
     chmodSync(osPath(folder), 0o755);
     act();
   }
@@ -81,7 +80,7 @@ export const createRestore = (root: string, taskID: string) => {
       try {
         renameSync(osPath(found.path), osPath(kept));
       } catch (error) {
-        if (codeOf(error) !== "EXDEV") throw error;
+        if (errorCode(error) !== "EXDEV") throw error;
         kept = free(`${found.path}${mark}`);
         renameSync(osPath(found.path), osPath(kept));
       }

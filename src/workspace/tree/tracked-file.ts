@@ -10,6 +10,7 @@ import {
   readSync,
 } from "node:fs";
 import { promisify } from "node:util";
+import { errorCode } from "../../error.ts";
 import { FileRefused, type Folder, openFolder } from "../file/folder.ts";
 import type { Git } from "../git/git.ts";
 import {
@@ -45,11 +46,9 @@ export const listIndexFiles = async (git: Git, signal: AbortSignal): Promise<Tra
 
 const readAt = promisify(read);
 
-const codeOf = (error: unknown) => (error as NodeJS.ErrnoException).code ?? "";
-
 const reasonOf = (error: unknown): string => {
   if (error instanceof FileRefused) return error.kind === "missing" ? "missing" : "changed type";
-  switch (codeOf(error)) {
+  switch (errorCode(error)) {
     case "ENOENT":
       return "missing";
     case "ELOOP":

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { messageOf } from "../../error.ts";
+import { errorCode, messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 
 /**
@@ -20,7 +20,7 @@ export const keptIn = (dataDir: string): Kept[] => {
   try {
     names = readdirSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (errorCode(error) === "ENOENT") return [];
     throw error;
   }
   return names.sort().flatMap((key): Kept[] => {

@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
+import { errorCode } from "../../error.ts";
 import { createPace } from "../../pace.ts";
 import { isSecret } from "../../domain/permission/secret-path.ts";
 import type { Limits } from "../../protocol/limit.ts";
@@ -248,7 +249,7 @@ const closedOf = (path: string): string | undefined => {
     if (stats.isFile()) accessSync(osPath(path), constants.R_OK);
     return undefined;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EACCES" ? "not readable" : undefined;
+    return errorCode(error) === "EACCES" ? "not readable" : undefined;
   }
 };
 

@@ -1,8 +1,9 @@
+import { firstLine } from "../step.ts";
+
 /**
  * Parses a Mission's text into phases, by the grammar of the built-in model: a list with dependencies, squads and
  * rosters.
  */
-
 export type Item = {
   title: string;
   /** The request for its Task, as instructions of the built-in model. */
@@ -112,5 +113,3 @@ const withoutRosters = (given: readonly string[]): { lines: string[]; rosters: R
       problems.push(`squad ${squad}: expected 3 to 9 lines \`- agent-name: duty\`, got ${agents.length}`);
   return { lines, rosters, problems };
 };
-
-const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";

@@ -5,6 +5,3 @@ export const cherryPickCommand = (branch: string | null): string => `git cherry-
 /** Applies the change to the files only, next to uncommitted changes. */
 export const takeBranchCommand = (branch: string | null): string =>
   `git diff --binary ${branch}^ ${branch} | git apply`;
-
-export const namedPaths = (paths: readonly string[]): string =>
-  paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;

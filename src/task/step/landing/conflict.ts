@@ -5,7 +5,7 @@ import type { Run } from "../../run.ts";
 import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
 import { keepSnapshot } from "../../workspace/open.ts";
-import { namedPaths } from "./branch-command.ts";
+import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { messageFromService } from "../message.ts";
 
 /** Reports a conflict with the project to the agent, with both sides in the files. */

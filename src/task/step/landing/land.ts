@@ -10,7 +10,8 @@ import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
 import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../../workspace/landing.ts";
 import { retitled } from "../../workspace/describe.ts";
-import { cherryPickCommand, namedPaths, takeBranchCommand } from "./branch-command.ts";
+import { namedPaths } from "../../../domain/task/commit-text.ts";
+import { cherryPickCommand, takeBranchCommand } from "./branch-command.ts";
 
 /**
  * Lands the checked tree in the project. If the work contains what the user had not committed, the change alone is

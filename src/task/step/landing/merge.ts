@@ -3,7 +3,7 @@ import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conf
 import type { Run } from "../../run.ts";
 import { messageFor, unchanged } from "../../workspace/commit.ts";
 import { messageFromService } from "../message.ts";
-import { namedPaths } from "./branch-command.ts";
+import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { fail } from "./land.ts";
 
 /**

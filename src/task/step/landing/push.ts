@@ -9,7 +9,7 @@ import { landedEvent } from "../../workspace/landing.ts";
 import { keepCheckpoint } from "../../checkpoint.ts";
 import { repositoryPlace } from "../../repository-place.ts";
 import { throughAbsence } from "../../workspace/repository.ts";
-import { namedPaths } from "./branch-command.ts";
+import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { awaitLanding } from "../approve.ts";
 import { fail, meet, rebase } from "./land.ts";
 
