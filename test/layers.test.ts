@@ -254,7 +254,11 @@ const scan = (src: string): string[] => {
           wrong.push(`${path}: ${roomOf(path)} imports no ${specifier}`);
         else if (/^node:fs\b/.test(specifier) && !openers.has(roomOf(path)) && !fileExceptions.has(path))
           wrong.push(`${path}: files are opened by ${[...openers].join(", ")} (${specifier})`);
-        else if (specifier === "node:child_process" && !["process", "cli"].includes(roomOf(path)) && !starters.has(path))
+        else if (
+          specifier === "node:child_process" &&
+          !["process", "cli"].includes(roomOf(path)) &&
+          !starters.has(path)
+        )
           wrong.push(`${path}: programs are started by process`);
         continue;
       }

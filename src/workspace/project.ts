@@ -120,9 +120,7 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
     real = realOf(directory);
     stats = real === undefined ? undefined : statSync(osPath(real));
   } catch (error) {
-    throw invalid(
-      `Expected directory to be readable, got ${errorCode(error)} for "${directory}".`,
-    );
+    throw invalid(`Expected directory to be readable, got ${errorCode(error)} for "${directory}".`);
   }
   if (real === undefined || stats === undefined)
     throw invalid(`Expected directory to be an existing folder, got "${directory}".`);

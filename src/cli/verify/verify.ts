@@ -68,8 +68,7 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   try {
     zip = await openZip(path);
   } catch (error) {
-    if (errorCode(error) !== undefined)
-      throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
+    if (errorCode(error) !== undefined) throw new Exit(exit.usage, `Cannot read ${path}: ${messageOf(error)}`);
     yield bad("zip", `it cannot be read, because it is truncated or damaged: ${messageOf(error)}`);
     return;
   }

@@ -223,7 +223,8 @@ export const createTreeFiles = (
       try {
         unlinkSync(temp);
       } catch {}
-      if (errorCode(error) === "EISDIR") throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
+      if (errorCode(error) === "EISDIR")
+        throw new FileRefused("not-a-file", `Expected a file at "${path}", got a folder`);
       throw error;
     } finally {
       await handle.close();

@@ -150,4 +150,3 @@ const removeFolder = (work: Work, folder: Folder, name: string, depth: number): 
   rmdirSync(folder.at(name));
   return "gone";
 };
-
