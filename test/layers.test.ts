@@ -54,7 +54,7 @@ const orders: Record<string, string> = {
     "webhook-queue node running store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
   process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
-    "file usage git object tree workspace error record project dependency tamper worktree checkout landing service",
+    "file usage git object tree workspace error record project dependency tamper worktree checkout landing rebase service",
   model: "model provider-kind circuit-breaker rate-limit replay provider registry local-server test-call builtin",
   "model/builtin": "step grammar report change role builtin",
   tool: "tool result argument file edit command web output mcp task registry",

@@ -23,7 +23,7 @@ import { commitOfTree, filesBelow, keepsFiles, treeWith } from "./object/graft.t
 import { isOwn } from "./object/take-over.ts";
 import { changeHash, changesOf } from "./object/tree-change.ts";
 import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
-import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./landing/conflict.ts";
+import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./rebase/conflict.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
 import { createKept } from "./worktree/kept.ts";

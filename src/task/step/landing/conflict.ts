@@ -1,5 +1,5 @@
 import type { EventData } from "../../../protocol/event/event.ts";
-import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conflict.ts";
+import { baseSide, projectSide, taskSide } from "../../../workspace/rebase/conflict.ts";
 import type { MarkedRebase, Workspace } from "../../../workspace/workspace.ts";
 import type { Run } from "../../run.ts";
 import { baseOf } from "../../workspace/repository.ts";

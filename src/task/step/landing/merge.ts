@@ -1,5 +1,5 @@
 import { branchName } from "../../../domain/task/landing.ts";
-import { baseSide, projectSide, taskSide } from "../../../workspace/landing/conflict.ts";
+import { baseSide, projectSide, taskSide } from "../../../workspace/rebase/conflict.ts";
 import type { Run } from "../../run.ts";
 import { messageFor, unchanged } from "../../workspace/commit.ts";
 import { messageFromService } from "../message.ts";

@@ -1,6 +1,6 @@
 import type { EventData } from "../../../protocol/event/event.ts";
 import { counted, markForeign, truncateMiddle } from "../../../tool/result.ts";
-import { conflictPlaces } from "../../../workspace/landing/conflict.ts";
+import { conflictPlaces } from "../../../workspace/rebase/conflict.ts";
 import type { Run } from "../../run.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { conflictPlaces } from "../../src/workspace/landing/conflict.ts";
+import { conflictPlaces } from "../../../src/workspace/rebase/conflict.ts";
 
 /** The places of a conflict, as a reviewer is shown them. */
 
