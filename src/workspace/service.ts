@@ -5,7 +5,6 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { createCheckouts } from "./checkout/checkout.ts";
 import { createHeads } from "./checkout/head.ts";
-import { idOf } from "./git/output.ts";
 import { createForks, forksOf, taskOfFork } from "./worktree/fork.ts";
 import { createDependencyProvider } from "./dependency/provide.ts";
 import type { CreateGitOptions } from "./git/git.ts";
@@ -16,14 +15,10 @@ import type { OnStep } from "./landing/request.ts";
 import type { Processes } from "../process/process.ts";
 import { inspectProject } from "./project.ts";
 import { branchesOf } from "./object/branch.ts";
-import { changeBeside, mergeOnto, rebaseOnto } from "./object/rebase.ts";
-import { commitOf } from "./object/commit.ts";
-import { revertOnto } from "./object/revert.ts";
-import { commitOfTree, filesBelow, keepsFiles, treeWith } from "./object/graft.ts";
-import { isOwn } from "./object/take-over.ts";
-import { changeHash, changesOf } from "./object/tree-change.ts";
-import { removeRefLocks, branchRefOf, branchTip, setRef } from "./object/ref.ts";
-import { type MarkedRebaseRequest, rebaseWithMarkers, unresolvedIn } from "./rebase/conflict.ts";
+import { removeRefLocks, branchTip } from "./object/ref.ts";
+import { createFolderCommits } from "./rebase/folder-commit.ts";
+import { createMerges } from "./rebase/merge.ts";
+import { createRebases } from "./rebase/rebase.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
 import { createKept } from "./worktree/kept.ts";
@@ -33,9 +28,7 @@ import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
 import { createKeyedMutex } from "../async/mutex.ts";
 import { measureUsage } from "./usage/measure.ts";
 import { createWorktrees } from "./worktree/open.ts";
-import { plainSnapshot } from "./worktree/snapshot.ts";
-import { headOf } from "./git/repository.ts";
-import type { MarkedRebase, Project, Workspaces } from "./workspace.ts";
+import type { Project, Workspaces } from "./workspace.ts";
 
 /** Implements the port of `workspace.ts`: puts worktrees, forks, checkouts, retention and landing together. */
 
@@ -62,9 +55,6 @@ export type WorkspacesOptions = {
   repositoryAt?: (directory: string) => { directory: string; identity: string; mirror: string } | undefined;
 };
 
-/** Whether a Task's result goes to a mirrored repository's remote: nobody edits there beside it. */
-const isMirrored = (targetRef: string | null): targetRef is string => targetRef?.startsWith("refs/remotes/") ?? false;
-
 export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { projectRoots, processes, log, lockWaitMs = 10_000, onStep = () => undefined } = options;
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
@@ -90,7 +80,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const turns = createKeyedMutex();
   const records = createWorktreeRecords(home);
   const folder = createWorktreeFolder({ home, git: gitOptions, records, processes, log });
-  const { objectsOf, gitOf: projectGit, recordBase, moveBase } = folder;
+  const { objectsOf } = folder;
   const path = options.path ?? defaultPath;
   const overlays = createOverlays({ home, path, log });
   const { names = [], tier = 3 } = options.dependencies ?? {};
@@ -155,28 +145,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     alone,
   });
 
-  const below = ({ prefix }: { prefix: string }, path: string) => (prefix === "" ? path : `${prefix}/${path}`);
-
-  const graftPlaceOf = (workspace: Parameters<typeof placeOf>[0]) => {
-    const { taskID, objects } = placeOf(workspace);
-    return { git: objects, index: join(home, `${taskID}.graft`) };
-  };
-
-  /** Puts the change onto `taken`, with both sides in the files where they are in each other's way. */
-  const mark = async (
-    { taskID, record, worktree, git, objects }: ReturnType<typeof placeOf>,
-    asked: Pick<MarkedRebaseRequest, "taken" | "commit" | "message" | "dirty">,
-  ): Promise<MarkedRebase> => {
-    const { taken, commit } = asked;
-    const baseTree = taken.tree ?? (await idOf(objects, `${taken.commit}^{tree}`));
-    const marked = await rebaseWithMarkers({ git, objects, worktree, baseTree, ...asked }, async (made) => {
-      await folder.keep(taskID, commit.commit);
-      await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made);
-      await recordBase(taskID, "");
-    });
-    if (marked.ok) await recordBase(taskID, marked.baseCommit);
-    return marked;
-  };
+  const onto = { home, folder, placeOf, snapshotOf };
 
   return {
     installs: names,
@@ -211,99 +180,10 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       }
     },
     ...landings,
-    async rebase(workspace, commit, message) {
-      const { taskID, record, git, objects } = placeOf(workspace);
-      const { targetRef, snapshot } = workspace.prepared;
-      const onBranch = targetRef ?? snapshot?.head;
-      if (onBranch === undefined) throw new Error("Expected a branch to rebase onto, got a Task that keeps its own.");
-      const snapped = snapshot !== undefined && snapshot.head !== workspace.prepared.baseCommit;
-      const head = snapped ? snapshot.head : undefined;
-      const onto = await idOf(objects, `${onBranch}^{commit}`);
-      const rebased = await rebaseOnto({ git: objects, commit, message, onto, head });
-      if (!rebased.ok) return rebased;
-      const move = async () => {
-        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), rebased.commit);
-        await git.run(["reset", "-q", "--hard", rebased.commit], { timeoutMs: 10 * 60_000 });
-      };
-      await moveBase(taskID, rebased.baseCommit, move, { from: commit.commit });
-      return rebased;
-    },
-    async rebaseWithMarkers(workspace, commit, message, dirty) {
-      const place = placeOf(workspace);
-      const { taskID, record, objects } = place;
-      const { targetRef, named } = workspace.prepared;
-      // Nobody edits there beside it.
-      const apart = isMirrored(targetRef) || (named === true && headOf(record.projectGitDir)?.ref !== targetRef);
-      const taken = apart
-        ? plainSnapshot(await idOf(objects, `${targetRef}^{commit}`))
-        : await snapshotOf({ taskID }, record, commit.parent);
-      return mark(place, { taken, commit, message, dirty });
-    },
+    ...createRebases(onto),
+    ...createMerges(onto),
+    ...createFolderCommits(onto),
     branches: (commonDir) => branchesOf(objectsOf("branches", { commonDir })),
-    async merge(workspace, commit, message, marks) {
-      const place = placeOf(workspace);
-      const { taskID, record, git, objects } = place;
-      const { baseCommit } = workspace.prepared;
-      if (baseCommit === null) throw new Error("Expected a base to merge into, got none.");
-      const change = await changeBeside(objects, baseCommit, commit);
-      const merged = await mergeOnto(objects, change, baseCommit);
-      if (merged.conflicts.length === 0) {
-        const made = await commitOfTree(objects, merged.tree, baseCommit, message);
-        if (made === undefined) return { ok: true, commit: made };
-        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made.commit);
-        await git.run(["reset", "-q", "--hard", made.commit], { timeoutMs: 10 * 60_000 });
-        return { ok: true, commit: made };
-      }
-      if (!marks) return { ok: false, paths: merged.conflicts, marked: undefined };
-      const taken = plainSnapshot(baseCommit);
-      const marked = await mark(place, { taken, commit: change, message, dirty: [] });
-      if (!marked.ok) throw new Error(`Expected a merge with markers, got ${marked.paths.join(", ")} in its way.`);
-      return { ok: false, paths: marked.paths, marked };
-    },
-    async withMergedSettings(workspace, commit, merged, message) {
-      const { objects } = placeOf(workspace);
-      const change = await changeBeside(objects, commit.parent, merged);
-      const theirs = (await changesOf(objects, change.parent, merged)).filter(({ path }) => isOwn(path));
-      if (theirs.length === 0) return commit;
-      const ours = new Set((await changesOf(objects, change.parent, commit.parent)).map(({ path }) => path));
-      const grafts = theirs.filter(({ path }) => !ours.has(path));
-      const tree = await treeWith(graftPlaceOf(workspace), commit.tree, grafts);
-      return (await commitOfTree(objects, tree, commit.parent, message)) ?? commit;
-    },
-    async keepsBelow(workspace, folder, files) {
-      const { taskID, record } = placeOf(workspace);
-      return keepsFiles(projectGit(taskID, record), below(record, folder), files);
-    },
-    async commitBelow(workspace, folder, files, message) {
-      const { taskID, record, objects } = placeOf(workspace);
-      const { baseCommit } = workspace.prepared;
-      if (baseCommit === null) throw new Error("Expected a base to commit on, got none.");
-      const at = below(record, folder);
-      const grafts = await filesBelow(objects, baseCommit, at, files);
-      const tree = await treeWith(graftPlaceOf(workspace), await idOf(objects, `${baseCommit}^{tree}`), grafts);
-      const made = await commitOfTree(objects, tree, baseCommit, message);
-      if (made !== undefined)
-        await setRef({ commonDir: record.commonDir, git: objects }, branchRefOf(branchOf(taskID)), made.commit);
-      return made;
-    },
-    async sealMerge(workspace, commit, merged, message) {
-      const parents = [commit.parent, merged];
-      return { ...commit, commit: await commitOf(placeOf(workspace).objects, commit.tree, parents, message) };
-    },
-    revertible: (commonDir, onto, commits) => revertOnto(objectsOf("revert", { commonDir }), onto, commits),
-    async revert(workspace, commits) {
-      const { git, objects } = placeOf(workspace);
-      const { baseCommit } = workspace.prepared;
-      if (baseCommit === null) throw new Error("Expected a base to take commits back from, got none.");
-      const reverted = await revertOnto(objects, baseCommit, commits);
-      if (reverted.ok) {
-        const commit = await commitOf(objects, reverted.tree, baseCommit, "revert");
-        await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
-      }
-      return reverted;
-    },
-    changeHash: (workspace, base, commit) => changeHash(placeOf(workspace).objects, base, commit),
-    unresolved: (workspace, paths) => unresolvedIn(placeOf(workspace).worktree, paths),
     holdDirectory,
     landingTurn: turns,
     async usage(taskID) {
