@@ -14,9 +14,9 @@ export const engineOf = async (
   { store, member, now }: Pick<Data, "store" | "member" | "now">,
   log: LocalEngineOptions["log"],
 ): Promise<Engine> => {
-  // What another node commits is heard of at once, or found by looking.
-  // What it makes due the others hear of.
+  // It runs nothing; what it makes due is told to the others.
   if (role === "api") return createLocalEngine({ store, maxRunning: 0, log, now });
+  // What another node makes due is heard of at once, or found by looking.
   const options = { store, maxRunning, log, now, ...(node === undefined ? {} : { reconcileMs: 1_000 }) };
   if (engine === "local" || databaseDirectURL === undefined) return createLocalEngine(options);
   const { createDbosEngine } = await import("../engine/dbos/engine.ts");

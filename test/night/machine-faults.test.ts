@@ -17,6 +17,7 @@ import {
   shell,
   statusOf,
 } from "../harness/double/hostile-text.ts";
+import { built, compileCache } from "../harness/built.ts";
 import { alwaysHolds } from "../harness/invariants.ts";
 import { startService } from "../harness/service.ts";
 
@@ -25,6 +26,7 @@ import { startService } from "../harness/service.ts";
 let lab: Awaited<ReturnType<typeof makeLab>>;
 const undo: (() => void)[] = [];
 beforeAll(async () => {
+  await built();
   lab = await makeLab({ diskFreeBytes: 0, diskFreePercent: 0 });
 });
 afterAll(async () => {
@@ -48,7 +50,7 @@ const mountSmall = (size: string): string | undefined => {
   return folder;
 };
 
-const entry = fileURLToPath(new URL("../crash/serve.ts", import.meta.url));
+const entry = fileURLToPath(new URL("../../bin/sortie.js", import.meta.url));
 type Served = { child: ChildProcess; url: Promise<string>; errors: () => string; ended: Promise<number | string> };
 const serve = (dataDir: string, ...args: string[]): Served => {
   const child = spawn(process.execPath, [entry, "serve", "--data-dir", dataDir, "--config", lab.config, ...args], {
@@ -58,6 +60,7 @@ const serve = (dataDir: string, ...args: string[]): Served => {
       NODE_NO_WARNINGS: "1",
       SERVICE_LOG_LEVEL: "fatal",
       NO_COLOR: "1",
+      ...compileCache,
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
