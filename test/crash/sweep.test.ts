@@ -208,6 +208,20 @@ const framesKilledAt = async (version: number, { extra = {}, unanswered = false 
   return await eventsOf(again.url, taskID);
 };
 
+/** Two at a time: the machine has two cores, and the service is started twice for each. */
+const killAtEach = async (versions: readonly number[], kill: (version: number) => Promise<unknown>): Promise<void> => {
+  const left = [...versions];
+  const worker = async () => {
+    for (let version = left.shift(); version !== undefined; version = left.shift()) {
+      const at = version;
+      await kill(at).catch((error: unknown) => {
+        throw new Error(`killed after event ${at}: ${String(error)}`, { cause: error });
+      });
+    }
+  };
+  await Promise.all([worker(), worker()]);
+};
+
 describe("killed after every event in turn", () => {
   test("the same end from every point", { timeout: 600_000 }, async () => {
     const frames = await framesKilledAt(0);
@@ -221,17 +235,8 @@ describe("killed after every event in turn", () => {
       3,
     );
     console.log(`sweep: killed after ${versions.length} of ${frames.length} events`);
-    // Two at a time: the machine has two cores, and the service is started twice for each.
-    const worker = async () => {
-      for (let version = versions.shift(); version !== undefined; version = versions.shift()) {
-        const at = version;
-        // A model at the other end of a socket takes longer than the answer.
-        await framesKilledAt(at, { unanswered: at > 1 && at <= firstReply }).catch((error: unknown) => {
-          throw new Error(`killed after event ${at} of ${frames.length}: ${String(error)}`, { cause: error });
-        });
-      }
-    };
-    await Promise.all([worker(), worker()]);
+    // A model at the other end of a socket takes longer than the answer.
+    await killAtEach(versions, (at) => framesKilledAt(at, { unanswered: at > 1 && at <= firstReply }));
   });
 
   test.skipIf(postgresURL === undefined)("on PostgreSQL, at a few of them", { timeout: 120_000 }, async () => {
@@ -243,7 +248,7 @@ describe("killed after every event in turn", () => {
       await framesKilledAt(version, { extra: { SERVICE_DATABASE_URL: url.href }, unanswered: version === 2 });
   });
 
-  // At night alone: by day the same events are killed with the model itself, and this takes 7 s.
+  // At night alone: by day the same events are killed with the model itself.
   if (night)
     test("on recorded exchanges, wherever no call is cut in two", { timeout: 120_000 }, async () => {
       await ensureCassette({
@@ -270,7 +275,7 @@ describe("killed after every event in turn", () => {
         frames[index]?.type === "tool.started" || frames[index + 1]?.type === "tool.started";
       const quiet = frames.flatMap((_frame, index) => (cut(index) ? [] : [index + 1]));
       expect(quiet.length).toBeGreaterThan(10);
-      for (const version of quiet) await framesKilledAt(version, replayed);
+      await killAtEach(quiet, (at) => framesKilledAt(at, replayed));
       expect(provider.count()).toBe(asked);
     });
 
