@@ -210,22 +210,24 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     suspects.add(taskID);
     let problem: unknown;
     const start = () => startOf(taskID, command, mark, place, (error) => (problem = error));
-    const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
-    if (ran.ended === "not-started" && !unheld && isFull(problem)) {
+    try {
+      const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
+      if (ran.ended !== "not-started" || unheld || !isFull(problem)) return ran;
       options.full?.(problem);
-      if (held.isHeld()) return run(taskID, asked, place);
+      if (!held.isHeld()) return ran;
+    } finally {
+      const { apart } = command;
+      // The service's own programs come often, and their sandbox ends with the Task's.
+      if (
+        apart !== undefined &&
+        apart !== ownApart &&
+        ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
+      )
+        await boxes.shut(taskID, apart);
+      // No run of the Task's comes to forget it.
+      if (unheld) closed(taskID);
     }
-    const { apart } = command;
-    // The service's own programs come often, and their sandbox ends with the Task's.
-    if (
-      apart !== undefined &&
-      apart !== ownApart &&
-      ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
-    )
-      await boxes.shut(taskID, apart);
-    // No run of the Task's comes to forget it.
-    if (unheld) closed(taskID);
-    return ran;
+    return run(taskID, asked, place);
   };
 
   const canLimit = async (network: Network): Promise<boolean> => {

@@ -116,6 +116,18 @@ const leaving: Record<string, string> = {
   disowned: "set -m; sleep 300 & echo $! >> pids; disown",
 };
 
+test.each(["onStdout", "onStderr", "onOutput"] as const)("what %s throws ends the command alone", async (listener) => {
+  const full = Object.assign(new Error("no space"), { code: "ENOSPC" });
+  const throwing = () => {
+    throw full;
+  };
+  const both = "echo out; echo err >&2; ";
+  const beside = processes.run("task_2", command("sleep 1; echo went on"));
+  await expect(processes.run("task_1", command(`${both}sleep 60`, { [listener]: throwing }))).rejects.toBe(full);
+  expect((await beside).output).toBe("went on\n");
+  expect((await processes.run("task_1", command(both, { [listener]: () => {} }))).exitCode).toBe(0);
+});
+
 describe.each(tiers)("tier $tier", (chosen) => {
   beforeEach(async () => {
     await processes.stop();
