@@ -7,7 +7,13 @@ const acceptance = (...checks: object[]) =>
   requestSlice("task_1", "T", "Do it.", checks as CheckSpec[]).contract.acceptance;
 
 test("whoever accepts a Task reads what its checks require; control: a command that has to exit with 0 is its name", () => {
-  const command = { ...settled, kind: "command", name: "greets", run: "node a.js", expect: { stdoutMatches: "^hello" } };
+  const command = {
+    ...settled,
+    kind: "command",
+    name: "greets",
+    run: "node a.js",
+    expect: { stdoutMatches: "^hello" },
+  };
   const plain = { ...settled, kind: "test", name: "npm test", run: "npm test" };
   const gone = { ...settled, kind: "file", name: "no log", path: "debug.log", exists: false };
   expect(acceptance(command, plain, gone)).toEqual([
