@@ -146,17 +146,27 @@ export const createRetention = (deps: {
     return { removed: true };
   };
 
-  /** The project itself may be gone or broken by now, and the branches with it. */
+  /** The project itself may be gone by now, and the branches with it. Removes all that it can, also where it rejects then. */
   const removeAllRefs = async (taskID: string, record: WorktreeRecord): Promise<void> => {
     const { commonDir } = record;
-    if (!existsSync(commonDir)) return;
+    if (!existsSync(join(commonDir, "HEAD"))) return;
     const git = objectsOf(taskID, record);
+    const left: string[] = [];
     const refs = await allRefsOf(git, taskID).catch((error: unknown) => {
-      log.warn({ taskID, error: messageOf(error) }, "the branches of a Task could not be listed");
+      left.push(`its branches could not be listed: ${messageOf(error)}`);
       return refsOf(taskID);
     });
-    await removeRefs({ commonDir, git }, refs, (ref, why) => log.warn({ taskID, ref, error: why }, "ref not removed"));
+    await removeRefs({ commonDir, git }, refs, (ref, why) => void left.push(`${ref} could not be removed: ${why}`));
+    if (left.length > 0) throw new Error(left.join("; ").slice(0, 1000));
   };
+
+  /** Names what has to stay. */
+  const telling =
+    (taskID: string) =>
+    (error: unknown): never => {
+      kept.tell(taskID, messageOf(error));
+      throw error;
+    };
 
   return {
     /** Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal left. */
@@ -230,11 +240,9 @@ export const createRetention = (deps: {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
       await deps.processes.closeSandboxes(besides(taskID));
-      await takeAway(taskID, record).catch((error: unknown) => {
-        kept.tell(taskID, messageOf(error));
-        throw error;
-      });
-      if (record !== undefined) await removeAllRefs(taskID, record);
+      await takeAway(taskID, record).catch(telling(taskID));
+      // Its record and its mark stay with a ref that has to stay, so that a later call finds both.
+      if (record !== undefined) await removeAllRefs(taskID, record).catch(telling(taskID));
       records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },
