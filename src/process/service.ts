@@ -123,6 +123,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const ownMark = "own";
   /** Marks of what keeps a sandbox, and of the service's own. */
   const notHeld = /\/(?:box|own[^/]*)$/;
+  /** Of each program that is talked to, a folder for its sandbox, until it ends. */
+  const talkFolder = join(folder, "..", "sandbox", "talk");
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
   const environments = new Map<string, TaskEnvironment[]>();
@@ -264,7 +266,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         SERVICE_RUN_ID: mark,
       },
     };
-    const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const own = join(talkFolder, mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
     const line = container === undefined ? undefined : await layLine(own);
     if (container !== undefined) writeFileSync(join(own, "env"), exportsOf(start.env), { mode: 0o600 });
@@ -410,6 +412,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       await killMarked((mark) => mark.startsWith(`${runID}/`) && !own.has(mark), {
         files: files && { ...files, since: 0 },
         onKill: (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
+      });
+      // The environments of programs, with their secrets.
+      await rm(talkFolder, { recursive: true, force: true, maxRetries: 3 }).catch((error: unknown) => {
+        log.warn({ path: talkFolder, error: messageOf(error) }, "leftovers could not be removed");
       });
       return killed;
     },

@@ -154,6 +154,18 @@ test("a branch that git may not remove now is named, and goes with the next remo
   expect(scene.sh("ls -A ../data/worktrees")).toBe("");
 });
 
+test("the homes of its programs go with the Task; control: not with its files, nor another's", async () => {
+  const { tip } = await work("echo n > n");
+  const homes = () => scene.sh("ls -A ../data/homes");
+  scene.sh(
+    "mkdir -p ../data/homes/task_1/.npm ../data/homes/task_1-x ../data/homes/task_10; echo > ../data/homes/task_1/.npm/a",
+  );
+  expect(await retire(tip)).toEqual({ removed: true });
+  expect(homes()).toBe("task_1\ntask_1-x\ntask_10\n");
+  await workspaces.remove("task_1");
+  expect(homes()).toBe("task_10\n");
+});
+
 test("locks that a killed writer left on a Task's refs go at its next run; control: a user's stays", async () => {
   await work("echo n > n");
   const locks = ["heads/sortie/task_1", "sortie/base/task_1", "heads/main"].map((ref) =>

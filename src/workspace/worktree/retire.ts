@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Processes } from "../../process/process.ts";
@@ -59,7 +59,7 @@ export const createRetention = (deps: {
   records: ReturnType<typeof createWorktreeRecords>;
   removeOverlays: (taskID: string) => Promise<void>;
   removeCheckout: (taskID: string) => Promise<void>;
-  processes: Pick<Processes, "closeSandboxes">;
+  processes: Pick<Processes, "closeSandboxes" | "homeOf">;
   limits: Pick<Limits, "taskDiskBytes">;
   kept: ReturnType<typeof createKept>;
   log: Log;
@@ -160,6 +160,13 @@ export const createRetention = (deps: {
     if (left.length > 0) throw new Error(left.join("; ").slice(0, 1000));
   };
 
+  /** Those of the programs that worked for the Task, in its files and in forks that have gone before it. */
+  const removeHomes = async (taskID: string): Promise<void> => {
+    const homes = dirname(deps.processes.homeOf(taskID));
+    const names = existsSync(homes) ? readdirSync(homes) : [];
+    for (const name of names) if (name === taskID || name.startsWith(`${taskID}-`)) await removeTree(join(homes, name));
+  };
+
   /** Names what has to stay. */
   const telling =
     (taskID: string) =>
@@ -241,6 +248,7 @@ export const createRetention = (deps: {
       await deps.processes.closeSandboxes(taskID);
       await deps.processes.closeSandboxes(besides(taskID));
       await takeAway(taskID, record).catch(telling(taskID));
+      await removeHomes(taskID).catch(telling(taskID));
       // Its record and its mark stay with a ref that has to stay, so that a later call finds both.
       if (record !== undefined) await removeAllRefs(taskID, record).catch(telling(taskID));
       records.forget(taskID);
