@@ -9,13 +9,32 @@ export type Log = {
   error(data: object, message: string): void;
 };
 
-/** `dest`: a file path, or a file descriptor; stderr by default. */
+/** Bytes of lines that are kept while none can be written, as on a full disk. */
+const mostKept = 256 * 1024;
+
+/**
+ * `dest`: a file path, or a file descriptor; stderr by default. A line that cannot be written disturbs nobody: it is
+ * written before the next one that can be, or counted.
+ */
 export const createLog = (level: string, dest: number | string = 2): Log => {
-  const out = pino.destination({ dest, sync: true });
-  return pino(
+  const out = pino.destination({ dest, sync: true, maxLength: mostKept });
+  const log = pino(
     { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     { write: (line) => out.write(safe(line)) },
   );
+  let lost = 0;
+  // Without a listener an error would be thrown at whoever logs.
+  out.on("error", () => {});
+  out.on("drop", () => {
+    lost += 1;
+  });
+  out.on("drain", () => {
+    if (lost === 0) return;
+    const lines = lost;
+    lost = 0;
+    log.warn({ lines }, "lines of this log could not be written and are lost");
+  });
+  return log;
 };
 
 export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };

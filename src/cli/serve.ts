@@ -15,6 +15,7 @@ const stopMs = 10_000;
 
 /** `sortie serve`: runs the service in this process. Resolves once it listens; signals end the process. */
 export const serve = async (flags: Flags, screen: Screen, self: string, open: boolean): Promise<void> => {
+  outliveOutput();
   const config = loadConfig({ startedIn: process.cwd(), ...flags });
   const log = createLog(config.logLevel);
   const service = await createService(config, log);
@@ -74,6 +75,14 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     ].join("\n"),
   );
   if (open && service.url.startsWith("http")) await openInDesktop(service.url);
+};
+
+/** What cannot be shown, as on a full disk, ends no service. */
+const outliveOutput = (): void => {
+  for (const output of [process.stdout, process.stderr]) {
+    output.removeAllListeners("error");
+    output.on("error", () => {});
+  }
 };
 
 /** `npm start` hands signals on, but one that npm does not outlive is never handed on. */

@@ -123,6 +123,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   const ownMark = "own";
   /** Marks of what keeps a sandbox, and of the service's own. */
   const notHeld = /\/(?:box|own[^/]*)$/;
+  /** Of each program that is talked to, a folder for its sandbox, until it ends. */
+  const talkFolder = join(folder, "..", "sandbox", "talk");
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
   const environments = new Map<string, TaskEnvironment[]>();
@@ -210,22 +212,24 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     suspects.add(taskID);
     let problem: unknown;
     const start = () => startOf(taskID, command, mark, place, (error) => (problem = error));
-    const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
-    if (ran.ended === "not-started" && !unheld && isFull(problem)) {
+    try {
+      const ran = await runCommand({ taskID, mark, command, start }, { spawner, record, live, files, log });
+      if (ran.ended !== "not-started" || unheld || !isFull(problem)) return ran;
       options.full?.(problem);
-      if (held.isHeld()) return run(taskID, asked, place);
+      if (!held.isHeld()) return ran;
+    } finally {
+      const { apart } = command;
+      // The service's own programs come often, and their sandbox ends with the Task's.
+      if (
+        apart !== undefined &&
+        apart !== ownApart &&
+        ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
+      )
+        await boxes.shut(taskID, apart);
+      // No run of the Task's comes to forget it.
+      if (unheld) closed(taskID);
     }
-    const { apart } = command;
-    // The service's own programs come often, and their sandbox ends with the Task's.
-    if (
-      apart !== undefined &&
-      apart !== ownApart &&
-      ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
-    )
-      await boxes.shut(taskID, apart);
-    // No run of the Task's comes to forget it.
-    if (unheld) closed(taskID);
-    return ran;
+    return run(taskID, asked, place);
   };
 
   const canLimit = async (network: Network): Promise<boolean> => {
@@ -262,7 +266,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         SERVICE_RUN_ID: mark,
       },
     };
-    const own = join(folder, "..", "sandbox", "talk", mark.slice(runID.length + 1).replaceAll("/", "-"));
+    const own = join(talkFolder, mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
     const line = container === undefined ? undefined : await layLine(own);
     if (container !== undefined) writeFileSync(join(own, "env"), exportsOf(start.env), { mode: 0o600 });
@@ -408,6 +412,10 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       await killMarked((mark) => mark.startsWith(`${runID}/`) && !own.has(mark), {
         files: files && { ...files, since: 0 },
         onKill: (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
+      });
+      // The environments of programs, with their secrets.
+      await rm(talkFolder, { recursive: true, force: true, maxRetries: 3 }).catch((error: unknown) => {
+        log.warn({ path: talkFolder, error: messageOf(error) }, "leftovers could not be removed");
       });
       return killed;
     },

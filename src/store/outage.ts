@@ -23,13 +23,13 @@ const reads = [
   "productions",
 ] as const satisfies (keyof Store)[];
 
-/** The store for a run: its reads, too, wait for a database that cannot be reached. */
+/** The store for a run: its reads, too, and its blobs, wait for a database that cannot be reached. */
 export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S => {
   // A file is there, or it is not.
   if (store.kind === "sqlite") return store;
   const waiting =
-    (operation: (...given: unknown[]) => Promise<unknown>) =>
-    async (...given: unknown[]): Promise<unknown> => {
+    <Given extends unknown[], Answer>(operation: (...given: Given) => Promise<Answer>) =>
+    async (...given: Given): Promise<Answer> => {
       const until = performance.now() + longestMs;
       for (;;) {
         try {
@@ -41,8 +41,14 @@ export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S
         }
       }
     };
+  const { blobs } = store;
   return {
     ...store,
+    blobs: {
+      ...blobs,
+      get: waiting((sha256: string) => blobs.get(sha256)),
+      put: waiting((bytes: Uint8Array, exact?: boolean) => blobs.put(bytes, exact)),
+    },
     ...Object.fromEntries(
       reads.map((name) => [name, waiting(store[name] as (...given: unknown[]) => Promise<unknown>)]),
     ),

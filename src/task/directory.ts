@@ -16,13 +16,22 @@ const handingOn = (hold: Disposable): Disposable => ({
   },
 });
 
+/** A fault is of the moment: it is tried again at the next look. */
+const takenBy = ({ take }: Waiter): Disposable | undefined => {
+  try {
+    return take();
+  } catch {
+    return undefined;
+  }
+};
+
 /** Lets those in whose directories nobody works now, lowest rank first. */
 const serve = (): void => {
   const taken = new Set<string>();
   for (const waiter of [...waiters].sort((one, other) => one.rank - other.rank)) {
     if (taken.has(waiter.directory)) continue;
     taken.add(waiter.directory);
-    const hold = waiter.take();
+    const hold = takenBy(waiter);
     if (hold === undefined) continue;
     waiters.delete(waiter);
     waiter.go(handingOn(hold));

@@ -43,6 +43,8 @@ const run: DomainEvent = {
   type: "run.started",
   data: { worker: "w", epoch: 1, sandbox: { tier: 3, name: "process-group", network: true }, killed: [] },
 };
+/** In the next process. */
+const after = { ...run, data: { ...run.data, worker: "next" } } as DomainEvent;
 const reply = (calls: string[]): DomainEvent => ({
   type: "reply.finished",
   data: {
@@ -126,12 +128,12 @@ test("waiting is no time of the attempt, and no death of a run", () => {
   const left = fold(both);
   // Taken up at 2, left at 7.
   expect(left.time).toEqual({ ms: 5000, since: null });
-  const again = fold([...both, says("ask_b", { decision: "allow" }), run]);
+  const again = fold([...both, says("ask_b", { decision: "allow" }), after]);
   expect([again.time, again.crashes]).toEqual([{ ms: 5000, since: time(9).toISOString() }, 0]);
   // What was permitted and has begun is work that can die.
   const answered = [...both, says("ask_a"), says("ask_b", { decision: "allow" }), run];
-  expect(fold([...answered, finished("call_a"), permitted("call_b"), run]).crashes).toBe(1);
-  expect(fold([...answered, finished("call_a"), run]).crashes).toBe(0);
+  expect(fold([...answered, finished("call_a"), permitted("call_b"), after]).crashes).toBe(1);
+  expect(fold([...answered, finished("call_a"), after]).crashes).toBe(0);
 });
 
 test("who stays while it waits works on from the permission, without a new run", () => {

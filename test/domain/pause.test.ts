@@ -25,6 +25,8 @@ const run: DomainEvent = {
   type: "run.started",
   data: { worker: "w", epoch: 1, sandbox: { tier: 3, name: "process-group", network: true }, killed: [] },
 };
+/** In the next process. */
+const after = { ...run, data: { ...run.data, worker: "next" } } as DomainEvent;
 const paused: DomainEvent = { type: "run.paused", data: { code: "disk_low", reason: "waits for space" } };
 const resumed = (since: number): DomainEvent => ({
   type: "run.resumed",
@@ -95,7 +97,7 @@ test("it is no time of the attempt, whether its beginning is on record or not", 
 });
 
 test("a run that dies within it has not died of its calls", () => {
-  const dies = (facts: [number, DomainEvent][]) => fold([[0, task], [1, run], [2, call], ...facts, [9, run]]).crashes;
+  const dies = (facts: [number, DomainEvent][]) => fold([[0, task], [1, run], [2, call], ...facts, [9, after]]).crashes;
   expect(dies([[3, paused]])).toBe(0);
   // The control, and what dies after it has gone on.
   expect(dies([])).toBe(1);

@@ -1,5 +1,5 @@
 import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createRaw } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
@@ -73,6 +73,7 @@ const ask = (list: string[], path: string, { method = "POST", body = "", headers
       let text = "";
       answer.on("data", (chunk: Buffer) => (text += chunk.toString()));
       answer.on("end", () => resolve({ status: answer.statusCode, text }));
+      answer.on("error", reject);
     });
     asking.on("connect", (answer, socket) => {
       socket.destroy();
@@ -105,6 +106,41 @@ test("a name that leads inside is refused unless its port is named, and so is wh
   expect(await ask(["gone.test"], "/relative")).toMatchObject({ status: 400 });
   expect(await ask(["gone.test"], "nonsense", { method: "CONNECT" })).toMatchObject({ status: 400 });
   expect(seen.length).toBe(count);
+});
+
+/** What comes through of an answer that a server writes as it is, before it hangs up. */
+const through = async (answer: string): Promise<{ status: number | undefined; text: string } | "broken off"> => {
+  const server = createRaw((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end(Buffer.from(answer, "latin1")));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port: raw } = server.address() as AddressInfo;
+  try {
+    return await ask([`a.test:${raw}`], `http://a.test:${raw}/`);
+  } catch {
+    return "broken off";
+  } finally {
+    server.close();
+  }
+};
+
+const refused = (why: string) => ({ status: 502, text: expect.stringContaining(why) as string });
+
+test.each([
+  ["a usual one", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", { status: 200, text: "ok" }],
+  ["one with odd headers", "HTTP/1.1 200 OK\r\nX-\x7f: \x01\r\n\r\nok", refused("Sortie: ")],
+  ["one in Latin 1", "HTTP/1.1 200 OK\r\nX-A: \xe9\r\n__proto__: x\r\n\r\nok", { status: 200, text: "ok" }],
+  ["one after another", "HTTP/1.1 103 X\r\n\r\nHTTP/1.1 200 OK\r\n\r\nok", { status: 200, text: "ok" }],
+  ["a status below 100", "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n", refused("got 99")],
+  ["a status of 0", "HTTP/1.1 000 X\r\nContent-Length: 0\r\n\r\n", refused("got 0")],
+  ["a status above 599", "HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n", refused("got 999")],
+  ["another protocol", "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", refused("protocol")],
+  ["none", "", refused("")],
+  ["one that is cut", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "broken off"],
+  ["a part that is cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nok", "broken off"],
+])("of the answers that a host may give, %s is passed on or refused", async (_, answer, expected) => {
+  expect(await through(answer)).toEqual(expected);
 });
 
 test("whether a list can be kept to is tried from inside: a network that leads on, or no way out, is found", async () => {

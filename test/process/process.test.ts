@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -115,6 +115,28 @@ const leaving: Record<string, string> = {
     "setsid bash -c \"trap '' TERM INT HUP; setsid bash -c 'echo \\$\\$ >> pids; exec sleep 300' & sleep 0.1\" & sleep 0.25",
   disowned: "set -m; sleep 300 & echo $! >> pids; disown",
 };
+
+test("what a killed service left of programs that it talked to goes at the next start", async () => {
+  const left = join(folder, "data/sandbox/talk/task_1-1");
+  mkdirSync(left, { recursive: true });
+  writeFileSync(join(left, "env"), "export TOKEN=secret");
+  const next = open();
+  await next.endLeftovers();
+  expect(existsSync(left)).toBe(false);
+  await next.stop();
+});
+
+test.each(["onStdout", "onStderr", "onOutput"] as const)("what %s throws ends the command alone", async (listener) => {
+  const full = Object.assign(new Error("no space"), { code: "ENOSPC" });
+  const throwing = () => {
+    throw full;
+  };
+  const both = "echo out; echo err >&2; ";
+  const beside = processes.run("task_2", command("sleep 1; echo went on"));
+  await expect(processes.run("task_1", command(`${both}sleep 60`, { [listener]: throwing }))).rejects.toBe(full);
+  expect((await beside).output).toBe("went on\n");
+  expect((await processes.run("task_1", command(both, { [listener]: () => {} }))).exitCode).toBe(0);
+});
 
 describe.each(tiers)("tier $tier", (chosen) => {
   beforeEach(async () => {

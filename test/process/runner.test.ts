@@ -88,3 +88,27 @@ test("a command that comes after the end of a sandbox which never started is tol
 test("control: of one that ended without a word the command is lost, and its caller tries another", async () => {
   expect(await startLate("exit 0")).toBe("lost");
 });
+
+test("a listener that throws does not keep another command from being heard", async () => {
+  const problems: string[] = [];
+  const client = createRunnerClient({ ...silent, error: (_, message) => problems.push(message) });
+  const heard = Promise.withResolvers<string>();
+  const one = (output: () => void, close: () => void) =>
+    client.start(
+      { file: "echo", args: ["text"], cwd: "/", env: { PATH: process.env.PATH ?? "" } },
+      { started: () => {}, output, exit: () => {}, close, failed: close, lost: close },
+    );
+  one(
+    () => {
+      throw new Error("no space");
+    },
+    () =>
+      one(
+        () => heard.resolve("text"),
+        () => {},
+      ),
+  );
+  expect(await heard.promise).toBe("text");
+  client.close();
+  expect(problems).toEqual(["a listener to the command runner failed"]);
+});

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Client, Pool } from "pg";
 import { describe, expect, test } from "vitest";
 import { newID } from "../../src/id.ts";
-import type { ServiceError } from "../../src/error.ts";
+import { ServiceError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
 import { throughOutage } from "../../src/store/outage.ts";
 import { commitBounds, configOf, openClient, openPool } from "../../src/store/postgres/connection.ts";
@@ -380,6 +380,24 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
     },
   },
 ];
+
+test("what runs waits for its blobs, too, as long as the database is away; control: a request does not", async () => {
+  let away = 0;
+  const answer = <T>(value: T) => {
+    away += 1;
+    return away % 2 === 1
+      ? Promise.reject(new ServiceError("store_unavailable", "the database is away"))
+      : Promise.resolve(value);
+  };
+  const blobs = { get: () => answer(Buffer.from("one")), put: () => answer({ sha256: "a", bytes: 3 }) };
+  const store = { kind: "postgres", blobs } as unknown as Store;
+  await expect(store.blobs.get("a")).rejects.toMatchObject({ code: "store_unavailable" });
+  away = 0;
+  const runs = throughOutage(store, new AbortController().signal).blobs;
+  expect((await runs.get("a"))?.toString()).toBe("one");
+  expect(await runs.put(Buffer.from("one"))).toEqual({ sha256: "a", bytes: 3 });
+  expect(away).toBe(4);
+});
 
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
   for (const { name, run } of cases.filter(({ night: late }) => night || late === undefined))

@@ -9,17 +9,28 @@ import { created } from "../harness/events.ts";
 /** Whom a service looks at twice that has died: in facts, and in the order in which runs may begin. */
 
 const at = new Date(Date.UTC(2026, 10, 21, 8)).toISOString();
+/** A run that names no process is in one of its own. */
+const inOwnProcess = (event: DomainEvent, index: number): DomainEvent =>
+  event.type === "run.started" && event.data.worker === ""
+    ? { ...event, data: { ...event.data, worker: `w${index}` } }
+    : event;
 const fold = (facts: readonly DomainEvent[]): TaskState => {
   let state: TaskState | undefined;
   for (const [index, event] of facts.entries())
-    state = evolve(state, { ...event, stream: "task_1", position: index + 1, version: index + 1, at });
+    state = evolve(state, {
+      ...inOwnProcess(event, index),
+      stream: "task_1",
+      position: index + 1,
+      version: index + 1,
+      at,
+    });
   if (state === undefined) throw new Error("no events");
   return state;
 };
 const task = created({ sessionID: "ses_1" });
 const run: DomainEvent = {
   type: "run.started",
-  data: { worker: "w", epoch: 1, sandbox: { tier: 3, name: "process-group", network: true }, killed: [] },
+  data: { worker: "", epoch: 1, sandbox: { tier: 3, name: "process-group", network: true }, killed: [] },
 };
 const alone: DomainEvent = { ...run, data: { ...run.data, alone: true } };
 const call: DomainEvent = {
@@ -34,7 +45,7 @@ const result: DomainEvent = {
 test("a suspect was in the same step at two deaths; who died alone in it is the cause", () => {
   const said = (facts: DomainEvent[]) => {
     const state = fold([task, run, call, ...facts]);
-    return { suspect: isSuspect(state), cause: isCrashLoop(state) };
+    return { suspect: isSuspect(state), cause: isCrashLoop(state, "a service") };
   };
   expect(said([])).toEqual({ suspect: false, cause: false });
   expect(said([run])).toEqual({ suspect: true, cause: false });
@@ -48,6 +59,19 @@ test("a suspect was in the same step at two deaths; who died alone in it is the 
     cause: false,
   });
   expect(said([run, { type: "run.stopped", data: { reason: "" } }])).toEqual({ suspect: false, cause: false });
+});
+
+test("a run that ends with an error, as for want of a database, is no death of its process", () => {
+  const by = (worker: string): DomainEvent => ({ ...alone, data: { ...alone.data, worker } });
+  const seen = (worker: string, facts: DomainEvent[]) => {
+    const state = fold([task, run, call, run, ...facts]);
+    return { crashes: state.crashes, cause: isCrashLoop(state, worker) };
+  };
+  expect(seen("one", [by("one")])).toEqual({ crashes: 2, cause: false });
+  expect(seen("one", [by("one"), by("one")])).toEqual({ crashes: 2, cause: false });
+  // Control: another process finds it so.
+  expect(seen("two", [by("one")])).toEqual({ crashes: 2, cause: true });
+  expect(seen("two", [by("one"), by("two")])).toEqual({ crashes: 3, cause: false });
 });
 
 test("suspects run one at a time, and all others after them, without a place meanwhile", async () => {

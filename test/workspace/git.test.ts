@@ -71,6 +71,22 @@ describe("git", () => {
     await expect(git.run(["cat-file", "blob", blob])).rejects.toThrow("more than 67108864 bytes");
   });
 
+  test("what cannot take its output ends it, with its own error; control: what can has all of it", async () => {
+    writeFileSync(join(root, "big"), Buffer.alloc(2 * 1024 * 1024));
+    const git = createGit(root);
+    const blob = (await git.run(["hash-object", "-w", "big"])).stdout.toString().trim();
+    let parts = 0;
+    const onOutput = () => {
+      parts += 1;
+      throw Object.assign(new Error("no space"), { code: "ENOSPC" });
+    };
+    await expect(git.run(["cat-file", "blob", blob], { onOutput })).rejects.toMatchObject({ code: "ENOSPC" });
+    expect(parts).toBe(1);
+    let bytes = 0;
+    await git.run(["cat-file", "blob", blob], { onOutput: (part) => (bytes += part.length) });
+    expect(bytes).toBe(2 * 1024 * 1024);
+  });
+
   test("does not read a repository above its toplevel", async () => {
     const below = join(root, "below");
     mkdirSync(below);

@@ -1,12 +1,27 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { holdDirectory } from "../../src/workspace/worktree/hold.ts";
 import { git, makeProject, temporary } from "../harness/project.ts";
 
 /** The right to work in place, among the services of a machine: another process stands for another service. */
+
+const faults = vi.hoisted(() => ({ list: undefined as string | undefined }));
+vi.mock("node:fs", async (original) => {
+  const fs = await original<typeof import("node:fs")>();
+  const readdirSync = (...args: [string]) => {
+    if (faults.list !== undefined) throw Object.assign(new Error(faults.list), { code: faults.list });
+    return fs.readdirSync(...args);
+  };
+  return { ...fs, readdirSync };
+});
+
+afterEach(() => {
+  faults.list = undefined;
+  vi.unstubAllEnvs();
+});
 
 const source = fileURLToPath(new URL("../../src/workspace/worktree/hold.ts", import.meta.url));
 
@@ -74,4 +89,48 @@ test("without Git, too", async () => {
   await service.kill();
   using held = holdDirectory(root.path, root.path);
   expect(held).toBeDefined();
+});
+
+test("without a place for an entry nobody holds it; control: one of the two places is enough", () => {
+  using root = temporary("sortie-hold-");
+  const project = makeProject(join(root.path, "project"), { "a.txt": "a\n" });
+  vi.stubEnv("TMPDIR", join(root.path, "missing"));
+  expect(holdDirectory(root.path, root.path)).toBeUndefined();
+  using held = holdDirectory(project, join(project, ".git"));
+  expect(held).toBeDefined();
+});
+
+test.each(["EMFILE", "ENOENT"])(
+  "where others cannot be looked for (%s) nobody holds it, and no entry is left",
+  (code) => {
+    using root = temporary("sortie-hold-");
+    const project = makeProject(join(root.path, "project"), { "a.txt": "a\n" });
+    faults.list = code;
+    expect(holdDirectory(project, join(project, ".git"))).toBeUndefined();
+    faults.list = undefined;
+    expect(existsSync(join(project, ".git/sortie-in-place"))).toBe(false);
+    using held = holdDirectory(project, join(project, ".git"));
+    expect(held).toBeDefined();
+  },
+);
+
+test("who has no descriptor left takes nobody's directory; control: with one again", async () => {
+  using root = temporary("sortie-hold-");
+  const service = await other(root.path, root.path);
+  const beside = join(root.path, "..", "beside");
+  const script = `import { openSync, closeSync } from "node:fs";
+    import { holdDirectory } from ${JSON.stringify(source)};
+    const take = (directory) => (holdDirectory(directory, directory) === undefined ? "no" : "yes");
+    take("/warm");
+    const opened = [];
+    try {
+      for (;;) opened.push(openSync("/dev/null"));
+    } catch {}
+    const without = [take(${JSON.stringify(root.path)}), take(${JSON.stringify(beside)})];
+    for (const fd of opened) closeSync(fd);
+    console.log([...without, take(${JSON.stringify(root.path)}), take(${JSON.stringify(beside)})].join(" "));`;
+  const node = [process.execPath, "--no-warnings", "--input-type=module", "-e", script];
+  const said = spawnSync("bash", ["-c", `ulimit -n 200; exec "$@"`, "bash", ...node]);
+  await service.kill();
+  expect([said.stdout.toString(), said.stderr.toString()]).toEqual(["no no no yes\n", ""]);
 });

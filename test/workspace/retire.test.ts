@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Workspace } from "../../src/workspace/workspace.ts";
@@ -127,6 +127,43 @@ test("a lock that a killed writer left on the branch goes with the Task, and so 
   await workspaces.remove("task_1");
   expect(existsSync(lock)).toBe(false);
   expect(scene.sh("git for-each-ref 'refs/heads/sortie/**' 'refs/sortie/**'")).toBe("");
+});
+
+test("a branch that git may not remove now is named, and goes with the next removal; control: of a project that is gone nothing is", async () => {
+  await work("echo n > n");
+  scene.sh("git pack-refs --all");
+  const lock = join(scene.root, ".git/packed-refs.lock");
+  writeFileSync(lock, "");
+  workspaces.markForRemoval("task_1");
+  await expect(workspaces.remove("task_1")).rejects.toThrow("refs/heads/sortie/task_1 could not be removed");
+  expect(scene.sh("cat ../data/kept/task_1")).toContain("packed-refs");
+  expect(refsLeft()).not.toBe("");
+
+  rmSync(lock);
+  const next = scene.service();
+  expect([await next.listWorktrees(), next.isMarkedForRemoval("task_1")]).toEqual([["task_1"], true]);
+  await next.remove("task_1");
+  expect([refsLeft(), scene.sh("ls -A ../data/kept ../data/worktrees")]).toEqual([
+    "",
+    "../data/kept:\n\n../data/worktrees:\n",
+  ]);
+
+  await prepare(scene.service(), scene.root);
+  rmSync(join(scene.root, ".git"), { recursive: true });
+  await scene.service().remove("task_1");
+  expect(scene.sh("ls -A ../data/worktrees")).toBe("");
+});
+
+test("the homes of its programs go with the Task; control: not with its files, nor another's", async () => {
+  const { tip } = await work("echo n > n");
+  const homes = () => scene.sh("ls -A ../data/homes");
+  scene.sh(
+    "mkdir -p ../data/homes/task_1/.npm ../data/homes/task_1-x ../data/homes/task_10; echo > ../data/homes/task_1/.npm/a",
+  );
+  expect(await retire(tip)).toEqual({ removed: true });
+  expect(homes()).toBe("task_1\ntask_1-x\ntask_10\n");
+  await workspaces.remove("task_1");
+  expect(homes()).toBe("task_10\n");
 });
 
 test("locks that a killed writer left on a Task's refs go at its next run; control: a user's stays", async () => {

@@ -88,9 +88,13 @@ export const serveHost = (
       onOutput: (text) => tail.add(Buffer.from(text)),
     });
     const terminal: Terminal = { done, ran: undefined, tail, stop };
-    void done.then((ran) => {
-      terminal.ran = ran;
-    });
+    done.then(
+      (ran) => {
+        terminal.ran = ran;
+      },
+      // Whoever waits for its exit is told.
+      () => {},
+    );
     const id = `terminal-${(serial += 1)}`;
     terminals.set(id, terminal);
     return id;

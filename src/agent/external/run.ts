@@ -124,7 +124,8 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
         cancel = () => {
           if (asked) return;
           asked = true;
-          void line.notify(methods.agent.session.cancel, { sessionId: opened.sessionID });
+          // One that is gone needs no word; one that does not hear is ended.
+          line.notify(methods.agent.session.cancel, { sessionId: opened.sessionID }).catch(() => {});
           setTimeout(() => process.kill(), cancelMs).unref();
         };
         const stop: PromptResponse = await answered;

@@ -95,9 +95,12 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
 
   return {
     warm(workspace, path) {
-      void checkersFor(workspace, path).then((checkers) => {
-        for (const checker of checkers) checker.warm(path);
-      });
+      // The first look at a file meets the same fault, and tells it.
+      checkersFor(workspace, path)
+        .then((checkers) => {
+          for (const checker of checkers) checker.warm(path);
+        })
+        .catch(() => {});
     },
     async after(workspace, touched) {
       const by = new Map<Checker, Touched[]>();

@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 29;
+export const missionRevision = 30;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -225,8 +225,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         pause: null,
         time: { ms: timeUntil(before, before.workedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
-        crashes:
-          before.open.some(({ callID }) => !isWaiting(before, callID)) && !before.stopped ? before.crashes + 1 : 0,
+        worker: event.data.worker,
+        crashes: crashesWith(before, event.data.worker),
         stopped: false,
       };
     case "reply.finished": {
@@ -262,6 +262,12 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     default:
       throw new Error(`Expected a Mission's fact in ${event.stream}, got ${event.type}`);
   }
+};
+
+/** A process has not died of a run that it began and begins again, as after an outage of the database. */
+const crashesWith = (before: MissionState, worker: string): number => {
+  if (before.stopped || before.open.every(({ callID }) => isWaiting(before, callID))) return 0;
+  return before.worker === worker ? before.crashes : before.crashes + 1;
 };
 
 /** What a person answers is their word, too. */

@@ -25,6 +25,8 @@ export type StreamState = {
   crashes: number;
   /** The last run was stopped in an orderly way. */
   stopped: boolean;
+  /** Which process began the last run; the name is no other's, nor that of the same service started again. */
+  worker: string | null;
   sandbox: EventData["run.started"]["sandbox"] | null;
   /** Version of the newest message for the agent. */
   input: number;
@@ -110,6 +112,7 @@ export const beginStream = (first: {
   ],
   crashes: 0,
   stopped: false,
+  worker: null,
   sandbox: null,
   input: 0,
   queued: false,

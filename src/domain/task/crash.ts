@@ -9,8 +9,12 @@ const isBusy = (state: TaskState): boolean =>
   state.running.length > 0 ||
   state.landingStarted !== null;
 
-/** As seen by a run that is about to begin: the one before died in the middle of a step. */
-export const hasDied = (state: TaskState): boolean => isBusy(state) && !state.stopped;
+/**
+ * As seen by a run that is about to begin: the one before died in the middle of a step. `worker`: the process that it begins
+ * in, which has not died of its own runs: those may end without a word while the database is away.
+ */
+export const hasDied = (state: TaskState, worker?: string): boolean =>
+  isBusy(state) && !state.stopped && state.worker !== worker;
 
 /**
  * The service died twice in a row while the Task was in the same step: it, or one that was so, too, may be the cause. Such
@@ -19,4 +23,4 @@ export const hasDied = (state: TaskState): boolean => isBusy(state) && !state.st
 export const isSuspect = (state: TaskState): boolean => isActive(state) && hasDied(state) && state.crashes > 0;
 
 /** The service died in its step while it ran alone: nothing else can have been the cause. */
-export const isCrashLoop = (state: TaskState): boolean => hasDied(state) && state.alone;
+export const isCrashLoop = (state: TaskState, worker: string): boolean => hasDied(state, worker) && state.alone;

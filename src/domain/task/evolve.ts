@@ -27,7 +27,7 @@ import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
-export const taskRevision = 43;
+export const taskRevision = 44;
 
 /** Events that are no progress: between two of them the Task has not advanced. */
 const waits: ReadonlySet<string> = new Set([
@@ -101,7 +101,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         // A run that died counts as working until its own last event.
         time: { ms: timeUntil(before, before.workedAt), since: waitsForAnswers(before) ? null : event.at },
         sandbox: event.data.sandbox,
-        crashes: hasDied(before) ? before.crashes + 1 : before.crashes,
+        worker: event.data.worker,
+        crashes: hasDied(before, event.data.worker) ? before.crashes + 1 : before.crashes,
         alone: event.data.alone === true,
         stopped: false,
         running: [],

@@ -65,6 +65,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   let idle = false;
   let timeout: Timeout | undefined;
   let saidErrors = false;
+  let fault: { error: unknown } | undefined;
   const result = (): CommandResult => {
     const text = output.text();
     return {
@@ -126,7 +127,20 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   command.signal.addEventListener("abort", abort, { once: true });
   live.add(entry);
 
-  const gone = new Promise<CommandResult>((resolve) => {
+  /** What a listener of the output throws ends the command, and is thrown at whoever runs it. */
+  const pass = (from: "stdout" | "stderr", chunk: Buffer) => {
+    if (fault !== undefined) return;
+    try {
+      if (from === "stdout") command.onStdout?.(chunk);
+      else command.onStderr?.(chunk);
+      command.onOutput?.(decoders[from].write(chunk));
+    } catch (error) {
+      fault = { error };
+      stop("aborted");
+    }
+  };
+
+  const gone = new Promise<CommandResult>((resolve, reject) => {
     let drain: NodeJS.Timeout | undefined;
     const isOpen = () => live.has(entry);
     const isSwept = () =>
@@ -139,7 +153,8 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
       command.signal.removeEventListener("abort", abort);
       live.delete(entry);
       if (entry.pid !== undefined) record.remove(entry.pid);
-      resolve(result());
+      if (fault === undefined) resolve(result());
+      else reject(fault.error);
     };
     const fail = (why: string) => {
       ended = "not-started";
@@ -166,14 +181,9 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
         },
         output(from, chunk) {
           output.add(chunk);
-          if (from === "stdout") {
-            stdout.add(chunk);
-            command.onStdout?.(chunk);
-          } else {
-            saidErrors = true;
-            command.onStderr?.(chunk);
-          }
-          command.onOutput?.(decoders[from].write(chunk));
+          if (from === "stdout") stdout.add(chunk);
+          else saidErrors = true;
+          pass(from, chunk);
         },
         exit(code) {
           exitCode = code;
@@ -195,6 +205,6 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     };
     begin(first, false);
   });
-  entry.gone = gone;
+  entry.gone = gone.catch(() => {});
   return gone;
 };

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { connect, isIP, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
+import { type Duplex, pipeline } from "node:stream";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { type Judge, judgeOf } from "./allow-list.ts";
@@ -96,7 +96,9 @@ const dial = (address: string, port: number): Promise<Socket> =>
 
 const proxyFor = (judge: Judge, resolve: Resolve): Server => {
   let tunnels = 0;
-  const server = createServer((incoming, response) => void forward(judge, resolve, incoming, response));
+  const server = createServer((incoming, response) => {
+    forward(judge, resolve, incoming, response).catch(() => response.destroy());
+  });
   server.on("connect", (incoming: IncomingMessage, client: Duplex, head: Buffer) => {
     client.on("error", () => client.destroy());
     const refuse = (status: string, why: string) =>
@@ -139,6 +141,15 @@ const hops = new Set(
   ),
 );
 
+const headersOf = ({ headers }: IncomingMessage) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !hops.has(name)));
+
+/** Throws where it is none that an answer can have. */
+const statusOf = ({ statusCode = 0 }: IncomingMessage): number => {
+  if (statusCode >= 200 && statusCode <= 599) return statusCode;
+  throw new Error(`expected a status from 200 to 599, got ${statusCode}`);
+};
+
 /** A request of plain http, with the whole address in its first line. */
 const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage, response: ServerResponse) => {
   const refuse = (status: string, why: string) => {
@@ -154,23 +165,30 @@ const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage
   } catch (error) {
     return refuse(...answerTo(error));
   }
-  const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([name]) => !hops.has(name)));
   const outgoing = request({
     // Without an agent, which Node then does: a pool would know connections by another name than what was judged.
     createConnection: () => socket,
     method: incoming.method,
     path: `${pathname}${search}`,
     // Which host it is for is what was judged, whatever the client writes there.
-    headers: { ...headers, host, connection: "close" },
+    headers: { ...headersOf(incoming), host, connection: "close" },
   });
   outgoing.once("response", (answer) => {
-    response.writeHead(
-      answer.statusCode ?? 502,
-      Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !hops.has(name))),
-    );
-    answer.pipe(response);
+    try {
+      response.writeHead(statusOf(answer), headersOf(answer));
+    } catch (error) {
+      answer.destroy();
+      return refuse("502", `Sortie: ${messageOf(error)}.`);
+    }
+    // One that breaks off breaks off here, too: nobody waits for the rest.
+    return pipeline(answer, response, () => {});
   });
-  outgoing.once("error", (error) => refuse("502", `Sortie: ${messageOf(error)}.`));
+  // Node tells nobody of one that was not asked for.
+  outgoing.once("upgrade", () => {
+    socket.destroy();
+    refuse("502", "Sortie: expected an answer, got another protocol.");
+  });
+  outgoing.on("error", (error) => refuse("502", `Sortie: ${messageOf(error)}.`));
   response.once("close", () => socket.destroy());
   incoming.pipe(outgoing);
   return undefined;

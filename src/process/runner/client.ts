@@ -67,7 +67,13 @@ export const createRunnerClient = (log: Log): RunnerClient => {
     });
     const read = createReader(({ type, id, payload }) => {
       if (type === frames.ready) ready = child;
-      else hear(type, id, payload);
+      else
+        try {
+          hear(type, id, payload);
+        } catch (error) {
+          // The frames are of all commands: what one listener throws is not the others'.
+          log.error({ err: error, type }, "a listener to the command runner failed");
+        }
     });
     readInTurns(child.stdout, read);
     child.stdin?.on("error", () => {});

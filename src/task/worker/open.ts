@@ -219,7 +219,7 @@ export const openRun = async (
       ? []
       : (await Promise.all([stream, ...forks()].map((key) => deps.processes.killAll(key)))).flat();
   if (state.startedAt !== null) await deps.workspaces.unlockRefs(stream, commonDirOf(deps.repositories, state));
-  if (isCrashLoop(state)) {
+  if (isCrashLoop(state, deps.worker)) {
     await failNow(run, {
       code: "crash_loop",
       message: `The service died ${state.crashes + 1} times in a row at the same step of this Task (after ${state.version} events), the last time while nothing else ran.`,

@@ -1,5 +1,6 @@
 import { attachmentFolder, attachmentPaths } from "../../domain/attachment.ts";
 import { messageOf } from "../../error.ts";
+import type { AttachmentRef } from "../../protocol/text.ts";
 import { createTreeFiles, type Files } from "../../workspace/file/files.ts";
 import { pruneFolders } from "../../workspace/file/folder.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -11,15 +12,15 @@ import type { Run } from "../run.ts";
  * are removed at the end of the run.
  */
 
+type Sent = { messageID: string; attachments: readonly AttachmentRef[] };
+
 /** Paths written into a workspace, by message; a new workspace object has none, so the files are written again. */
 const placed = new WeakMap<Workspace, Map<string, string[]>>();
 
 export const withAttachments = async (run: Run): Promise<Workspace> => {
   const workspace = await run.workspace();
-  const said = [...run.chat.said, ...run.chat.unread.map(({ message }) => message), ...run.chat.queued];
-  const sent = said.flatMap((message) => (message.role === "user" && message.attachments.length > 0 ? [message] : []));
-  // The built-in model reads attachments itself.
-  if (sent.length === 0 || run.state().model === "builtin/rules-1") return workspace;
+  const sent = sentWith(run);
+  if (sent.length === 0) return workspace;
   const done = placed.get(workspace) ?? new Map<string, string[]>();
   placed.set(workspace, done);
   const files = filesOf(workspace);
@@ -32,8 +33,7 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
       );
       break;
     }
-    const names = attachments.map(({ filename }) => filename);
-    const paths = attachmentPaths(messageID, names);
+    const paths = pathsOf({ messageID, attachments });
     done.set(messageID, paths);
     try {
       await files.write(ignore, everything);
@@ -52,25 +52,42 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
   return workspace;
 };
 
-/** Removes them from a directory that is the user's. */
+/** Removes them from a directory that is the user's, also those of a run that was killed: no other knows which they are. */
 export const withoutAttachments = async (run: Run): Promise<void> => {
   if (run.state().isolation !== "directory") return;
   const workspace = await run.workspace().catch(() => undefined);
-  const paths = workspace && [...(placed.get(workspace)?.values() ?? [])].flat();
-  if (workspace === undefined || paths === undefined || paths.length === 0) return;
+  if (workspace === undefined) return;
+  const written = [...(placed.get(workspace)?.values() ?? [])].flat();
+  const paths = [...new Set([...written, ...sentWith(run).flatMap(pathsOf)])];
   placed.delete(workspace);
   const files = filesOf(workspace);
+  if (paths.length === 0 || !(await isOurs(files))) return;
   for (const path of [...paths, ignore]) await files.remove(path).catch(() => {});
   for (const folder of new Set(paths.map((path) => path.slice(0, path.lastIndexOf("/")))))
     pruneFolders(workspace.root, folder);
 };
 
+/** The messages that have files which are written. The built-in model reads attachments itself. */
+const sentWith = (run: Run): Sent[] => {
+  if (run.state().model === "builtin/rules-1") return [];
+  const said = [...run.chat.said, ...run.chat.unread.map(({ message }) => message), ...run.chat.queued];
+  return said.flatMap((message) => (message.role === "user" && message.attachments.length > 0 ? [message] : []));
+};
+
+const pathsOf = ({ messageID, attachments }: Sent): string[] =>
+  attachmentPaths(
+    messageID,
+    attachments.map(({ filename }) => filename),
+  );
+
 /** The project has files of its own in that folder; they are left alone. */
 const isTheirs = async (files: Files): Promise<boolean> => {
   const entries = await files.list(attachmentFolder, { limit: 1 }).catch(() => undefined);
-  const ours = await files.read(ignore, 100).catch(() => undefined);
-  return entries !== undefined && entries.entries.length > 0 && ours?.bytes.toString() !== everything;
+  return entries !== undefined && entries.entries.length > 0 && !(await isOurs(files));
 };
+
+const isOurs = async (files: Files): Promise<boolean> =>
+  (await files.read(ignore, 100).catch(() => undefined))?.bytes.toString() === everything;
 
 const everything = "*\n";
 const ignore = `${attachmentFolder}/.gitignore`;

@@ -46,7 +46,13 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
   const listen = (text: string) => {
     if (text.trim() === "") return;
     const heard = hear(text);
-    if (before === undefined && !(heard instanceof Promise)) return said(heard);
+    if (before === undefined && !(heard instanceof Promise))
+      try {
+        return said(heard);
+      } catch (error) {
+        // Thrown further it would end the service, whose stream this is.
+        return end(messageOf(error));
+      }
     const mine: Promise<void> = Promise.all([heard, before])
       .then(([now]) => said(now))
       .catch((error: unknown) => end(messageOf(error)))
@@ -78,11 +84,14 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     start() {
       program.stdout.on("data", take);
       program.stdout.on("error", () => {});
-      void program.gone.then(async () => {
+      const closed = async () => {
+        await program.gone;
         await before;
         ended = true;
         transport.onclose?.();
-      });
+      };
+      // Nobody is left to be told.
+      closed().catch(() => {});
       return Promise.resolve();
     },
     send(message) {

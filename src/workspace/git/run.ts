@@ -24,7 +24,7 @@ export type GitOptions = {
   writes?: boolean;
   /** Bytes of data that it may allocate, where the system can bound that; what it maps of files does not count. */
   dataBytes?: number;
-  /** Receives the output in parts, with no limit on its length; `stdout` is then empty. */
+  /** Receives the output in parts, with no limit on its length; `stdout` is then empty. What it throws ends git and the call. */
   onOutput?: (part: Buffer) => unknown;
 };
 
@@ -123,6 +123,7 @@ export const runGit = (
     const stderr: Buffer[] = [];
     let bytes = 0;
     let stopped: string | undefined;
+    let fault: { error: unknown } | undefined;
     const stop = (why: string) => {
       stopped ??= why;
       git.kill();
@@ -130,13 +131,21 @@ export const runGit = (
     const timer = setTimeout(() => stop(`took longer than ${timeoutMs} ms`), timeoutMs);
     const abort = () => stop("was aborted");
     signal?.addEventListener("abort", abort, { once: true });
+    const pass = (part: Buffer) => {
+      try {
+        if (fault === undefined) onOutput?.(part);
+      } catch (error) {
+        fault = { error };
+        stop("was ended");
+      }
+    };
     const over = () => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     };
     const listener = {
       output(from: "stdout" | "stderr", chunk: Buffer) {
-        if (from === "stdout" && onOutput !== undefined) return void onOutput(chunk);
+        if (from === "stdout" && onOutput !== undefined) return pass(chunk);
         bytes += chunk.length;
         if (bytes > outputBound) stop(`wrote more than ${outputBound} bytes`);
         else (from === "stdout" ? stdout : stderr).push(chunk);
@@ -148,7 +157,8 @@ export const runGit = (
       ended(code: number | null, signal: NodeJS.Signals | null, killed?: "idle" | "interrupted") {
         over();
         const text = Buffer.concat(stderr).toString("utf8");
-        if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
+        if (fault !== undefined) reject(fault.error);
+        else if (stopped !== undefined) reject(new GitError(`${shown} ${stopped}`, null, text));
         else if (killed === "idle") reject(idleError(shown, idleMs, text));
         else if (killed === "interrupted") reject(new GitError(`${shown} was aborted`, null, text));
         else if (code === null) {

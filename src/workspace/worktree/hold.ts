@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { lacksDescriptors } from "../../engine/repeat.ts";
 import { statOf } from "../../process/command/kill.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 
@@ -20,10 +21,16 @@ const held = new Set<string>();
 const isConflict = (one: string, other: string): boolean =>
   one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 
-/** undefined: another Task works there. `project`: as in `Project`. */
+/**
+ * undefined: another Task works there, or whether one does cannot be found out now, as without a descriptor or a place for
+ * an entry. `project`: as in `Project`.
+ */
 export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
   if ([...held].some((other) => isConflict(other, directory))) return undefined;
-  const own: Entry = { directory, pid: process.pid, started: statOf(process.pid)?.started ?? "" };
+  const stat = statOf(process.pid);
+  // Without it the entry would be taken for one of a dead process.
+  if (stat === undefined && process.platform === "linux") return undefined;
+  const own: Entry = { directory, pid: process.pid, started: stat?.started ?? "" };
   const name = `${process.pid}-${randomUUID()}`;
   const made: string[] = [];
   const release = () => {
@@ -34,7 +41,7 @@ export const holdDirectory = (directory: string, project: string): Disposable | 
     const file = writeEntry(folder, name, own);
     if (file !== undefined) made.push(file);
   }
-  if (made.some((file) => isHeldBeside(dirname(file), directory))) {
+  if (made.length === 0 || made.some((file) => mayBeHeldBeside(dirname(file), directory))) {
     release();
     return undefined;
   }
@@ -84,6 +91,14 @@ const removeEntry = (file: string): void => {
   }
 };
 
+const mayBeHeldBeside = (folder: string, directory: string): boolean => {
+  try {
+    return isHeldBeside(folder, directory);
+  } catch {
+    return true;
+  }
+};
+
 /** Whether another living process has an entry there for such a directory. Removes those of dead ones. */
 const isHeldBeside = (folder: string, directory: string): boolean => {
   for (const name of readdirSync(folder)) {
@@ -104,20 +119,21 @@ const entryAt = (file: string): Entry | undefined => {
     return typeof directory === "string" && typeof pid === "number" && typeof started === "string"
       ? { directory, pid, started }
       : undefined;
-  } catch {
+  } catch (error) {
+    if (lacksDescriptors(error)) throw error;
     return undefined;
   }
 };
 
-/** A process id alone may be another's by now. */
+/** A process id alone may be another's by now. Where there is no more to read, as without a descriptor, it has to do. */
 const isAlive = ({ pid, started }: Entry): boolean => {
   const stat = statOf(pid);
   if (stat !== undefined) return !stat.zombie && stat.started === started;
-  if (process.platform === "linux") return false;
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
+    // What a service of this user's wrote has no process of another's.
+    return (error as NodeJS.ErrnoException).code === "EPERM" && process.platform !== "linux";
   }
 };

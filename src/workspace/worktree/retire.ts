@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Processes } from "../../process/process.ts";
@@ -59,7 +59,7 @@ export const createRetention = (deps: {
   records: ReturnType<typeof createWorktreeRecords>;
   removeOverlays: (taskID: string) => Promise<void>;
   removeCheckout: (taskID: string) => Promise<void>;
-  processes: Pick<Processes, "closeSandboxes">;
+  processes: Pick<Processes, "closeSandboxes" | "homeOf">;
   limits: Pick<Limits, "taskDiskBytes">;
   kept: ReturnType<typeof createKept>;
   log: Log;
@@ -146,17 +146,34 @@ export const createRetention = (deps: {
     return { removed: true };
   };
 
-  /** The project itself may be gone or broken by now, and the branches with it. */
+  /** The project itself may be gone by now, and the branches with it. Removes all that it can, also where it rejects then. */
   const removeAllRefs = async (taskID: string, record: WorktreeRecord): Promise<void> => {
     const { commonDir } = record;
-    if (!existsSync(commonDir)) return;
+    if (!existsSync(join(commonDir, "HEAD"))) return;
     const git = objectsOf(taskID, record);
+    const left: string[] = [];
     const refs = await allRefsOf(git, taskID).catch((error: unknown) => {
-      log.warn({ taskID, error: messageOf(error) }, "the branches of a Task could not be listed");
+      left.push(`its branches could not be listed: ${messageOf(error)}`);
       return refsOf(taskID);
     });
-    await removeRefs({ commonDir, git }, refs, (ref, why) => log.warn({ taskID, ref, error: why }, "ref not removed"));
+    await removeRefs({ commonDir, git }, refs, (ref, why) => void left.push(`${ref} could not be removed: ${why}`));
+    if (left.length > 0) throw new Error(left.join("; ").slice(0, 1000));
   };
+
+  /** Those of the programs that worked for the Task, in its files and in forks that have gone before it. */
+  const removeHomes = async (taskID: string): Promise<void> => {
+    const homes = dirname(deps.processes.homeOf(taskID));
+    const names = existsSync(homes) ? readdirSync(homes) : [];
+    for (const name of names) if (name === taskID || name.startsWith(`${taskID}-`)) await removeTree(join(homes, name));
+  };
+
+  /** Names what has to stay. */
+  const telling =
+    (taskID: string) =>
+    (error: unknown): never => {
+      kept.tell(taskID, messageOf(error));
+      throw error;
+    };
 
   return {
     /** Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal left. */
@@ -230,11 +247,10 @@ export const createRetention = (deps: {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
       await deps.processes.closeSandboxes(besides(taskID));
-      await takeAway(taskID, record).catch((error: unknown) => {
-        kept.tell(taskID, messageOf(error));
-        throw error;
-      });
-      if (record !== undefined) await removeAllRefs(taskID, record);
+      await takeAway(taskID, record).catch(telling(taskID));
+      await removeHomes(taskID).catch(telling(taskID));
+      // Its record and its mark stay with a ref that has to stay, so that a later call finds both.
+      if (record !== undefined) await removeAllRefs(taskID, record).catch(telling(taskID));
       records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });
     },
