@@ -129,7 +129,9 @@ export const openData = async (
           log,
           bounds: boundsOf(limits),
           // Nodes go by the database's clock.
-          ...(node === undefined ? { alone: true, now } : { node: { name: node, instance } }),
+          ...(member === undefined || node === undefined
+            ? { alone: true, now }
+            : { node: { name: node, instance, turn: member.turn } }),
         }),
   );
   scope.use(forgetKeys(store, log, now));
