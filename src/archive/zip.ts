@@ -13,7 +13,7 @@ import { ZipFile } from "yazl";
 export interface Zip {
   /**
    * Adds an entry; resolves when the next one can be added. `done` resolves once the entry is written. Names are
-   * relative.
+   * relative. A stream is the archive's from then on, which ends it also where this rejects.
    */
   add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<AddedEntry> }>;
   /** Resolves to the file's size in bytes once it is on disk and its directory was found to be complete. */
@@ -86,27 +86,36 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
     return Promise.race([promise, failure.promise]);
   };
 
+  const add: Zip["add"] = async (name, mode, content) => {
+    if (signal.aborted) throw signal.reason;
+    entries += 1;
+    const empty = Buffer.isBuffer(content) && content.length === 0;
+    const options = { mtime: day(), mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
+    const full = pendingBytes > windowBytes || pendingEntries >= windowEntries;
+    if (Buffer.isBuffer(content) && (empty || (!full && content.length <= mostAtOnce))) {
+      pendingBytes += content.length;
+      pendingEntries += 1;
+      zip.addBuffer(content, name, options);
+      const sha256 = createHash("sha256").update(content).digest("hex");
+      return { done: Promise.resolve({ bytes: content.length, sha256 }) };
+    }
+    // Only entries with a lazy source show how far the writer is. The failure first: where both are so, it counts.
+    await Promise.race([failure.promise, gate]);
+    [pendingBytes, pendingEntries] = [0, 0];
+    const stream = Buffer.isBuffer(content) ? Readable.from(piecesOf(content), { objectMode: false }) : content;
+    const done = addStream(name, options, stream);
+    done.catch(() => undefined);
+    return { done };
+  };
+
   return {
-    async add(name, mode, content) {
-      if (signal.aborted) throw signal.reason;
-      entries += 1;
-      const empty = Buffer.isBuffer(content) && content.length === 0;
-      const options = { mtime: day(), mode, compress: !empty && !packed.test(name), forceDosTimestamp: true };
-      const full = pendingBytes > windowBytes || pendingEntries >= windowEntries;
-      if (Buffer.isBuffer(content) && (empty || (!full && content.length <= mostAtOnce))) {
-        pendingBytes += content.length;
-        pendingEntries += 1;
-        zip.addBuffer(content, name, options);
-        const sha256 = createHash("sha256").update(content).digest("hex");
-        return { done: Promise.resolve({ bytes: content.length, sha256 }) };
+    add: async (name, mode, content) => {
+      try {
+        return await add(name, mode, content);
+      } catch (error) {
+        if (!Buffer.isBuffer(content)) content.destroy();
+        throw error;
       }
-      // Only entries with a lazy source show how far the writer is.
-      await Promise.race([gate, failure.promise]);
-      [pendingBytes, pendingEntries] = [0, 0];
-      const stream = Buffer.isBuffer(content) ? Readable.from(piecesOf(content), { objectMode: false }) : content;
-      const done = addStream(name, options, stream);
-      done.catch(() => undefined);
-      return { done };
     },
 
     async close() {

@@ -109,9 +109,14 @@ export type KnownDirectory = {
   repository: { url: string; ref: string | null } | null;
 };
 
+/** Something that one node at a time does. `isHeld`: false once the database cannot be reached, as another may do it then. */
+export type Turn = AsyncDisposable & { isHeld(): boolean };
+
 export interface Nodes {
   /** This one's name. */
   readonly name: string;
+  /** Has what goes by this name to itself until disposed, or until this node ends; undefined: somebody else is at it. */
+  turn(name: string): Promise<Turn | undefined>;
   /** Calls the listener when another node has made a stream due. May be lost, and may be of a stream that is not run here. */
   onDue(listener: (stream: StreamID, due: { at: Date; rank: number }) => void): Disposable;
   /** What is known of the directories of this path, on any node. */

@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
+import { absent } from "./blob/folder.ts";
 import { fromFolder, hasBlobs, movingFrom } from "./blob/move.ts";
 import type { S3Place } from "./blob/s3.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
@@ -129,7 +130,9 @@ export const openData = async (
           log,
           bounds: boundsOf(limits),
           // Nodes go by the database's clock.
-          ...(node === undefined ? { alone: true, now } : { node: { name: node, instance } }),
+          ...(member === undefined || node === undefined
+            ? { alone: true, now }
+            : { node: { name: node, instance, turn: member.turn } }),
         }),
   );
   scope.use(forgetKeys(store, log, now));
@@ -197,7 +200,7 @@ const watchIntegrity = (store: Store & { verify?(): Promise<void> }, log: Log): 
 
 const instanceOf = async (dataDir: string): Promise<string> => {
   const file = join(dataDir, "instance");
-  const known = await readFile(file, "utf8").catch(() => "");
+  const known = (await readFile(file, "utf8").catch(absent)) ?? "";
   if (known !== "") return known;
   const made = randomUUID();
   await writeFile(file, made, { mode: 0o600 });

@@ -17,6 +17,25 @@ export type WorktreeRecord = {
   given?: { tier: number; folders: Given[] };
 };
 
+/**
+ * undefined: there is none, or the machine died before its bytes were on the disk. Throws where it cannot be read now: who
+ * took that for none would begin the Task's files anew.
+ */
+const recordAt = (file: string): WorktreeRecord | undefined => {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    return JSON.parse(text) as WorktreeRecord;
+  } catch {
+    return undefined;
+  }
+};
+
 /** Records by Task, stored next to the worktrees: no command that runs inside one may change where its result lands. */
 export const createWorktreeRecords = (home: string) => {
   const known = new Map<string, WorktreeRecord>();
@@ -28,13 +47,9 @@ export const createWorktreeRecords = (home: string) => {
     of(taskID: string): WorktreeRecord | undefined {
       const before = known.get(taskID);
       if (before !== undefined) return before;
-      try {
-        const record = JSON.parse(readFileSync(fileOf(taskID), "utf8")) as WorktreeRecord;
-        known.set(taskID, record);
-        return record;
-      } catch {
-        return undefined;
-      }
+      const record = recordAt(fileOf(taskID));
+      if (record !== undefined) known.set(taskID, record);
+      return record;
     },
     /** `later`: only the next call writes it, and a death before that finds the record as it was. */
     keep(taskID: string, record: WorktreeRecord, { later = false } = {}): void {

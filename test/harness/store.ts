@@ -106,7 +106,10 @@ const postgres = (url: string): Backend => ({
         return place.store;
       },
       beside: openStore,
-      asNode: async () => scope.use(await createPostgresStore({ ...options, node: { name: "n0", instance: "i0" } })),
+      asNode: async () => {
+        const node = { name: "n0", instance: "i0", turn: () => Promise.resolve(undefined) };
+        return scope.use(await createPostgresStore({ ...options, node }));
+      },
       async sql(text) {
         const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
         await client.connect();

@@ -103,6 +103,7 @@ const orphanAsks = ({ mission }: Filled): Each<OrphanBlobs> => ({
 });
 
 const nodeAsks = ({ long }: Filled): Each<Nodes> => ({
+  turn: { none: "it takes a lock" },
   onDue: { none: "it listens" },
   onTold: { none: "it listens" },
   tell: { none: "it notifies" },

@@ -48,7 +48,7 @@ test("what lasts is an error that may be tried again, and says nothing of keys; 
   expect(words).toMatch(/^store_unavailable .*403/);
   expect(words).not.toContain(keys.secretAccessKey);
   // Tried once: it would be refused again.
-  expect(bucket.seen.filter((line) => line.startsWith("HEAD"))).toHaveLength(2);
+  expect(bucket.seen.filter((line) => /^HEAD .*[0-9a-f]$/.test(line))).toHaveLength(2);
 });
 
 test("bytes that are not those of their hash are not given out; control: those that are", async () => {
@@ -83,6 +83,86 @@ test("whoever dies before a removal is done leaves a notice that holds nobody up
   expect(await open(bucket.place).drop(sha256)).toBe("young");
   age(name, 3_600_000);
   expect(await open(bucket.place).drop(sha256)).toBe("dropped");
+  expect(bucket.objects.size).toBe(0);
+});
+
+/** A blob that is old enough to go. */
+const oldBlob = async (bucket: Awaited<ReturnType<typeof startS3>>) => {
+  const bytes = Buffer.from("named again");
+  const { sha256 } = await open(bucket.place).put(bytes);
+  const name = `sortie/blobs/${sha256.slice(0, 2)}/${sha256}`;
+  const age = (key: string, by: number) => {
+    const found = bucket.objects.get(key);
+    if (found !== undefined) found.at -= by;
+  };
+  age(name, 3_600_000);
+  return { bytes, sha256, name, age };
+};
+
+test("a removal whose answer is lost is not tried again: what is stored after it stays", async () => {
+  await using bucket = await startS3();
+  const { bytes, sha256, name, age } = await oldBlob(bucket);
+  const stored = Promise.withResolvers<unknown>();
+  let removals = 0;
+  bucket.fail((method, key) => {
+    if (method !== "DELETE" || key !== name || (removals += 1) > 1) return undefined;
+    bucket.objects.delete(name);
+    stored.resolve(open(bucket.place).put(bytes));
+    return "reset";
+  });
+  expect(await open(bucket.place).drop(sha256)).toBe("young");
+  // It may be done yet, so whoever stores waits until it no longer can.
+  expect([removals, bucket.objects.has(`${name}.removal`)]).toEqual([1, true]);
+  age(`${name}.removal`, 61_000);
+  await stored.promise;
+  expect([...bucket.objects.keys()]).toEqual([name]);
+});
+
+test("of two who remove the same one goes first, and what is stored meanwhile stays, for each who stores it", async () => {
+  await using bucket = await startS3();
+  const { bytes, sha256, name } = await oldBlob(bucket);
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let removals = 0;
+  bucket.fail(async (method, key) => {
+    if (method === "DELETE" && key === name) await [first, second][(removals += 1) - 1]?.promise;
+    return undefined;
+  });
+  const [a, b] = [open(bucket.place), open(bucket.place)];
+  const dropped = a.drop(sha256);
+  await expect.poll(() => removals).toBe(1);
+  const other = b.drop(sha256);
+  await Promise.race([other, expect.poll(() => removals).toBe(2)]);
+  let answered = 0;
+  const put = () =>
+    open(bucket.place)
+      .put(bytes)
+      .then(() => (answered += 1));
+  const stored = put();
+  await expect.poll(() => bucket.seen.filter((line) => line === `PUT ${name}`).length).toBe(2);
+  // It finds it young, and the removal is still to come.
+  const beside = put();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(answered).toBe(0);
+  first.resolve();
+  expect(await dropped).toBe("dropped");
+  await Promise.all([stored, beside]);
+  second.resolve();
+  expect([await other, ...bucket.objects.keys()]).toEqual(["young", name]);
+});
+
+test("what a removal without an answer left is cleared; control: a notice that may be of somebody stays", async () => {
+  await using bucket = await startS3();
+  const { sha256, name, age } = await oldBlob(bucket);
+  bucket.fail((method, key) => {
+    if (method !== "DELETE" || key !== name) return undefined;
+    bucket.objects.delete(name);
+    return { status: 504, code: "GatewayTimeout" };
+  });
+  const blobs = open(bucket.place);
+  expect([await blobs.drop(sha256), await blobs.drop(sha256)]).toEqual(["young", "young"]);
+  expect(bucket.objects.size).toBe(1);
+  age(`${name}.removal`, 61_000);
+  expect(await blobs.drop(sha256)).toBe("absent");
   expect(bucket.objects.size).toBe(0);
 });
 

@@ -13,10 +13,10 @@ beforeEach(() => {
 afterEach(() => scene[Symbol.asyncDispose]());
 
 /** A Task that changes the last line of a, b and c, and adds a file; planned by one service. */
-const planned = async () => {
+const planned = async (script = "sed -i s/9/task/ a b c; echo n > new") => {
   const workspaces = scene.service();
   const workspace = await prepare(workspaces, scene.root);
-  scene.sh("sed -i s/9/task/ a b c; echo n > new", workspace.root);
+  scene.sh(script, workspace.root);
   const commit = await workspace.commit("work");
   if (commit === undefined) throw new Error("nothing done");
   const plan = await workspaces.plan(workspace, commit, commit.parent);
@@ -59,6 +59,27 @@ describe("what a dead landing left", () => {
     const later = scene.service();
     expect(await later.land(await later.open("task_1", workspace.prepared), plan)).toMatchObject({ ok: false });
     expect(picture(scene)).toEqual(before);
+  });
+
+  test("on a branch that the user has left since: the index is that of where they went; control: on the branch it is finished", async () => {
+    // A new file would keep git from leaving.
+    const { workspace, plan } = await planned("sed -i s/9/task/ a b c");
+    const dying = scene.service({
+      onStep: (name) => {
+        if (name === "index") throw new Error("killed");
+      },
+    });
+    await expect(dying.land(await dying.open("task_1", workspace.prepared), plan)).rejects.toThrow("killed");
+    scene.sh("cp -a ../project ../staying; rm .git/index.lock; git branch -q other HEAD~; git switch -q other");
+    const staged = () => scene.sh("git diff --cached --name-only");
+    expect(staged()).toBe("");
+    const later = scene.service();
+    const place = await later.open("task_1", workspace.prepared);
+    expect(await later.land(place, plan)).toEqual({ ok: true, kept: [] });
+    expect(staged() + picture(scene).leftOver).toBe("");
+    scene.sh("cd ..; rm -r project; mv staying project");
+    expect(await later.land(place, plan)).toEqual({ ok: true, kept: [] });
+    expect(statusOf() + picture(scene).leftOver).toBe("");
   });
 
   test("control: what nobody made their own is put back", async () => {

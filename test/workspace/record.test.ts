@@ -1,7 +1,8 @@
-import { readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createWorktreeRecords, type WorktreeRecord } from "../../src/workspace/record.ts";
+import { forksOf } from "../../src/workspace/worktree/fork.ts";
 import { temporary } from "../harness/project.ts";
 
 /** Records are written where they change, and at once, but for those that are to come with the next. */
@@ -43,4 +44,31 @@ test("the same record is not written again; after it was forgotten it is", () =>
   rmSync(file);
   records.keep("task_1", record);
   expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(record);
+});
+
+test("a record that cannot be read now is not called missing; control: none, and one that was never written whole", () => {
+  using folder = temporary("sortie-record-");
+  const file = join(folder.path, "task_1.json");
+  const records = createWorktreeRecords(folder.path);
+  expect(records.of("task_1")).toBeUndefined();
+  writeFileSync(file, "");
+  expect(records.of("task_1")).toBeUndefined();
+  rmSync(file);
+  // Its read fails, as where there are too many open files.
+  mkdirSync(file);
+  expect(() => records.of("task_1")).toThrow("EISDIR");
+  rmSync(file, { recursive: true });
+  records.keep("task_1", record);
+  expect(createWorktreeRecords(folder.path).of("task_1")).toEqual(record);
+});
+
+test("a folder that cannot be listed now is not called empty of forks; control: none, and one of them", () => {
+  using folder = temporary("sortie-record-");
+  const home = join(folder.path, "home");
+  expect(forksOf(home, "task_1")).toEqual([]);
+  writeFileSync(home, "");
+  expect(() => forksOf(home, "task_1")).toThrow("ENOTDIR");
+  rmSync(home);
+  createWorktreeRecords(home).keep("task_1-a", record);
+  expect(forksOf(home, "task_1")).toEqual(["task_1-a"]);
 });

@@ -20,7 +20,7 @@ export type SquadDeps = {
 };
 
 type SquadRoute = Extract<OperationID, `squad.${string}`>;
-type Deps = SquadDeps & { store: Pick<Store, "commit">; runOnce: RunOnce };
+type Deps = SquadDeps & { store: Pick<Store, "commit" | "once" | "nodes">; runOnce: RunOnce };
 
 export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<Routes[ID]> } => {
   const { catalog, manager, store, runOnce } = deps;

@@ -1,6 +1,7 @@
 import { ServiceError } from "../../error.ts";
 import { hashOf } from "../../hash.ts";
 import { quote } from "../../protocol/issue.ts";
+import type { Nodes } from "../../store/node.ts";
 import type { Store } from "../../store/store.ts";
 import { idempotencyRecord, replay } from "../../task/operation/idempotency.ts";
 import type { Accepted, IdempotencyKey } from "../../task/tasks.ts";
@@ -48,29 +49,36 @@ export const onceKey = async (
 
 export type RunOnce = <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
 
+/** What was answered under the key before; undefined: nothing. */
+const answeredBefore = async <T>(
+  store: Pick<Store, "once">,
+  once: IdempotencyKey,
+): Promise<Accepted<T> | undefined> => {
+  const found =
+    (await store.once(once.scope, once.key)) ??
+    (once.earlier === undefined ? undefined : await store.once(once.earlier, once.key));
+  if (found === undefined) return undefined;
+  if (found.bodyHash !== once.bodyHash) throw reused(once.key);
+  const { status, body } = found.stored;
+  return { status: status === 200 ? 200 : 202, body: body as T, replayed: true };
+};
+
+const idOf = ({ scope, key }: IdempotencyKey): string => `${scope}\n${key}`;
+
 export const createRunOnce = (store: Pick<Store, "once">): RunOnce => {
   /** Keys whose first request is still running, with the hash of its body. */
   const open = new Map<string, string>();
   return async <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>): Promise<Accepted<T>> => {
     if (once === undefined) return run();
-    const id = `${once.scope}\n${once.key}`;
+    const id = idOf(once);
     const running = open.get(id);
     if (running !== undefined) {
       if (running !== once.bodyHash) throw reused(once.key);
-      throw new ServiceError(
-        "idempotency_in_progress",
-        `Expected the first request with the key ${quote(once.key)} to have been answered, got a second one before that. Try again.`,
-      );
+      throw inProgress(once.key);
     }
     open.set(id, once.bodyHash);
     try {
-      const found =
-        (await store.once(once.scope, once.key)) ??
-        (once.earlier === undefined ? undefined : await store.once(once.earlier, once.key));
-      if (found === undefined) return await run();
-      if (found.bodyHash !== once.bodyHash) throw reused(once.key);
-      const { status, body } = found.stored;
-      return { status: status === 200 ? 200 : 202, body: body as T, replayed: true };
+      return (await answeredBefore<T>(store, once)) ?? (await run());
     } finally {
       open.delete(id);
     }
@@ -83,6 +91,12 @@ const reused = (key: string): ServiceError =>
     `Expected the Idempotency-Key ${quote(key)} with the body it was first sent with, got another body.`,
   );
 
+const inProgress = (key: string): ServiceError =>
+  new ServiceError(
+    "idempotency_in_progress",
+    `Expected the first request with the key ${quote(key)} to have been answered, got a second one before that. Try again.`,
+  );
+
 export type AnswerOnce = <T extends object>(
   entry: RequestContext,
   once: IdempotencyKey | undefined,
@@ -90,18 +104,32 @@ export type AnswerOnce = <T extends object>(
 ) => Promise<HttpAnswer>;
 
 /**
- * For operations without a commit of their own: the key and the answer are committed after the effect. A crash in
- * between runs the operation again on the next request.
+ * For operations without a commit of their own: the key and the answer are committed after the effect, and until then no
+ * other node begins it. A crash in between runs the operation again on the next request.
  */
-export const createAnswerOnce =
-  (store: Pick<Store, "commit">, runOnce: RunOnce): AnswerOnce =>
-  async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {
-    const { body, replayed } = await runOnce<T>(once, async (): Promise<Accepted<T>> => {
-      const made = await run();
-      if (once === undefined) return { status: 200, body: made, replayed: false };
-      const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, made, false) });
-      if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
-      return { status: 200, body: made, replayed: false };
-    });
+export const createAnswerOnce = (
+  store: Pick<Store, "commit" | "once"> & { nodes?: Pick<Nodes, "turn"> },
+  runOnce: RunOnce,
+): AnswerOnce => {
+  const runAndKeep = async <T extends object>(once: IdempotencyKey, run: () => Promise<T>): Promise<Accepted<T>> => {
+    const made = await run();
+    const done = await store.commit({ appends: [], once: idempotencyRecord(once, 200, made, false) });
+    if (!done.ok && done.reason === "once") return replay(done.bodyHash, done.stored, once);
+    return { status: 200, body: made, replayed: false };
+  };
+  const runAmongNodes = async <T extends object>(once: IdempotencyKey, run: () => Promise<T>): Promise<Accepted<T>> => {
+    if (store.nodes === undefined) return runAndKeep(once, run);
+    await using turn = await store.nodes.turn(`once ${idOf(once)}`);
+    if (turn === undefined) throw inProgress(once.key);
+    // Another node may have answered since this one looked.
+    return (await answeredBefore<T>(store, once)) ?? (await runAndKeep(once, run));
+  };
+  return async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {
+    const { body, replayed } = await runOnce<T>(
+      once,
+      async (): Promise<Accepted<T>> =>
+        once === undefined ? { status: 200, body: await run(), replayed: false } : runAmongNodes(once, run),
+    );
     return json(entry, 200, body, replayed ? { "idempotent-replayed": "true" } : undefined);
   };
+};

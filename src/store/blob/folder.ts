@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { hashOf } from "../../hash.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { DiskFull } from "../disk/full.ts";
-import { unavailable } from "../unavailable.ts";
+import { unavailable, unreadable } from "../unavailable.ts";
 import type { Blobs } from "../store.ts";
 
 /**
@@ -67,7 +67,7 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
         return "dropped";
       }),
     async get(sha256) {
-      return /^[0-9a-f]{64}$/.test(sha256) ? readFile(pathOf(sha256)).catch(absent) : undefined;
+      return /^[0-9a-f]{64}$/.test(sha256) ? readBlob(pathOf(sha256)) : undefined;
     },
   };
 };
@@ -79,9 +79,18 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
 export const touchedMs = 10 * 60_000;
 export const youngMs = 3 * touchedMs;
 
-const absent = (error: NodeJS.ErrnoException): undefined => {
+/** For whatever is read of a folder: that it cannot be read now does not mean that it is not there. */
+export const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;
 };
+
+/** undefined: there is no such file. Rejects with `store_unavailable`. */
+export const readBlob = (path: string): Promise<Buffer | undefined> =>
+  readFile(path)
+    .catch(absent)
+    .catch((error: unknown) => {
+      throw unreadable(error);
+    });
 
 /** A rename is durable only once its folder is synced. */
 const syncFolder = async (path: string): Promise<void> => {

@@ -1,3 +1,4 @@
+import type { Dirent } from "node:fs";
 import { readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -5,6 +6,7 @@ import { hashOf } from "../../hash.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Blobs } from "../store.ts";
+import { absent, readBlob } from "./folder.ts";
 
 /**
  * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it was,
@@ -29,11 +31,18 @@ const told = 1000;
 
 const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
 
+const entriesOf = async (folder: string): Promise<Dirent[]> =>
+  (await readdir(folder, { withFileTypes: true }).catch(absent)) ?? [];
+
+const shelvesOf = async (folder: string): Promise<string[]> =>
+  (await entriesOf(folder)).flatMap((entry) =>
+    !entry.isFile() && /^[0-9a-f]{2}$/.test(entry.name) ? [entry.name] : [],
+  );
+
 /** The folder's files, shelf by shelf. */
 async function* filesIn(folder: string): AsyncGenerator<string> {
-  for (const shelf of await readdir(folder).catch(() => [])) {
-    if (!/^[0-9a-f]{2}$/.test(shelf)) continue;
-    for (const name of await readdir(join(folder, shelf)).catch(() => []))
+  for (const shelf of await shelvesOf(folder)) {
+    for (const { name } of await entriesOf(join(folder, shelf)))
       if (/^[0-9a-f]{64}(?:\.[0-9a-f]+\.tmp)?$/.test(name)) yield join(folder, shelf, name);
     await rmdir(join(folder, shelf)).catch(() => {});
   }
@@ -64,7 +73,7 @@ export const fromFolder = (folder: string): Source => {
         yield { sha256, bytes: (await hashOf(bytes)) === sha256 ? bytes : undefined };
       }
     },
-    get: async (sha256) => (isHash(sha256) ? readFile(pathOf(sha256)).catch(() => undefined) : undefined),
+    get: async (sha256) => (isHash(sha256) ? readBlob(pathOf(sha256)) : undefined),
     remove: (sha256) => rm(pathOf(sha256), { force: true }),
   };
 };
@@ -77,7 +86,6 @@ export const movingFrom = async (
 ): Promise<{ blobs: Blobs; moved: Promise<void> } & AsyncDisposable> => {
   const stop = new AbortController();
   let empty = await source.isEmpty();
-  const before = async (sha256: string) => (empty ? undefined : source.get(sha256));
 
   const move = async (): Promise<void> => {
     let [count, damaged] = [0, 0];
@@ -93,7 +101,7 @@ export const movingFrom = async (
       count += 1;
       if (count % told === 0) log.info({ moved: count }, `blobs are being moved from ${source.name}`);
     }
-    empty = damaged === 0;
+    empty = damaged === 0 && (await source.isEmpty());
     if (count > 0) log.info({ moved: count }, `the blobs of ${source.name} have been moved`);
   };
   const moveAll = async (): Promise<void> => {
@@ -113,11 +121,13 @@ export const movingFrom = async (
     moved,
     blobs: {
       put: (bytes, exact) => blobs.put(bytes, exact),
-      // Asked a second time, as it may have moved in between.
-      get: async (sha256) =>
-        (await blobs.get(sha256)) ?? (await before(sha256)) ?? (empty ? undefined : blobs.get(sha256)),
+      async get(sha256) {
+        if (empty) return blobs.get(sha256);
+        // Asked a second time, as it may have moved in between.
+        return (await blobs.get(sha256)) ?? (await source.get(sha256)) ?? blobs.get(sha256);
+      },
       async drop(sha256) {
-        if ((await before(sha256)) !== undefined) return "young";
+        if (!empty && (await source.get(sha256)) !== undefined) return "young";
         return blobs.drop(sha256);
       },
     },

@@ -28,9 +28,11 @@ type Answer = { status: number; headers: Headers; body: Buffer };
 
 /** The server refuses, and would refuse again. */
 class Refused extends Error {
+  readonly status: number;
   readonly code: string;
   constructor(status: number, code: string, message: string) {
     super(`S3 answers ${status} ${code}${message === "" ? "" : `: ${message}`}`);
+    this.status = status;
     this.code = code;
   }
 }
@@ -76,15 +78,15 @@ const createCall = (place: S3Place, stopped: AbortSignal) => {
     });
     return { status: answer.status, headers: answer.headers, body: Buffer.from(await answer.arrayBuffer()) };
   };
-  return async (sent: Sent, signal: AbortSignal = stopped): Promise<Answer> => {
+  return async (sent: Sent, signal: AbortSignal = stopped, most = tries): Promise<Answer> => {
     for (let tried = 1; ; tried += 1) {
       const answer = await once(sent, signal).catch((error: unknown) => {
         signal.throwIfAborted();
-        if (tried === tries) throw new Error(`S3 does not answer (${reasonOf(error)})`, { cause: error });
+        if (tried === most) throw new Error(`S3 does not answer (${reasonOf(error)})`, { cause: error });
       });
       if (answer !== undefined) {
         if (answer.status < 300 || answer.status === 404) return answer;
-        if (!passing.has(answer.status) || tried === tries) throw refusalOf(answer);
+        if (!passing.has(answer.status) || tried === most) throw refusalOf(answer);
       }
       await pause(waitMs(tried), undefined, { signal });
     }
@@ -118,6 +120,8 @@ const ageOf = ({ status, headers }: Answer): number | undefined => {
 
 /** Milliseconds within which a removal that was announced is done or given up. */
 const removalMs = 30_000;
+/** Whoever gave an older notice is gone. */
+const noticeMs = 2 * removalMs;
 
 export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   const call = createCall(place, signal);
@@ -129,24 +133,48 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
     const answer = await call({ method: "PUT", name: nameOf(sha256), body, sha256 });
     if (answer.status !== 200) refuse(answer);
   };
-  const remove = async (name: string, until?: AbortSignal): Promise<void> =>
-    void (await call({ method: "DELETE", name }, until));
+  const withdraw = async (sha256: string): Promise<void> =>
+    void (await call({ method: "DELETE", name: noticeOf(sha256) }));
+
+  const untilWithdrawn = async (sha256: string): Promise<void> => {
+    for (;;) {
+      const age = await ageIn(noticeOf(sha256));
+      if (age === undefined) return;
+      if (age > noticeMs) await withdraw(sha256);
+      else await pause(200, undefined, { signal });
+    }
+  };
 
   /**
-   * An old one may be about to go. Whoever removes it says so first and looks at its age then; so it is young when the
-   * notice comes after this, and else the notice is seen here, or its removal is over and what is missing is stored again.
+   * Whoever removes a blob says so first and looks at its age then. So one that is young stays when the notice comes later;
+   * else the notice is seen here, or the removal is over, and what is missing is stored again.
    */
-  const renew = async (sha256: string, bytes: Uint8Array): Promise<void> => {
+  const write = async (sha256: string, bytes: Uint8Array): Promise<void> => {
+    const age = (await ageIn(nameOf(sha256))) ?? Number.POSITIVE_INFINITY;
+    // No notice is as old as this one.
+    if (age > noticeMs && age < touchedMs) return;
+    const isNew = age === Number.POSITIVE_INFINITY && (await ageIn(noticeOf(sha256))) === undefined;
+    if (!(age < touchedMs)) await store(sha256, bytes);
+    if (isNew) return;
     for (;;) {
-      await store(sha256, bytes);
-      for (;;) {
-        const age = await ageIn(noticeOf(sha256));
-        if (age === undefined) break;
-        // Whoever gave it is gone.
-        if (age > 2 * removalMs) await remove(noticeOf(sha256));
-        else await pause(200, undefined, { signal });
-      }
+      await untilWithdrawn(sha256);
       if ((await ageIn(nameOf(sha256))) !== undefined) return;
+      await store(sha256, bytes);
+    }
+  };
+
+  /**
+   * Tried once: where the answer is lost, the blob may be stored again before the next try. False: the removal may be done
+   * yet, so the notice has to stand.
+   */
+  const remove = async (sha256: string, until: AbortSignal): Promise<boolean> => {
+    try {
+      await call({ method: "DELETE", name: nameOf(sha256) }, until, 1);
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof Refused && !passing.has(error.status)) throw error;
+      return false;
     }
   };
 
@@ -154,9 +182,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
     async put(bytes) {
       const sha256 = await hashOf(bytes);
       try {
-        const age = await ageIn(nameOf(sha256));
-        if (age === undefined) await store(sha256, bytes);
-        else if (!(age < touchedMs)) await renew(sha256, bytes);
+        await write(sha256, bytes);
       } catch (error) {
         throw unavailable(error);
       }
@@ -178,15 +204,21 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
     async drop(sha256) {
       try {
         const before = await ageIn(nameOf(sha256));
-        if (before === undefined) return "absent";
-        if (!(before >= youngMs)) return "young";
+        if (before !== undefined && !(before >= youngMs)) return "young";
+        // Another one is at it: whoever ends first would withdraw the other's notice.
+        const other = await ageIn(noticeOf(sha256));
+        if (other !== undefined && !(other > noticeMs)) return "young";
+        if (before === undefined) {
+          if (other !== undefined) await withdraw(sha256);
+          return "absent";
+        }
         const until = AbortSignal.any([signal, AbortSignal.timeout(removalMs)]);
         const notice = await call({ method: "PUT", name: noticeOf(sha256), body: new Uint8Array() }, until);
         if (notice.status !== 200) refuse(notice);
         const age = await ageIn(nameOf(sha256));
         const goes = age !== undefined && age >= youngMs;
-        if (goes) await remove(nameOf(sha256), until);
-        await remove(noticeOf(sha256));
+        if (goes && !(await remove(sha256, until))) return "young";
+        await withdraw(sha256);
         return goes ? "dropped" : "young";
       } catch (error) {
         throw unavailable(error);

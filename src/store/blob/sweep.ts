@@ -1,5 +1,6 @@
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
+import type { Nodes } from "../node.ts";
 import type { Store } from "../store.ts";
 
 /**
@@ -22,13 +23,17 @@ export const removeOrphanBlobs = async (
   return dropped;
 };
 
-/** Drops them now and every hour, until disposed. */
-export const sweepOrphanBlobs = (store: Pick<Store, "orphans" | "blobs">, log: Log): AsyncDisposable => {
+type Swept = Pick<Store, "orphans" | "blobs"> & { nodes?: Pick<Nodes, "turn"> };
+
+/** Drops them now and every hour, until disposed; one node at a time does. */
+export const sweepOrphanBlobs = (store: Swept, log: Log): AsyncDisposable => {
   const stop = new AbortController();
   const sweep = async (): Promise<void> => {
     try {
+      await using turn = await store.nodes?.turn("blobs");
+      if (store.nodes !== undefined && turn === undefined) return;
       await store.orphans.nameBlobs(stop.signal);
-      const blobs = await removeOrphanBlobs(store, () => !stop.signal.aborted);
+      const blobs = await removeOrphanBlobs(store, () => !stop.signal.aborted && turn?.isHeld() !== false);
       if (blobs > 0) log.info({ blobs }, "removed blobs that only deleted Tasks and Missions used");
     } catch (error) {
       if (stop.signal.aborted) return;

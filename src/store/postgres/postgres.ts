@@ -51,7 +51,7 @@ import { createEventReads, createReads } from "../sql/read.ts";
 import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
-import type { Offer } from "../node.ts";
+import type { Nodes, Offer } from "../node.ts";
 import type { RunningBounds } from "../running.ts";
 import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";
@@ -77,7 +77,7 @@ type Options = {
    */
   alone?: boolean;
   /** The name of this node: other processes have the database, too (`node/member.ts`). */
-  node?: { name: string; instance: string };
+  node?: Pick<Nodes, "name" | "turn"> & { instance: string };
   /** How many Tasks may run at the same time, over all processes; undefined: any number. */
   bounds?: RunningBounds | undefined;
   /** The clock of the one process, for events and due times. Default: the database's, which all processes share. */
@@ -267,6 +267,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       : {
           nodes: {
             name: options.node.name,
+            turn: options.node.turn,
             offer: (given) => {
               offered = given;
             },

@@ -232,9 +232,13 @@ const contains = async (git: Git, present: string | null, { commit, from }: Land
   return (await git.run(["merge-base", "--is-ancestor", commit, present], { ok: [0, 1] })).exitCode === 0;
 };
 
-/** The branch already has the commit. After a kill right behind the branch update, only the index is missing. */
-const finish = async (request: LandRequest, atCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
+/**
+ * The branch already has the commit. After a kill right behind the branch update, only the index is missing, as long as the
+ * project is on the branch: whoever has left it since has the index of where they went.
+ */
+const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
   const copied = existsSync(copyOf(request));
+  const atCommit = isAtCommit && headOf(request.record.projectGitDir)?.ref === request.plan.ref;
   if (atCommit && lock === undefined && copied)
     throw new LandingUnfinished("another git command holds the project's index.lock");
   if (atCommit && (lock?.takenOver === true || copied)) {

@@ -29,8 +29,9 @@ export const forksOf = (home: string, taskID: string): string[] => {
     return readdirSync(home).flatMap((name) =>
       name.startsWith(`${taskID}-`) && name.endsWith(".json") ? [name.slice(0, -".json".length)] : [],
     );
-  } catch {
-    return [];
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
   }
 };
 

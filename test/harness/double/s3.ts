@@ -44,7 +44,7 @@ const signatureFault = ({ method = "", url = "", headers }: IncomingMessage): st
 export const startS3 = async (bucket = "team") => {
   const objects = new Map<string, { bytes: Buffer; at: number }>();
   const seen: string[] = [];
-  let fault: (method: string, name: string) => Fault | undefined = () => undefined;
+  let fault: (method: string, name: string) => Fault | undefined | Promise<Fault | undefined> = () => undefined;
 
   const refuse = (response: ServerResponse, status: number, code: string) =>
     response
@@ -59,7 +59,7 @@ export const startS3 = async (bucket = "team") => {
     const path = decodeURIComponent(new URL(request.url ?? "", "http://x").pathname);
     const name = path.slice(bucket.length + 2);
     seen.push(`${method} ${name}`);
-    const what = fault(method, name);
+    const what = await fault(method, name);
     if (what === "reset") return request.socket.destroy();
     if (what === "silent") return;
     if (typeof what === "object") return refuse(response, what.status, what.code);

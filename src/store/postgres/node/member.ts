@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import type { Clock } from "../../../clock.ts";
 import { StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
-import type { Node, NodeReport, Role, SharedSquads } from "../../node.ts";
+import type { Node, NodeReport, Nodes, Role, SharedSquads } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
 import { again, NotConnected } from "../fault.ts";
@@ -23,6 +23,7 @@ import {
 import { lastOwner, soleKey } from "./owner.ts";
 import { adopt, hasUnadopted, lostMs, prepareNodes } from "./placement.ts";
 import { createSharedSquads } from "./squad.ts";
+import { createTurns } from "./turn.ts";
 
 /**
  * One of several services of a database: it has a name, which no other live one has, and says every two seconds that it
@@ -40,6 +41,7 @@ export type Membership = AsyncDisposable &
     key: () => Promise<Uint8Array>;
     /** What the nodes share of the squads for every project. */
     squads: SharedSquads;
+    turn: Nodes["turn"];
     /** Asks the node of this name to drain; it hears of that with its next sign of life. */
     drain: (name: string) => Promise<void>;
     /** Resolves when this node is asked to. */
@@ -178,6 +180,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       return Buffer.from(row?.key ?? "", "hex");
     },
     squads: createSharedSquads(query, instance),
+    turn: createTurns(held.client, closing.signal),
     async drain(other) {
       await query("insert into node_drains (name) values ($1) on conflict do nothing", [other]);
     },
