@@ -1,6 +1,7 @@
 import { oneLine } from "../../agent/loop/compaction.ts";
 import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { type Dispatched, isOfService, isRunning, type MissionState } from "../../domain/state/mission.ts";
+import { dutyOf } from "../own-task.ts";
 import { redOf } from "../verify.ts";
 import type { Fresh } from "./state-text.ts";
 
@@ -49,10 +50,6 @@ const ownLines = ({ tasks }: MissionState, waits: Waits): string[] => {
     .filter((task) => isOfService(task) && (isRunning(task) || task === merge))
     .map((task) => `- ${task.taskID}, which ${dutyOf(task)}: ${nowOf(task, waits)}`);
 };
-
-/** What a Task of the service's own does. */
-export const dutyOf = ({ merge }: Pick<Dispatched, "merge">): string =>
-  merge === undefined ? "judges the whole" : `merges ${merge.branch} into ${merge.into}`;
 
 const nowOf = (task: Dispatched, waits: Waits): string => {
   const wait = waits.get(task.taskID);
