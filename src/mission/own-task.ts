@@ -1,4 +1,4 @@
-import type { MissionState } from "../domain/state/mission.ts";
+import type { Dispatched, MissionState } from "../domain/state/mission.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import type { Fence } from "../store/store.ts";
 import type { MissionDispatch } from "../task/tasks.ts";
@@ -29,3 +29,7 @@ export const ownTask = (
     fence,
   }),
 });
+
+/** What it does, in words for the Mission's agent. */
+export const dutyOf = ({ merge }: Pick<Dispatched, "merge">): string =>
+  merge === undefined ? "judges the whole" : `merges ${merge.branch} into ${merge.into}`;

@@ -125,9 +125,11 @@ export type MissionState = StreamState & {
   failure: { failure: TurnFailure; at: string } | null;
 };
 
+/** The service's own, for the whole and no phase of the plan: it merges the branch, or judges. */
+export const isOfService = ({ merge, judges }: Dispatched): boolean => merge !== undefined || judges !== undefined;
+
 /** It does the work of a phase: it makes no squad for one, merges nothing and judges nothing. */
-export const isWork = ({ production, merge, judges }: Dispatched): boolean =>
-  production === null && merge === undefined && judges === undefined;
+export const isWork = (task: Dispatched): boolean => task.production === null && !isOfService(task);
 
 /**
  * Its agent's report on the whole; null: it has given none, or a person has a Task of it go on since. When that ends its

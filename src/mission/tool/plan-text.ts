@@ -96,8 +96,16 @@ const tasksOf = (state: MissionState, { id }: PlannedPhase, waits: Waits) =>
 const restOf = (state: MissionState, rows: readonly TaskSummary[]) => ({
   running: state.tasks.filter(isRunning).map(({ taskID }) => taskID),
   ...(state.attachments.length === 0 ? {} : { attachments: state.attachments.map(({ filename }) => filename) }),
+  ...verdictOf(state),
   ...(state.cap === null ? {} : { budget: state.cap, ...budgetOf(state, rows) }),
 });
+
+/** What the newest verdict on the whole found, where it did not accept that. */
+const verdictOf = ({ verdict: known }: MissionState) => {
+  if (known === null || known.verdict === "accepted") return {};
+  const { verdict, taskID, commit, notes } = known;
+  return { verdict: { verdict, taskID, commit, notes } };
+};
 
 /** In the digits that say something. */
 const readable = (sums: Readonly<Record<string, number | null>>): Record<string, number | null> =>

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isRunning } from "../../domain/state/mission.ts";
+import { isOfService, isRunning } from "../../domain/state/mission.ts";
 import type { DomainEvent } from "../../domain/event.ts";
 import { inOrder, phaseState, planDifference, planProblem, withPhase } from "../../domain/mission/plan.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
@@ -170,7 +170,7 @@ const write = async (run: MissionRun, callID: string, next: readonly PlannedPhas
 /** Phases that the plan would lose, whose Tasks run and are not being cancelled. */
 const keptBy = async (run: MissionRun, next: readonly PlannedPhase[]): Promise<string[]> => {
   const ids = new Set(next.map(({ id }) => id));
-  const lost = run.state().tasks.filter((task) => isRunning(task) && !ids.has(task.phase));
+  const lost = run.state().tasks.filter((task) => isRunning(task) && !isOfService(task) && !ids.has(task.phase));
   const tasks = await Promise.all(
     lost.map(async ({ taskID, phase }) => ({ phase, task: await run.store.state(taskID) })),
   );

@@ -1,13 +1,14 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { maxSameFailures, sameFailures } from "../../domain/mission/grant.ts";
-import { isRunning } from "../../domain/state/mission.ts";
+import { type Dispatched, isOfService, isRunning } from "../../domain/state/mission.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { budget as taskBudget } from "../../protocol/field.ts";
 import { oneLine } from "../../agent/loop/compaction.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
+import { dutyOf } from "../own-task.ts";
 import type { MissionRun } from "../run.ts";
 import { after, lookInMinutes } from "./dispatch.ts";
 import { checkInput } from "./check-input.ts";
@@ -88,6 +89,7 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
       const task = await ownTask(run, taskID);
       if ("outcome" in task) return task;
       const known = run.state().tasks.find((one) => one.taskID === taskID);
+      if (known !== undefined && isOfService(known)) return failed(serviceBar(known));
       const { times, code } = sameFailures(known ?? { ends: [] });
       if (times >= maxSameFailures && known !== undefined && !isRunning(known))
         return failed(
@@ -104,6 +106,14 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
       return ok(wasTold[body.disposition]);
     }),
 });
+
+/** Why its agent says nothing to a Task of the service's own: whoever judges the whole is not talked round, and a person merges. */
+const serviceBar = (task: Dispatched): string =>
+  `Expected a Task that you dispatched, got ${task.taskID}, which ${dutyOf(task)} for the service and reads no message of yours. Nothing was sent. ${
+    task.merge === undefined
+      ? "What is right in its verdict, have mended: by a phase, or by a message to the Task whose work it is. Where it is wrong, say so in the summary of `finish`."
+      : "What has to be different in the work is a phase, or a message to the Task that did it; whether and when the branch is merged is not yours to decide."
+  }`;
 
 /** What becomes of the message, by what the service says of it. */
 const wasTold = {

@@ -10,6 +10,7 @@ import { noUsage, type PromptMessage } from "../../model/model.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
 import { approvalLines, briefLines, cancelLines, doneLines, endLines, planLines } from "./state-text.ts";
+import { wholeLines } from "./whole-text.ts";
 
 /**
  * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was over,
@@ -80,6 +81,7 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
     ...section("## Phases that are not (`task_status` has all their words)", planLines(state, waits)),
     ...section("## The plan's approval", approvalLines(state)),
     ...section("## Tasks whose phase is not done", endLines(state, waits, fresh)),
+    ...section("## The whole", wholeLines(state, waits, fresh)),
     ...section("## Why the user cancelled Tasks, in their words", cancelLines(state, fresh)),
     ...section("## Briefs of what is not done", await briefLines(run)),
     ...section(headings.told, newestOf(steps.told, most.told)),

@@ -3,7 +3,7 @@ import { askedPlan, isPlanDue } from "../../domain/mission/approval.ts";
 import { phaseState, workOf } from "../../domain/mission/plan.ts";
 import { planOf } from "../../domain/mission/status.ts";
 import { type Waits, waitText } from "../../domain/mission/now.ts";
-import { deliveredBy, type Dispatched, isRunning, type MissionState } from "../../domain/state/mission.ts";
+import { deliveredBy, type Dispatched, isOfService, isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
@@ -139,10 +139,12 @@ const phaseLine = ({ id, title, phase, state, waits, after, squad, objective }: 
     oneLine(objective, longest.objective),
   ].join("; ");
 
-/** Of what is not done, and of phases that are in the plan no more. */
+/** Of what is not done, and of phases that are in the plan no more. What the service does with the whole is told apart. */
 export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new Set()): string[] => {
   const done = new Set(state.plan.filter((phase) => phaseState(state, phase) === "done").map(({ id }) => id));
-  const open = state.tasks.filter((task) => !done.has(task.phase) && (isRunning(task) || task.ends.length > 0));
+  const open = state.tasks.filter(
+    (task) => !isOfService(task) && !done.has(task.phase) && (isRunning(task) || task.ends.length > 0),
+  );
   const told = open.slice(-most.ends);
   const reports = told.map((task) =>
     isRunning(task) || isTold(task, task.ends.at(-1), fresh) ? "" : reportOf(task.ends.at(-1)),
@@ -193,7 +195,9 @@ export const cancelLines = ({ tasks }: MissionState, fresh: Fresh = new Set()): 
         const { reason = "" } = end.cancelledByUser ?? {};
         return reason === "" || isTold(task, end, fresh)
           ? []
-          : [`- ${task.taskID} of ${task.phase}: ${oneLine(reason, longest.reason)}`];
+          : [
+              `- ${task.taskID}${isOfService(task) ? `, ${JSON.stringify(task.title)}` : ` of ${task.phase}`}: ${oneLine(reason, longest.reason)}`,
+            ];
       }),
     )
     .slice(-most.reasons);

@@ -4,6 +4,7 @@ import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
 import { type Dispatched, endedOf, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import { noUsage } from "../../domain/state/stream.ts";
+import { landedAs } from "../../domain/task/landing.ts";
 import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ofMission } from "../../protocol/event/source.ts";
@@ -161,7 +162,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       : [];
   const ended = endedIn(row);
   if (ended <= known) return [];
-  const facts = await run.store.read(taskID, { types: ["task.settled", "cancel.requested"] });
+  const facts = await run.store.read(taskID, { types: ["task.settled", "cancel.requested", "landing.finished"] });
   const settled = facts.filter((event) => event.type === "task.settled");
   return Promise.all(
     settled.slice(known, ended).map(async (event, index): Promise<DomainEvent> => {
@@ -181,7 +182,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
           ...(errorInfo === undefined ? {} : { code: errorInfo.code }),
           ...(lifecycleStatus === "cancelled" ? byUser(facts.slice(0, facts.indexOf(event))) : {}),
           summary: words.length > longestWords ? `${words.slice(0, longestWords)}…` : words,
-          landedCommit: attempt === row.attempt && lifecycleStatus === "completed" ? row.git.landedCommit : null,
+          landedCommit: lifecycleStatus === "completed" ? landedBetween(facts, settled[attempt - 2], event) : null,
           branch: row.git.branch,
           usage: row.usage,
           ...verdictOf(task, status),
@@ -191,6 +192,15 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       };
     }),
   );
+};
+
+/** What landed in an attempt, however many began since; `before`: the end of the one before it. */
+const landedBetween = (facts: readonly Recorded[], before: Recorded | undefined, end: Recorded): string | null => {
+  const landing = facts.findLast(
+    (event) =>
+      event.type === "landing.finished" && event.version > (before?.version ?? 0) && event.version < end.version,
+  );
+  return landing?.type === "landing.finished" ? landedAs(landing.data) : null;
 };
 
 /** Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is one. */
