@@ -237,7 +237,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
         timestamp: deps.now().toISOString(),
         data: { webhookID: id },
       };
-      const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets };
+      const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets, isHeld: () => true };
       const { delivered, status, duration, reason } = await attempt(post, deps, signal);
       return { webhookID: id, delivered, status, durationMs: duration, reason };
     },

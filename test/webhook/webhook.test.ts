@@ -50,7 +50,11 @@ const projects = new Map([
 
 const openLab = async (
   backend: Backend,
-  { allow = ["127.0.0.1"], way = {} }: { allow?: string[]; way?: TargetOptions } = {},
+  {
+    allow = ["127.0.0.1"],
+    way = {},
+    claimed = () => {},
+  }: { allow?: string[]; way?: TargetOptions; claimed?: (clock: Lab["clock"]) => void } = {},
 ): Promise<Lab> => {
   const scope = new AsyncDisposableStack();
   const place = scope.use(await backend.open());
@@ -71,7 +75,15 @@ const openLab = async (
     tell: (topic, words) => void hearing.emit(topic, words),
     onTold: () => ({ [Symbol.dispose]: () => {} }),
   };
-  const store = onCommit(place.store, (events) => current?.heard(events));
+  const webhooks: Store["webhooks"] = {
+    ...place.store.webhooks,
+    async claim(options) {
+      const found = await place.store.webhooks.claim(options);
+      if (found.length > 0) claimed(clock);
+      return found;
+    },
+  };
+  const store = onCommit({ ...place.store, webhooks }, (events) => current?.heard(events));
   const start = (more: Partial<WebhooksDeps> = {}) =>
     createWebhooks({
       wall: () => clock.now,
@@ -415,6 +427,30 @@ describe("answers", () => {
     expect((await last(endless.id))?.reason).toMatch(/^Answered 500: x+…$/);
     expect((await last(endless.id))?.reason?.length).toBe(1024);
   });
+});
+
+test("a process that was stopped once it had claimed a delivery leaves it to whoever claims it next", async () => {
+  const order: string[] = [];
+  // The last is slow and no more: the control.
+  const pauses = [120_000, 31_000, 25_000];
+  await using receiver = await startReceiver((received, response) => {
+    order.push("sent");
+    say(204)(received, response);
+  });
+  await using lab = await openLab(file, {
+    claimed(clock) {
+      order.push("claimed");
+      clock.now += pauses.shift() ?? 0;
+      // Once the lease is over it may be claimed again.
+      if (pauses.length === 1) setTimeout(() => lab.pass(60_000), 100);
+    },
+  });
+  await lab.add(receiver.url);
+  await lab.commit(await lab.task(), settled());
+  const delivery = await one(lab, ({ state }) => state === "delivered");
+  expect(order).toEqual(["claimed", "claimed", "claimed", "sent"]);
+  // What was never sent was no attempt.
+  expect(delivery.attempts).toBe(1);
 });
 
 describe("targets", () => {
