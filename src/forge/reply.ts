@@ -22,11 +22,14 @@ export const replyPlace = (address: string): ReplyPlace | undefined => {
 
 export type Said = { status: number | null; reason: string | null; delivered: boolean; retryAfter: string | undefined };
 
+/** `url`: as `replyAddress` made it. `isHeld`: whether it is still this process's to say. */
+export type Reply = { url: string; message: string; body: string; isHeld: () => boolean };
+
 /** `page`: address of the page for a repository's events, for links. */
 export const createReplies =
   (deps: { repositories: Pick<Repositories, "place" | "comment">; page: (url: string) => string | undefined }) =>
-  async (address: string, message: string, body: string, signal: AbortSignal): Promise<Said> => {
-    const to = replyPlace(address);
+  async ({ url, message, body, isHeld }: Reply, signal: AbortSignal): Promise<Said> => {
+    const to = replyPlace(url);
     const told = JSON.parse(body) as WebhookMessage;
     const text = to && wordsOf(told, deps.page(to.repository));
     if (to === undefined || text === undefined)
@@ -35,7 +38,8 @@ export const createReplies =
     try {
       const place = deps.repositories.place(to.repository, undefined);
       const since = new Date(Date.parse(told.timestamp) - 3_600_000);
-      await deps.repositories.comment(place, { number: to.number, mark, since, text: `${text}\n\n${mark}` }, signal);
+      const comment = { number: to.number, mark, since, text: `${text}\n\n${mark}` };
+      await deps.repositories.comment(place, comment, isHeld, signal);
       return { status: 201, reason: null, delivered: true, retryAfter: undefined };
     } catch (error) {
       signal.throwIfAborted();

@@ -83,9 +83,10 @@ export interface Repositories {
   /** What became of a pull request. Rejects as `propose`; undefined: it is gone. */
   proposed(place: RepositoryPlace, number: number, signal: AbortSignal): Promise<PullRequest | undefined>;
   /**
-   * Writes below an issue, unless something with this mark was written there `since`. Rejects as `propose`.
+   * Writes below an issue, unless something with this mark was written there `since`. `isHeld`: whether it is still the
+   * caller's to write, which is looked at once the thread was searched. Rejects as `propose`.
    */
-  comment(place: RepositoryPlace, comment: Comment, signal: AbortSignal): Promise<void>;
+  comment(place: RepositoryPlace, comment: Comment, isHeld: () => boolean, signal: AbortSignal): Promise<void>;
   /** Removes a branch from the remote, if it is still at this commit. Resolves to whether it was. */
   removeBranch(place: RepositoryPlace, at: { ref: string; commit: string }, signal: AbortSignal): Promise<boolean>;
 }

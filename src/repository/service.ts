@@ -362,9 +362,12 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const found = await (await forgeAt(place, signal)).forge.read(number, signal);
       return found && { url: found.url, number: found.number, state: found.state };
     },
-    async comment(place, comment, signal) {
+    async comment(place, comment, isHeld, signal) {
       const { forge } = await forgeAt(place, signal);
-      if (!(await forge.isSaid(comment, signal))) await forge.say(comment, signal);
+      if (await forge.isSaid(comment, signal)) return;
+      // Another service may have written it since it was looked for.
+      if (!isHeld()) throw new RepositoryAway("looking for an earlier comment took too long");
+      await forge.say(comment, signal);
     },
     async removeBranch(place, { ref, commit }, signal) {
       const remote = remoteOf(place);

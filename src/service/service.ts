@@ -200,6 +200,7 @@ export const createService = async (
     webhooks = scope.use(
       await createWebhooks({
         store,
+        others: store.nodes,
         allowed,
         project: inspect,
         learn: (values) => secrets.learn("webhook-secret", values),

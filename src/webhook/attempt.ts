@@ -11,7 +11,14 @@ import { type AllowedTargets, optionsFor, type TargetOptions } from "./target.ts
  * aborts.
  */
 
-export type Post = { url: string; message: string; body: string; secrets: readonly SigningSecret[] };
+/** `isHeld`: whether it is still this process's to send; looked at before whatever would be there twice. */
+export type Post = {
+  url: string;
+  message: string;
+  body: string;
+  secrets: readonly SigningSecret[];
+  isHeld: () => boolean;
+};
 export type Attempted = Attempt & { delivered: boolean; answer: PostResult | undefined };
 
 export type AttemptDeps = {
@@ -19,7 +26,7 @@ export type AttemptDeps = {
   way?: TargetOptions;
   redact: (text: string) => string;
   /** Takes what is for an address of the service's own. */
-  own?: ((url: string, message: string, body: string, signal: AbortSignal) => Promise<OwnAnswer>) | undefined;
+  own?: ((post: Omit<Post, "secrets">, signal: AbortSignal) => Promise<OwnAnswer>) | undefined;
   /** The machine's clock, with which receivers compare theirs. */
   wall: () => number;
 };
@@ -32,19 +39,19 @@ export type OwnAnswer = {
 };
 
 /** Not addresses of anybody's: no caller can name one, because webhooks go to http alone. */
-const isOwn = (url: string): boolean => url.startsWith("forge:");
+const isForge = (url: string): boolean => url.startsWith("forge:");
 
 const longestReason = 1024;
 
 export const attempt = async (
-  { url, message, body, secrets }: Post,
+  { url, message, body, secrets, isHeld }: Post,
   { allowed, way, redact, own, wall }: AttemptDeps,
   signal: AbortSignal,
 ): Promise<Attempted> => {
   const begun = performance.now();
   const after = (): number => Math.round(performance.now() - begun);
-  if (isOwn(url)) {
-    const said = await (own?.(url, message, body, signal) ?? nobody);
+  if (isForge(url)) {
+    const said = await (own?.({ url, message, body, isHeld }, signal) ?? nobody);
     const answer = { status: said.status ?? 0, retryAfter: said.retryAfter, body: Buffer.alloc(0) };
     const reason = said.reason === null ? null : bounded(redact(said.reason));
     return { delivered: said.delivered, status: said.status, reason, duration: after(), answer };

@@ -25,6 +25,8 @@ export type SenderDeps = AttemptDeps & {
 const most = 16;
 /** Longer than an attempt and recording its outcome, in milliseconds. */
 const leaseMs = 60_000;
+/** Longer than one request takes, of a webhook or to a forge, in milliseconds. None begins with less left of its lease. */
+const requestMs = 31_000;
 /** Longest delay of a delivery whose nudge was lost, in milliseconds. */
 const longestWaitMs = 30_000;
 const stopMs = 2_000;
@@ -52,8 +54,9 @@ export const createSender = (deps: SenderDeps) => {
       const room = most - flying.size;
       if (room <= 0) return;
       try {
-        const claimed = await store.claim({ now: now(), worker, leaseMs, limit: room });
-        if (claimed.length > 0) await begin(claimed);
+        const since = now();
+        const claimed = await store.claim({ now: since, worker, leaseMs, limit: room });
+        if (claimed.length > 0) await begin(claimed, since + leaseMs);
         // While requests are under way, the end of each looks again; others may fall due in the meantime.
         const next = claimed.length > 0 ? now() : await store.nextDue();
         // A delivery that is due but was not claimed waits for another one to its target.
@@ -66,7 +69,8 @@ export const createSender = (deps: SenderDeps) => {
     }
   };
 
-  const begin = async (claimed: readonly ClaimedDelivery[]): Promise<void> => {
+  const begin = async (claimed: readonly ClaimedDelivery[], leased: number): Promise<void> => {
+    const isHeld = () => leased - now() > requestMs;
     const webhooks = new Map((await deps.webhooks()).map((webhook) => [webhook.id, webhook]));
     const callbackSecrets = claimed.some(({ url }) => url !== null) ? await deps.callbackSecrets() : [];
     for (const delivery of claimed) {
@@ -75,7 +79,7 @@ export const createSender = (deps: SenderDeps) => {
         webhook === undefined
           ? { url: delivery.url, secrets: callbackSecrets }
           : { url: webhook.url, secrets: webhook.secrets };
-      const flight = deliver(delivery, webhook, to)
+      const flight = deliver(delivery, webhook, { ...to, isHeld })
         .catch((error: unknown) => {
           // Its lease expires, and it is sent again.
           if (!stopped) log.warn({ delivery: delivery.id, error: messageOf(error) }, "a delivery was not recorded");
@@ -91,12 +95,12 @@ export const createSender = (deps: SenderDeps) => {
   const deliver = async (
     delivery: ClaimedDelivery,
     webhook: Webhook | undefined,
-    { url, secrets }: { url: string | null; secrets: readonly SigningSecret[] },
+    { url, secrets, isHeld }: { url: string | null; secrets: readonly SigningSecret[]; isHeld: () => boolean },
   ): Promise<void> => {
-    // The webhook or Task was removed since the delivery was claimed.
-    if (url === null) return;
+    // The webhook or Task was removed since the delivery was claimed, or this process was stopped, and others may send it.
+    if (url === null || !isHeld()) return;
     const { message, body } = delivery;
-    const tried = await attempt({ url, message, body, secrets }, deps, stop.signal);
+    const tried = await attempt({ url, message, body, secrets, isHeld }, deps, stop.signal);
     const at = now();
     const verdict = tried.delivered
       ? { state: "delivered" as const, dueAt: at }

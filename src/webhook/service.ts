@@ -1,4 +1,4 @@
-import { ServiceError } from "../error.ts";
+import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import type { Log } from "../log.ts";
 import type { Recorded } from "../domain/event.ts";
@@ -11,6 +11,7 @@ import {
   type WebhookSecret,
   type WebhookTested,
 } from "../protocol/webhook.ts";
+import type { Nodes } from "../store/node.ts";
 import type { Store } from "../store/store.ts";
 import {
   callback,
@@ -31,6 +32,8 @@ import { type AllowedTargets, checkTarget, shownURL, type TargetOptions } from "
 
 export type WebhooksDeps = {
   store: Store;
+  /** The other services on this database, which hear of each change. */
+  others?: Pick<Nodes, "tell" | "onTold"> | undefined;
   /** Targets that the operator allows besides public https. */
   allowed: AllowedTargets;
   way?: TargetOptions;
@@ -56,6 +59,8 @@ export type Webhooks = Awaited<ReturnType<typeof createWebhooks>>;
  * was unavailable.
  */
 const lookMs = 30_000;
+/** What nodes tell each other when webhooks or secrets have changed. */
+const topic = "webhooks";
 const hour = 3_600_000;
 const day = 24 * hour;
 
@@ -106,6 +111,19 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     now,
   });
 
+  const tell = () => deps.others?.tell(topic, []);
+  const told = async (): Promise<void> => {
+    try {
+      await read();
+      await readCallbackSecrets();
+    } catch (error) {
+      log.debug({ error: messageOf(error) }, "webhooks that another node changed could not be read");
+    }
+    // Also for what was committed here before this was heard.
+    follower.ask();
+    sender.ask();
+  };
+
   const purge = () =>
     rows
       .purge({ delivered: now() - 7 * day, keep: 10_000, rest: now() - 30 * day })
@@ -122,6 +140,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   }
   await read();
   await readCallbackSecrets();
+  const listener = deps.others?.onTold(topic, () => void told());
   follower.ask();
   sender.ask();
   void purge();
@@ -162,7 +181,9 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
           "webhook_limit",
           `Expected fewer than ${mostWebhooks} webhooks, got ${mostWebhooks}. Delete one that is not needed.`,
         );
-      return { webhook: await one(id), secret };
+      const webhook = await one(id);
+      tell();
+      return { webhook, secret };
     },
 
     async update(id: string, { url, ...patch }: WebhookPatch): Promise<Webhook> {
@@ -176,6 +197,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
       });
       if (!found) throw notFound(id);
       const changed = await one(id);
+      tell();
       sender.ask();
       return changed;
     },
@@ -183,6 +205,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     async remove(id: string): Promise<void> {
       if (!(await rows.remove(id))) throw notFound(id);
       await read();
+      tell();
     },
 
     async rotate(id: string, keepHours: number | undefined): Promise<WebhookSecret> {
@@ -190,6 +213,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
       const secrets = rotateSecrets((await one(id)).secrets, secret, { now: now(), keepHours });
       if (!(await rows.change(id, { secrets, updated: now() }))) throw notFound(id);
       await read();
+      tell();
       return { webhookID: id, secret, until: iso(secrets[1]?.until) };
     },
 
@@ -199,6 +223,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
       if (rotate) {
         await rows.setSecrets(rotateSecrets(before, newSecret(), { now: now(), keepHours }));
         await readCallbackSecrets();
+        tell();
       }
       const [newest, older] = validSecrets(callbackSecrets, now());
       return { webhookID: callback, secret: newest?.secret ?? "", until: iso(older?.until) };
@@ -212,7 +237,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
         timestamp: deps.now().toISOString(),
         data: { webhookID: id },
       };
-      const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets };
+      const post = { url, message: newID("evt"), body: JSON.stringify(message), secrets, isHeld: () => true };
       const { delivered, status, duration, reason } = await attempt(post, deps, signal);
       return { webhookID: id, delivered, status, durationMs: duration, reason };
     },
@@ -238,6 +263,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     counts: () => rows.counts(),
 
     async [Symbol.asyncDispose](): Promise<void> {
+      listener?.[Symbol.dispose]();
       for (const timer of timers) clearInterval(timer);
       await follower.stop();
       await sender.stop();

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import type { RepositorySettings } from "../../src/repository/service.ts";
+import { addForge } from "../harness/double/forge/double.ts";
 import { canServe, type GitHost, startGitHost, token } from "../harness/double/git-host.ts";
 import { ofHost, openRepositories } from "../harness/open-repositories.ts";
 import { readText, temporary } from "../harness/project.ts";
@@ -103,6 +104,24 @@ describe.runIf(canServe)("the remote profile of git", () => {
     expect(learned).toEqual(["another-token-B1b2C3d4E5f6"]);
     await named.fetch(named.place(match, undefined), signal);
     expect(learned).toEqual(["another-token-B1b2C3d4E5f6", token]);
+  });
+
+  test("a comment is written by whom it still belongs to once the thread was searched, and once", async () => {
+    const forge = addForge(host, "gitea");
+    host.make("acme/said", { "a.txt": "one\n" });
+    const match = `http://127.0.0.1:${host.port}/*`;
+    const repositories = open({ allow: [match], credentials: [{ match, token: "env:HOST_TOKEN", forge: "gitea" }] });
+    const place = repositories.place(host.url("acme/said"), undefined);
+    const mark = "<!-- sortie evt_1 -->";
+    const comment = { number: 7, mark, text: `Done.\n\n${mark}`, since: new Date(Date.now() - 60_000) };
+    // Another service has taken it over while this one searched.
+    await expect(repositories.comment(place, comment, () => false, signal)).rejects.toThrow(/took too long/);
+    expect(forge.calls.length).toBeGreaterThan(0);
+    expect(forge.comments).toEqual([]);
+    // Control: it is written, and found by whoever comes late.
+    await repositories.comment(place, comment, () => true, signal);
+    await repositories.comment(place, comment, () => false, signal);
+    expect(forge.comments).toHaveLength(1);
   });
 
   test("many who ask at once share a fetch; what was pushed before somebody asked is there", async () => {

@@ -1,3 +1,4 @@
+import { EventEmitter } from "node:events";
 import { type ServerResponse } from "node:http";
 import { Webhook as Verifier } from "standardwebhooks";
 import { describe, expect, test } from "vitest";
@@ -8,7 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { unreadable } from "../../src/store/unavailable.ts";
 import { retryDelays } from "../../src/webhook/retry.ts";
 import { parseAllowed, type TargetOptions } from "../../src/webhook/target.ts";
-import { createWebhooks, onCommit, type Webhooks } from "../../src/webhook/service.ts";
+import { createWebhooks, onCommit, type Webhooks, type WebhooksDeps } from "../../src/webhook/service.ts";
 import { created, settled } from "../harness/events.ts";
 import { message } from "../fixtures/store/message.ts";
 import { until } from "../harness/project.ts";
@@ -37,6 +38,8 @@ type Lab = AsyncDisposable & {
   pass(ms: number): void;
   /** The sender and the follower anew, as after a restart. */
   restart(): Promise<void>;
+  /** Those of another node on the same log, which is told what is changed here unless it is deaf. */
+  beside(deaf?: "deaf"): Promise<Pick<Lab, "commit">>;
 };
 
 /** Identities of directories that are not their own. */
@@ -47,7 +50,11 @@ const projects = new Map([
 
 const openLab = async (
   backend: Backend,
-  { allow = ["127.0.0.1"], way = {} }: { allow?: string[]; way?: TargetOptions } = {},
+  {
+    allow = ["127.0.0.1"],
+    way = {},
+    claimed = () => {},
+  }: { allow?: string[]; way?: TargetOptions; claimed?: (clock: Lab["clock"]) => void } = {},
 ): Promise<Lab> => {
   const scope = new AsyncDisposableStack();
   const place = scope.use(await backend.open());
@@ -63,10 +70,24 @@ const openLab = async (
   if (typeof allowed === "string") throw new Error(allowed);
   const known: string[] = [];
   let current: Webhooks | undefined;
-  const store = onCommit(place.store, (events) => current?.heard(events));
-  const start = () =>
+  const hearing = new EventEmitter();
+  const others: WebhooksDeps["others"] = {
+    tell: (topic, words) => void hearing.emit(topic, words),
+    onTold: () => ({ [Symbol.dispose]: () => {} }),
+  };
+  const webhooks: Store["webhooks"] = {
+    ...place.store.webhooks,
+    async claim(options) {
+      const found = await place.store.webhooks.claim(options);
+      if (found.length > 0) claimed(clock);
+      return found;
+    },
+  };
+  const store = onCommit({ ...place.store, webhooks }, (events) => current?.heard(events));
+  const start = (more: Partial<WebhooksDeps> = {}) =>
     createWebhooks({
       wall: () => clock.now,
+      others,
       store,
       allowed,
       way,
@@ -78,7 +99,12 @@ const openLab = async (
       log,
       now: () => new Date(clock.now),
       random: () => 0,
+      ...more,
     });
+  const commitTo = async (to: Pick<Store, "commit">, stream: string, events: DomainEvent[]) => {
+    const done = await to.commit({ appends: [{ stream, expected: "any", events }] });
+    if (!done.ok) throw new Error(done.reason);
+  };
   const lab: Lab = {
     store,
     webhooks: await start(),
@@ -95,10 +121,7 @@ const openLab = async (
       if (!done.ok) throw new Error(done.reason);
       return stream;
     },
-    async commit(stream, ...events) {
-      const done = await store.commit({ appends: [{ stream, expected: "any", events }] });
-      if (!done.ok) throw new Error(done.reason);
-    },
+    commit: (stream, ...events) => commitTo(store, stream, events),
     async add(url, more = {}) {
       const { webhook, secret } = await lab.webhooks.create({ url, ...more }, undefined);
       return { id: webhook.id, secret };
@@ -112,6 +135,16 @@ const openLab = async (
       await lab.webhooks[Symbol.asyncDispose]();
       lab.webhooks = await start();
       current = lab.webhooks;
+    },
+    async beside(deaf) {
+      const onTold = (topic: string, listener: (words: readonly unknown[]) => void): Disposable => {
+        if (deaf === undefined) hearing.on(topic, listener);
+        return { [Symbol.dispose]: () => void hearing.off(topic, listener) };
+      };
+      const worker = `beside/${Math.random()}`;
+      const node = scope.use(await start({ others: { tell: () => {}, onTold }, instance: worker, worker }));
+      const own = onCommit(place.store, (events) => node.heard(events));
+      return { commit: (stream, ...events) => commitTo(own, stream, events) };
     },
     async [Symbol.asyncDispose]() {
       await lab.webhooks[Symbol.asyncDispose]();
@@ -396,6 +429,30 @@ describe("answers", () => {
   });
 });
 
+test("a process that was stopped once it had claimed a delivery leaves it to whoever claims it next", async () => {
+  const order: string[] = [];
+  // The last is slow and no more: the control.
+  const pauses = [120_000, 31_000, 25_000];
+  await using receiver = await startReceiver((received, response) => {
+    order.push("sent");
+    say(204)(received, response);
+  });
+  await using lab = await openLab(file, {
+    claimed(clock) {
+      order.push("claimed");
+      clock.now += pauses.shift() ?? 0;
+      // Once the lease is over it may be claimed again.
+      if (pauses.length === 1) setTimeout(() => lab.pass(60_000), 100);
+    },
+  });
+  await lab.add(receiver.url);
+  await lab.commit(await lab.task(), settled());
+  const delivery = await one(lab, ({ state }) => state === "delivered");
+  expect(order).toEqual(["claimed", "claimed", "claimed", "sent"]);
+  // What was never sent was no attempt.
+  expect(delivery.attempts).toBe(1);
+});
+
 describe("targets", () => {
   const resolve = (host: string) =>
     Promise.resolve(host === "two.example.com" ? ["127.0.0.1", "93.184.215.14"] : ["127.0.0.1"]);
@@ -461,6 +518,24 @@ describe("targets", () => {
 });
 
 describe("who is told", () => {
+  test("a webhook that is made at one node is known to the others at once, who tell what came meanwhile, too", async () => {
+    await using receiver = await startReceiver();
+    await using lab = await openLab(file);
+    const [other, deaf] = [await lab.beside(), await lab.beside("deaf")];
+    const { id } = await lab.add(receiver.url);
+    await deaf.commit(await lab.task(), settled());
+    // Control: that one looks in half a minute.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(receiver.received).toEqual([]);
+    await other.commit(await lab.task(), settled());
+    await receiver.got(2, 2000);
+    // A fact that nobody has looked at since it came is found when the next change is told.
+    await deaf.commit(await lab.task(), settled());
+    await lab.webhooks.update(id, { description: "Again." });
+    await receiver.got(3, 2000);
+    expect(receiver.received).toHaveLength(3);
+  });
+
   test("of its types, of its project, from now on, and not while it is paused", async () => {
     await using receiver = await startReceiver();
     await using lab = await openLab(file);
