@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { createLocalEngine } from "../../src/engine/in-process.ts";
 import { createSlots } from "../../src/engine/slot.ts";
@@ -109,7 +110,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       web: undefined,
       permissions: { deny: [], ask: [], allow: [] },
       sandbox: { tier: 3, name: "process-group", network: true },
-      worker: "test",
+      worker: `test/${randomUUID()}`,
       recorded() {},
     }),
   );

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { DomainEvent, StreamID } from "../../src/domain/event.ts";
@@ -220,7 +221,7 @@ export const playMonth = async (
       browser: () => ({ program: undefined, bare: false }),
       squad: "base",
       production: false,
-      worker: "month",
+      worker: `month/${randomUUID()}`,
       recorded() {},
     });
     return { store, tasks, missions, run };
