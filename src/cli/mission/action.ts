@@ -260,7 +260,8 @@ export const show = async (
       const whose = taskID === undefined ? "" : dim(`  ${taskID.slice(-6)} `);
       if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
       if (event.id >= last) return;
-      if (until === "rest" && taskID === undefined && resting.has(event.type)) {
+      // Whichever of its own events is the last: after each of them it may have come to rest.
+      if (until === "rest" && taskID === undefined && event.id >= first.lastEventID) {
         const now = expectData(await service.mission.status({ path: { missionID } }), target.url);
         if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
       }
@@ -282,20 +283,6 @@ const telling: ReadonlySet<string> = new Set([
   "landing.finished",
   "squad.staged",
   "squad.installed",
-]);
-
-/** Events after which a Mission may have come to rest. */
-const resting: ReadonlySet<string> = new Set([
-  "mission.finished",
-  "mission.aborted",
-  "mission.paused",
-  "mission.stalled",
-  "mission.waiting",
-  "reply.finished",
-  "tool.finished",
-  "ask.opened",
-  "task.ended",
-  "mission.unmerged",
 ]);
 
 export const closing = (
