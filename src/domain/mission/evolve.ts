@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 29;
+export const missionRevision = 30;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";

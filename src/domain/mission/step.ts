@@ -1,6 +1,6 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
-import { askedPlan, isPlanDue } from "./approval.ts";
+import { askedPlan, isPlanDue, planKey } from "./approval.ts";
 import { endsTurn } from "./hand-on.ts";
 import { isMergeDue } from "./whole/merge.ts";
 import { isMidway } from "../session/session.ts";
@@ -59,8 +59,8 @@ export const stepOf = (state: MissionState): OwnStep => {
     if (state.proposes) return { kind: "propose" };
     if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {
-      // Whoever said no without a word is not asked again, until the Mission hears something.
-      if (state.refusedBy !== null) return asleep;
+      // Whoever said no without a word is not asked again about the same plan, until the Mission hears something.
+      if (state.refusedBy !== null && state.askedPlan === planKey(state)) return asleep;
       const until = askedPlan(state) && waitsUntil(state);
       return until === undefined ? { kind: "approve" } : { kind: "ask", until };
     }

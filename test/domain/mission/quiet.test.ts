@@ -92,3 +92,17 @@ test("while the plan waits for a person, what was completed waits with it; what 
   rests(free);
   expect(nextStep(free.add(reconciled)).kind).toBe("turn");
 });
+
+test("a plan that was refused without a word is asked about again once it was changed, and not before", () => {
+  const log = running(["plan"]);
+  rests(log);
+  log.add(approval);
+  const refused = { askID: "ask_1", decision: "deny", by: "caller", source: "user" } as const;
+  log.add({ type: "ask.answered", data: refused });
+  ends(log, 1, "failed");
+  // Control: its agent leaves it as it is.
+  expect(nextStep(rests(log)).kind).not.toBe("approve");
+  ends(log, 0, "failed");
+  log.add({ type: "phase.written", data: { sessionID, callID: "w", phase: { ...phase("a"), objective: "Less." } } });
+  expect(nextStep(rests(log)).kind).toBe("approve");
+});
