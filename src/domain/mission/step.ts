@@ -19,7 +19,7 @@ export type OwnStep =
   | { kind: "recover" }
   /** Ask a person whether the plan may be carried out. */
   | { kind: "approve" }
-  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out. */
+  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out, or it is woken. */
   | { kind: "ask"; until: string }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
@@ -62,7 +62,9 @@ export const stepOf = (state: MissionState): OwnStep => {
       // Whoever said no without a word is not asked again about the same plan, until the Mission hears something.
       if (state.refusedBy !== null && state.askedPlan === planKey(state)) return asleep;
       const until = askedPlan(state) && waitsUntil(state);
-      return until === undefined ? { kind: "approve" } : { kind: "ask", until };
+      if (until === undefined) return { kind: "approve" };
+      const woken = untilOf(state) ?? until;
+      return { kind: "ask", until: woken < until ? woken : until };
     }
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;

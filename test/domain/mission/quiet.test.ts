@@ -106,3 +106,13 @@ test("a plan that was refused without a word is asked about again once it was ch
   log.add({ type: "phase.written", data: { sessionID, callID: "w", phase: { ...phase("a"), objective: "Less." } } });
   expect(nextStep(rests(log)).kind).toBe("approve");
 });
+
+test("a time that its agent set comes before the reminder of a plan that waits for its approval", () => {
+  const log = running(["plan"]);
+  const watch = (lookAt: string) =>
+    log.add({ type: "task.watched", data: { sessionID, callID: "c", taskID: "task_one", lookAt } });
+  rests(log);
+  const asked = nextStep(log.add(approval));
+  expect(nextStep(watch("2026-11-28T08:00:00.000Z"))).toEqual(asked);
+  expect(nextStep(watch("2026-11-21T08:30:00.000Z"))).toEqual({ kind: "ask", until: "2026-11-21T08:30:00.000Z" });
+});
