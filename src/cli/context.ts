@@ -18,6 +18,14 @@ export const parseAmount = (text: string): number => {
   return value;
 };
 
+/** Of a limit that can be taken away again. */
+export const parseCap = (text: string): number | "none" => {
+  if (text === "none") return text;
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError('Expected a number above 0, or "none".');
+  return value;
+};
+
 export const wholeNumber = (min: number, max: number) => (text: string) => {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < min || value > max)

@@ -46,7 +46,14 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
         return { onto: ref };
       }
       const left = branch.used ? await landedOn(branches, state) : branch.commit;
-      if (head === null ? left !== undefined && (await branches.make(ref, left)) : head === left) return { onto: ref };
+      if (head !== null && head === left) return { onto: ref };
+      if (head === null && left !== undefined) {
+        const refused = await branches.make(ref, left);
+        if (refused === undefined) return { onto: ref };
+        // Under another name, or from the commit that is the project's now, it may be made; else nothing would change.
+        if (left === git.head && (await branches.headOf(ref)) === null)
+          return { why: `Git could not make the branch ${branch.name}: ${refused}` };
+      }
     }
     const data = { sessionID: run.stream, branch: await freeName(branches, state), commit: git.head, of: git.branch };
     await run.record([{ type: "mission.branched", data }], { decidedAt: state.version });

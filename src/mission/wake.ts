@@ -144,14 +144,23 @@ const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
 
 /** Refuses with `invalid_request` what no Mission of this project can do. */
-const expectLanding = ({ landing, merge }: MissionWake, mirrored: boolean, { git, elsewhere }: Project): void => {
+const expectLanding = (
+  { landing, merge, approve = [] }: MissionWake,
+  mirrored: boolean,
+  { git, elsewhere }: Project,
+): void => {
   if (mirrored && landing === "commit")
     throw invalidField("landing", 'Expected "branch" with a repository, whose branch is not pushed to, got "commit"');
   if (mirrored && merge !== undefined)
     throw invalidField("merge", `Expected no merge with a repository, where its branch is proposed, got "${merge}"`);
-  if (mirrored || landing !== "branch") return;
-  if (!(elsewhere === undefined ? git?.head != null : elsewhere.git))
+  if (mirrored || (elsewhere === undefined ? git?.head != null : elsewhere.git)) return;
+  if (landing === "branch")
     throw invalidField("landing", 'Expected a Git project with a commit for the landing "branch", got none');
+  if (approve.includes("landing"))
+    throw invalidField(
+      "approve",
+      'Expected no "landing" without a Git project with a commit: its Tasks work in place, and their edits are final at once',
+    );
 };
 
 /** Where its Tasks begin cannot be changed under them. */

@@ -9,6 +9,7 @@ import { createWords } from "../task/event-line.ts";
 import { bodyOf } from "../task/prompt.ts";
 import { attachment } from "../task/run.ts";
 import { headOf } from "../verify/verify.ts";
+import { budgetFor, type Caps } from "./budget.ts";
 import { stateText } from "./plan.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { bytes, clean, duration, line, money, table } from "../terminal/format.ts";
@@ -19,7 +20,7 @@ import { during, type Screen } from "../terminal/screen.ts";
  * to `emit`.
  */
 
-export type WakeOptions = {
+export type WakeOptions = Caps & {
   repo?: string;
   ref?: string;
   id?: string;
@@ -29,10 +30,6 @@ export type WakeOptions = {
   produce?: "allow" | "forbid";
   model?: string;
   pillar?: "code" | "work";
-  maxCost?: number;
-  maxTokens?: number;
-  maxSteps?: number;
-  maxMinutes?: number;
   approve?: ("plan" | "squad" | "landing")[];
   landing?: "commit" | "branch";
   merge?: "manual" | "auto";
@@ -54,16 +51,10 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
     throw new Exit(exit.usage, "Expected one of --check and --drop-checks, got both.");
   if (options.callback !== undefined && options.dropCallback)
     throw new Exit(exit.usage, "Expected one of --callback and --drop-callback, got both.");
-  const { maxCost, maxTokens, maxSteps, maxMinutes } = options;
   if (squad !== undefined && anySquad) throw new Exit(exit.usage, "Expected one of --squad and --any-squad, got both.");
   if (options.ref !== undefined && options.repo === undefined)
     throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");
-  const budget = {
-    ...(maxCost === undefined ? {} : { maxCostUSD: maxCost }),
-    ...(maxTokens === undefined ? {} : { maxTokens }),
-    ...(maxSteps === undefined ? {} : { maxSteps }),
-    ...(maxMinutes === undefined ? {} : { maxMinutes }),
-  };
+  const budget = await budgetFor(service, target.url, id, options);
   const woken = expectData(
     await service.mission.wake({
       body: {
@@ -87,7 +78,7 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
         ...(options.callback === undefined
           ? options.dropCallback && { callbackURL: null }
           : { callbackURL: options.callback }),
-        ...(Object.keys(budget).length === 0 ? {} : { budget }),
+        ...(budget === undefined ? {} : { budget }),
       },
     }),
     target.url,
@@ -260,7 +251,8 @@ export const show = async (
       const whose = taskID === undefined ? "" : dim(`  ${taskID.slice(-6)} `);
       if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
       if (event.id >= last) return;
-      if (until === "rest" && taskID === undefined && resting.has(event.type)) {
+      // Whichever of its own events is the last: after each of them it may have come to rest.
+      if (until === "rest" && taskID === undefined && event.id >= first.lastEventID) {
         const now = expectData(await service.mission.status({ path: { missionID } }), target.url);
         if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
       }
@@ -282,20 +274,6 @@ const telling: ReadonlySet<string> = new Set([
   "landing.finished",
   "squad.staged",
   "squad.installed",
-]);
-
-/** Events after which a Mission may have come to rest. */
-const resting: ReadonlySet<string> = new Set([
-  "mission.finished",
-  "mission.aborted",
-  "mission.paused",
-  "mission.stalled",
-  "mission.waiting",
-  "reply.finished",
-  "tool.finished",
-  "ask.opened",
-  "task.ended",
-  "mission.unmerged",
 ]);
 
 export const closing = (

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { collect, parseAmount, type CommandParts, type Shared, parseCount, wholeNumber } from "../context.ts";
+import { collect, parseCap, type CommandParts, type Shared, parseCount, wholeNumber } from "../context.ts";
 import type { WakeOptions } from "./action.ts";
 
 /** The commands of `sortie mission …`: arguments and options. The actions are loaded on use. */
@@ -58,10 +58,14 @@ export const addMissionCommands = (program: Command, { speaking, context, finish
         wholeNumber(0, 366 * 86_400),
       )
       .option("--drop-callback", "send no more requests to that URL")
-      .option("--max-cost <usd>", "limit on the cost of the Mission and its Tasks", parseAmount)
-      .option("--max-tokens <n>", "limit on the tokens of the Mission and its Tasks", parseAmount)
-      .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks", parseAmount)
-      .option("--max-minutes <n>", "limit on the working minutes of the Mission and its Tasks", parseAmount)
+      .option(
+        "--max-cost <usd>",
+        "limit on the cost of the Mission and its Tasks, or none; limits that are not named stay",
+        parseCap,
+      )
+      .option("--max-tokens <n>", "limit on the tokens of the Mission and its Tasks, or none", parseCap)
+      .option("--max-steps <n>", "limit on the model calls of the Mission and its Tasks, or none", parseCap)
+      .option("--max-minutes <n>", "limit on the working minutes of the Mission and its Tasks, or none", parseCap)
       .option("--attach <file>", "attach a file for its agent and its Tasks; repeatable", collect)
       .option(
         "--check <command>",

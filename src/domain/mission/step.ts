@@ -1,6 +1,6 @@
 import { findRepetition } from "../session/repetition.ts";
 import { waitsUntil } from "../session/ask.ts";
-import { askedPlan, isPlanDue } from "./approval.ts";
+import { askedPlan, isPlanDue, planKey } from "./approval.ts";
 import { endsTurn } from "./hand-on.ts";
 import { isMergeDue } from "./whole/merge.ts";
 import { isMidway } from "../session/session.ts";
@@ -19,7 +19,7 @@ export type OwnStep =
   | { kind: "recover" }
   /** Ask a person whether the plan may be carried out. */
   | { kind: "approve" }
-  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out. */
+  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out, or it is woken. */
   | { kind: "ask"; until: string }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
@@ -59,10 +59,12 @@ export const stepOf = (state: MissionState): OwnStep => {
     if (state.proposes) return { kind: "propose" };
     if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {
-      // Whoever said no without a word is not asked again, until the Mission hears something.
-      if (state.refusedBy !== null) return asleep;
+      // Whoever said no without a word is not asked again about the same plan, until the Mission hears something.
+      if (state.refusedBy !== null && state.askedPlan === planKey(state)) return asleep;
       const until = askedPlan(state) && waitsUntil(state);
-      return until === undefined ? { kind: "approve" } : { kind: "ask", until };
+      if (until === undefined) return { kind: "approve" };
+      const woken = untilOf(state) ?? until;
+      return { kind: "ask", until: woken < until ? woken : until };
     }
     if (state.reply?.failure || state.finished !== null || state.reminded) return asleep;
     return isStranded(state) ? { kind: "remind" } : asleep;

@@ -10,8 +10,8 @@ export type Branches = {
   headOf(ref: string): Promise<string | null>;
   /** Whether there is a branch of this name, or one below it, beside which git makes none. */
   isTaken(ref: string): Promise<boolean>;
-  /** false: there is a branch of this name already, or git could not make it. */
-  make(ref: string, commit: string): Promise<boolean>;
+  /** Resolves to git's words where it did not: there is a branch of this name already, or it could not be made. */
+  make(ref: string, commit: string): Promise<string | undefined>;
   /** Whether a branch has this commit. */
   contains(ref: string, commit: string): Promise<boolean>;
   /** Whether a branch has all that this commit brought: the commit itself, or the same in commits of its own. */
@@ -31,12 +31,13 @@ export const branchesOf = (git: Git): Branches => {
       .trim() || null;
   const contains = async (ref: string, commit: string): Promise<boolean> =>
     (await git.run(["merge-base", "--is-ancestor", commit, ref], { ok: [0, 1, 128] })).exitCode === 0;
-  const update = async (args: readonly string[]): Promise<boolean> => {
+  /** Resolves to git's words where it refuses. */
+  const update = async (args: readonly string[]): Promise<string | undefined> => {
     try {
       await git.run(["update-ref", ...args], { undisturbed: true });
-      return true;
+      return undefined;
     } catch (error) {
-      if (error instanceof GitError && error.exitCode !== null) return false;
+      if (error instanceof GitError && error.exitCode !== null) return error.stderr.trim() || error.message;
       throw error;
     }
   };
@@ -70,7 +71,7 @@ export const branchesOf = (git: Git): Branches => {
     },
     async forward(ref, from, to) {
       if ((await checkedOutAt(git, ref)) !== undefined) return false;
-      return update(["-m", "sortie: forward", ref, to, from]);
+      return (await update(["-m", "sortie: forward", ref, to, from])) === undefined;
     },
   };
 };

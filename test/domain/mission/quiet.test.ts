@@ -92,3 +92,27 @@ test("while the plan waits for a person, what was completed waits with it; what 
   rests(free);
   expect(nextStep(free.add(reconciled)).kind).toBe("turn");
 });
+
+test("a plan that was refused without a word is asked about again once it was changed, and not before", () => {
+  const log = running(["plan"]);
+  rests(log);
+  log.add(approval);
+  const refused = { askID: "ask_1", decision: "deny", by: "caller", source: "user" } as const;
+  log.add({ type: "ask.answered", data: refused });
+  ends(log, 1, "failed");
+  // Control: its agent leaves it as it is.
+  expect(nextStep(rests(log)).kind).not.toBe("approve");
+  ends(log, 0, "failed");
+  log.add({ type: "phase.written", data: { sessionID, callID: "w", phase: { ...phase("a"), objective: "Less." } } });
+  expect(nextStep(rests(log)).kind).toBe("approve");
+});
+
+test("a time that its agent set comes before the reminder of a plan that waits for its approval", () => {
+  const log = running(["plan"]);
+  const watch = (lookAt: string) =>
+    log.add({ type: "task.watched", data: { sessionID, callID: "c", taskID: "task_one", lookAt } });
+  rests(log);
+  const asked = nextStep(log.add(approval));
+  expect(nextStep(watch("2026-11-28T08:00:00.000Z"))).toEqual(asked);
+  expect(nextStep(watch("2026-11-21T08:30:00.000Z"))).toEqual({ kind: "ask", until: "2026-11-21T08:30:00.000Z" });
+});

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { MissionManifest } from "../../../src/domain/view/archive.ts";
@@ -355,4 +355,23 @@ test("what no Mission of the project can do is refused at the door", async () =>
   expect(await asked({ missionID: other.missionID, landing: "branch", merge: "manual" })).toMatchObject({
     status: 200,
   });
+});
+
+test("what nobody could land is refused at the door", async () => {
+  const { url } = stage.service;
+  const directory = stage.project();
+  rmSync(join(directory, ".git"), { recursive: true });
+  stage.play("in-place", { mission: turns({ calls: [finish()] }) });
+  const asked = (body: object) =>
+    send(url, at("/mission/wake", directory), { method: "POST", body: { text: "[in-place]", ...body } });
+  for (const [field, body] of [
+    ["landing", { landing: "branch" }],
+    ["approve", { approve: ["plan", "landing"] }],
+  ] as const)
+    expect(await asked(body)).toMatchObject({ status: 400, body: { issues: [{ path: `body.${field}` }] } });
+  // Control: a plan can be approved there, and a commit can be landed.
+  expect(await asked({ approve: ["plan"] })).toMatchObject({ status: 200 });
+  git(directory, "init", "-q", "-b", "main");
+  commit(directory, "b.txt", "two\n");
+  expect(await asked({ approve: ["landing"] })).toMatchObject({ status: 200 });
 });

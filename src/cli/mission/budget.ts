@@ -1,0 +1,44 @@
+import type { MissionBudget } from "../../protocol/mission/status.ts";
+import { expectData, type Service } from "../connection.ts";
+
+/** The caps of a Mission's budget as options name them. The service takes a whole budget, and a person raises one cap. */
+
+export type Caps = {
+  maxCost?: number | "none";
+  maxTokens?: number | "none";
+  maxSteps?: number | "none";
+  maxMinutes?: number | "none";
+};
+
+const names = {
+  maxCost: "maxCostUSD",
+  maxTokens: "maxTokens",
+  maxSteps: "maxSteps",
+  maxMinutes: "maxMinutes",
+} as const satisfies Record<keyof Caps, keyof MissionBudget>;
+
+/** With the caps that a known Mission has and nobody named. null: none is left. undefined: no cap is named. */
+export const budgetFor = async (
+  service: Service,
+  url: string,
+  missionID: string | undefined,
+  caps: Caps,
+): Promise<MissionBudget | null | undefined> => {
+  const given = Object.entries(names).flatMap(([option, name]) => {
+    const most = caps[option as keyof Caps];
+    return most === undefined ? [] : [{ name, most }];
+  });
+  if (given.length === 0) return undefined;
+  const budget = { ...(await knownOf(service, url, missionID)) };
+  for (const { name, most } of given)
+    if (most === "none") delete budget[name];
+    else budget[name] = most;
+  return Object.keys(budget).length === 0 ? null : budget;
+};
+
+/** null: the Mission has no cap, or is a new one. */
+const knownOf = async (service: Service, url: string, missionID: string | undefined): Promise<MissionBudget | null> => {
+  if (missionID === undefined) return null;
+  const found = await service.mission.status({ path: { missionID } });
+  return found.response?.status === 404 ? null : expectData(found, url).budget;
+};
