@@ -11,6 +11,8 @@ export type Target = {
   url: string;
   directory: string;
   repository?: string | undefined;
+  /** Whose directory is meant, if several nodes have it. */
+  node?: string | undefined;
   username: string;
   password: string | undefined;
   /** The address was named with --url: whoever goes on has to name it again. */
@@ -18,12 +20,14 @@ export type Target = {
 };
 
 /** A command of ours that reaches the same service, as code in a sentence. */
-export const commandFor = ({ url, named = false }: Pick<Target, "url" | "named">, words: string): string =>
-  `\`sortie ${words}${named ? ` --url ${url}` : ""}\``;
+export const commandFor = (
+  { url, named = false, node }: Pick<Target, "url" | "named" | "node">,
+  words: string,
+): string => `\`sortie ${words}${named ? ` --url ${url}` : ""}${node === undefined ? "" : ` --node ${node}`}\``;
 
 export type Service = ReturnType<typeof createServiceClient>;
 
-export const connect = ({ url, directory, repository, username, password }: Target): Service => {
+export const connect = ({ url, directory, repository, node, username, password }: Target): Service => {
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ""))
     throw new Exit(
       exit.usage,
@@ -32,6 +36,7 @@ export const connect = ({ url, directory, repository, username, password }: Targ
   return createServiceClient({
     baseUrl: url,
     ...(repository === undefined ? { directory: resolve(directory) } : { repository }),
+    ...(node === undefined ? {} : { node }),
     username,
     ...(password === undefined ? {} : { password }),
   });

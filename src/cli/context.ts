@@ -4,7 +4,7 @@ import type { Screen } from "./terminal/screen.ts";
 
 /** What commands that call a service share: service, project, screen, JSON output, and parsers of option values. */
 
-export type Shared = { url: string; directory: string; repo?: string; json?: true };
+export type Shared = { url: string; directory: string; repo?: string; node?: string; json?: true };
 
 export type CommandParts = {
   speaking: (command: Command) => Command;

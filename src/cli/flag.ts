@@ -46,4 +46,5 @@ export const withFlags = (text: string): string =>
       /\b(?:promptProfile|productPillar|callbackURL|allowSquadProduction)\b/g,
       (field) => flags[field] ?? field,
     )
-    .replaceAll(/^Expected directory\b/gm, "Expected --directory");
+    .replaceAll(/^Expected directory\b/gm, "Expected --directory")
+    .replaceAll(/^Expected the header x-service-node\b/gm, "Expected --node");

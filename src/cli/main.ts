@@ -29,7 +29,7 @@ Exit codes: 0 completed, 1 Task failed, 2 usage, 3 service unreachable, 4 creden
 const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 type Settings = { dataDir?: string; config?: string; json?: true };
-type Shared = { url?: string; directory: string; repo?: string; json?: true };
+type Shared = { url?: string; directory: string; repo?: string; node?: string; json?: true };
 
 /** Loaded by actions only, so that help and usage errors come at once. */
 const loadCaller = async () => (await import("../config/caller.ts")).loadCaller();
@@ -148,13 +148,15 @@ export const createProgram = (finish: (code: number) => void): Command => {
         "the service (default: SERVICE_URL, else http://127.0.0.1:7878 with the port of SERVICE_PORT)",
       )
       .option("-C, --directory <folder>", "the project", ".")
+      .option("--node <name>", "the node whose directory is meant, if several nodes have it")
       .option("--json", "print JSON to stdout, messages to stderr");
-  const context = async ({ url, directory, repo, json }: Shared) => {
+  const context = async ({ url, directory, repo, node, json }: Shared) => {
     const { username, password, plain, display, url: own } = await loadCaller();
     const target: Target = {
       ...targetAt(url ?? own, { username, password }),
       directory,
       repository: repo,
+      node,
       named: url !== undefined,
     };
     const screen = createScreen(json ? process.stderr : process.stdout, plain);

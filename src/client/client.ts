@@ -27,6 +27,8 @@ export type ClientOptions = {
   directory?: string;
   /** Instead of a directory: the address of a repository. A call that names a project takes precedence. */
   repository?: string;
+  /** The node whose directory is meant, if several nodes have one of this path. */
+  node?: string;
   /** Default: `service`. */
   username?: string;
   password?: string;
@@ -58,8 +60,10 @@ export const createServiceClient = (options: ClientOptions) => {
   const { directory, repository, password, username = "service" } = options;
   const place = repository === undefined ? (directory === undefined ? {} : { directory }) : { repository };
   const baseUrl = options.baseUrl.replace(/(?<!\/)\/+$/, "");
-  const headers: Record<string, string> =
-    password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` };
+  const headers: Record<string, string> = {
+    ...(password === undefined ? {} : { authorization: `Basic ${base64(`${username}:${password}`)}` }),
+    ...(options.node === undefined ? {} : { "x-service-node": options.node }),
+  };
   const once = options.fetch ?? ((...request: Parameters<typeof fetch>) => globalThis.fetch(...request));
   const send = createSend({ fetch: once, retries: options.retries ?? 2 });
   const throwing = options.throwOnError ?? false;

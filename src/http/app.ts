@@ -40,7 +40,7 @@ import {
 import { tagged, tagOf, unchanged } from "./response/etag.ts";
 import { forward, type Peers } from "./peer/forward.ts";
 import { createRouter } from "./router.ts";
-import { createServe, type Serve } from "./request/serve.ts";
+import { createServe, onChosen, type Serve } from "./request/serve.ts";
 import { createSquadHandlers, type SquadDeps } from "./handler/squad.ts";
 import { createStreams, type Streams } from "./stream/event-stream.ts";
 import { createDoor, type Stopped } from "./page/door.ts";
@@ -191,7 +191,7 @@ export const createApp = (deps: AppDeps): App => {
       value: createServe(route, deps.auth, bodies, deps.realPath, deps.repository, handlers[operationID]),
     })),
     ...files.map((file) => ({ method: "GET", ...file })),
-    { method: "POST", path: mcpPath, value: mcp.serve },
+    { method: "POST", path: mcpPath, value: onChosen(mcp.serve) },
   ]);
 
   const answerTo: Answering<Promise<HttpAnswer>> = async (incoming, outgoing, entry) => {

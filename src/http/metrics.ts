@@ -17,11 +17,32 @@ type Gauges = {
   diskPause: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
   /** None where the service has its database alone. */
-  nodes: () => Promise<readonly Pick<Node, "state">[]>;
+  nodes: () => Promise<readonly MeasuredNode[]>;
   /** To the database's server, by what they are for; none where there is no server. */
   connections: () => Readonly<Record<string, number>>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
+
+type MeasuredNode = Pick<
+  Node,
+  "name" | "version" | "role" | "state" | "tier" | "running" | "room" | "diskFree" | "seenAt"
+>;
+
+/** What is shown of each node by its name: what it is, with 1 for its value, and how it is. */
+const nodeGauges: [name: string, help: string, labels: "info" | "none", read: (node: MeasuredNode) => number][] = [
+  ["sortie_node_info", "1 for each of these services, with what it is", "info", () => 1],
+  ["sortie_node_running", "Tasks and Missions that run on it", "none", ({ running }) => running],
+  ["sortie_node_room", "How many more it would start", "none", ({ room }) => room],
+  ["sortie_node_disk_free_bytes", "Free space on the disk of its data folder", "none", ({ diskFree }) => diskFree],
+  [
+    "sortie_node_seen_seconds",
+    "When it was last seen, in Unix time",
+    "none",
+    ({ seenAt }) => Date.parse(seenAt) / 1000,
+  ],
+];
+
+const infoOf = ({ version, role, state, tier }: MeasuredNode) => ({ version, role, state, tier: String(tier) });
 
 const positions: Record<BreakerState["state"], number> = { closed: 0, "half-open": 1, open: 2 };
 
@@ -40,6 +61,10 @@ export const createMetrics = (gauges: Gauges) => {
     switches: 0,
     deferrals: 0,
   };
+
+  /** Asked once for all that is shown of them at a time. */
+  let asked: Promise<readonly MeasuredNode[]> | undefined;
+  const nodesNow = () => (asked ??= gauges.nodes().finally(() => (asked = undefined)));
 
   const load = loadOnce(async (): Promise<PromRegistry> => {
     const { Counter, Gauge, Registry, collectDefaultMetrics } = await import("prom-client");
@@ -134,12 +159,27 @@ export const createMetrics = (gauges: Gauges) => {
         labelNames: ["state"],
         registers: [],
         async collect() {
-          const nodes = await gauges.nodes();
+          const nodes = await nodesNow();
           for (const state of ["up", "draining", "stopped", "lost"] as const)
             this.set({ state }, nodes.filter((node) => node.state === state).length);
         },
       }),
     );
+    for (const [name, help, labels, read] of nodeGauges)
+      registry.registerMetric(
+        new Gauge({
+          name,
+          help,
+          labelNames: ["node", ...(labels === "info" ? ["version", "role", "state", "tier"] : [])],
+          registers: [],
+          async collect() {
+            // Of one that is gone, or has another state now, nothing stays.
+            this.reset();
+            for (const node of await nodesNow())
+              this.set({ node: node.name, ...(labels === "info" ? infoOf(node) : {}) }, read(node));
+          },
+        }),
+      );
     registry.registerMetric(
       new Gauge({
         name: "sortie_database_connections",

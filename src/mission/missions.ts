@@ -55,6 +55,8 @@ export interface Missions {
   ): Promise<MissionSummary[]>;
   /** What the Mission and its Tasks are doing; queued Tasks have their place. */
   status(directory: string | undefined, missionID: string): Promise<MissionStatus>;
+  /** The same of the Mission with this stream. */
+  statusOf(sessionID: StreamID): Promise<MissionStatus>;
   /** The id of the Mission's stream, for readers of its events. */
   find(directory: string | undefined, missionID: string): Promise<StreamID>;
   /**

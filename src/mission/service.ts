@@ -1,4 +1,4 @@
-import type { DomainEvent } from "../domain/event.ts";
+import type { DomainEvent, StreamID } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
 import { serviceMessage } from "../domain/conversation/message.ts";
 import { phaseState } from "../domain/mission/plan.ts";
@@ -44,11 +44,13 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     throw notFound();
   };
 
-  const stateOf = async (directory: string | undefined, missionID: string): Promise<MissionState> => {
-    const state = await store.mission(await find(directory, missionID));
+  const stateFrom = async (sessionID: StreamID): Promise<MissionState> => {
+    const state = await store.mission(sessionID);
     if (state === undefined) throw notFound();
     return state;
   };
+  const stateOf = async (directory: string | undefined, missionID: string): Promise<MissionState> =>
+    stateFrom(await find(directory, missionID));
 
   const statusFrom = async (state: MissionState, tasks: TaskSummary[]): Promise<MissionStatus> =>
     missionStatusOf(state, tasks, {
@@ -56,6 +58,14 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       now: now(),
       unheard: await unheardMinutes(store, state, new Map(tasks.map((task) => [task.taskID, task]))),
     });
+
+  const statusOf = async (sessionID: StreamID): Promise<MissionStatus> => {
+    const state = await stateFrom(sessionID);
+    const dispatched = await store.dispatched(sessionID);
+    const tasks = await withQueuePlaces(store, dispatched, now(), deps.disk.shortage());
+    const status = await statusFrom(state, withSoFar(store.live, state.project, tasks));
+    return { ...status, now: soFarOf(store.live, { taskID: sessionID, project: state.project }, status.now) };
+  };
 
   /** Commits what `decide` returns for the newest state. When another commit came first, it folds and decides again. */
   const change = async <T extends object>(
@@ -113,13 +123,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       return (await store.missions({ ...query, ...project }, signal)).map(({ row, stats }) => summaryOf(row, stats));
     },
 
-    async status(directory, missionID) {
-      const state = await stateOf(directory, missionID);
-      const dispatched = await store.dispatched(state.sessionID);
-      const tasks = await withQueuePlaces(store, dispatched, now(), deps.disk.shortage());
-      const status = await statusFrom(state, withSoFar(store.live, state.project, tasks));
-      return { ...status, now: soFarOf(store.live, { taskID: state.sessionID, project: state.project }, status.now) };
-    },
+    status: async (directory, missionID) => statusOf(await find(directory, missionID)),
+    statusOf,
 
     async messages(directory, missionID, page, signal) {
       const state = await stateOf(directory, missionID);

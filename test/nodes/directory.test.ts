@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { describe, expect, test, vi } from "vitest";
+import { createProgram } from "../../src/cli/main.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { git } from "../harness/project.ts";
 import { change, create, ended, place, send } from "./stage.ts";
@@ -71,12 +73,66 @@ describe.skipIf(postgresURL === undefined)("a directory of another node", () => 
       status: 400,
       body: { code: "directory_invalid" },
     });
+    // So does one whose caller is a model, or somebody at a terminal.
+    const mcp = async (node?: string) => {
+      const client = new Client({ name: "test", version: "1" });
+      const headers = { "x-service-directory": directory, ...(node === undefined ? {} : { "x-service-node": node }) };
+      await client.connect(new StreamableHTTPClientTransport(new URL(`${b.url}/mcp`), { requestInit: { headers } }));
+      const given = { request: "say hello", productPillar: "code" };
+      const { content, isError, structuredContent } = await client.callTool({ name: "task_create", arguments: given });
+      await client.close();
+      return {
+        isError: isError === true,
+        text: JSON.stringify(content),
+        ...(structuredContent as { taskID?: string }),
+      };
+    };
+    const unsaid = await mcp();
+    expect(unsaid).toMatchObject({ isError: true });
+    expect(unsaid.text).toContain("x-service-node");
+    const fourth = await mcp("c");
+    expect(fourth).toMatchObject({ isError: false });
+    const whose = `select node from placements where stream = '${fourth.taskID}'`;
+    expect(await here.sql(whose)).toEqual([{ node: "c" }]);
+    await ended(c, fourth.taskID ?? "");
+    const listed = async (...node: string[]) => {
+      const lines: string[] = [];
+      const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => lines.push(String(text)) > 0);
+      try {
+        const words = ["node", "sortie", "task", "ls", "--json", "--url", b.url, "-C", directory, ...node];
+        await createProgram(() => {}).parseAsync(words);
+      } finally {
+        write.mockRestore();
+      }
+      return lines.join("");
+    };
+    await expect(listed()).rejects.toThrow(/^Expected --node with/);
+    expect(await listed("--node", "a")).toContain(first);
+
+    // Who names a Mission by its id has said which.
+    const wake = { missionID: "m-1", text: "Say hello." };
+    expect((await request(a, "/mission/wake", { node: "a", body: wake })).status).toBeLessThan(300);
+    const stream = await fetch(`${b.url}/mission/m-1/events`);
+    expect(stream.status).toBe(200);
+    await stream.body?.cancel();
+
     // A Task is known by its id: nobody has to choose.
     const message = { source: "test", text: "Replace `three` with `four` in a.txt" };
     expect((await request(b, `/task/${first}/message`, { body: message })).status).toBe(202);
     expect((await ended(b, first)).body).toMatchObject({ lifecycleStatus: "completed", attempt: 2 });
     await ended(c, String(third.body["taskID"]));
     expect((await send(c, "GET", `/task/${third.body["taskID"]}/status`)).body).toMatchObject({ directory });
+
+    // Where a node has nothing of it left, it is the other's alone; of what is left at a node it is still known.
+    const gone = async (id: unknown) => (await send(b, "DELETE", `/task/${id}`, { directory })).status;
+    expect(await gone(third.body["taskID"])).toBe(200);
+    expect(await request(b, "/tasks")).toMatchObject({ body: { code: "directory_ambiguous" } });
+    expect(await gone(fourth.taskID)).toBe(200);
+    expect((await request(b, "/tasks")).status).toBe(200);
+    expect([await gone(first), await gone(second)]).toEqual([200, 200]);
+    expect((await request(b, "/missions")).status).toBe(200);
+    expect((await send(b, "DELETE", "/mission/m-1", { directory })).status).toBe(200);
+    expect(await request(b, "/tasks")).toMatchObject({ status: 403, body: { code: "directory_not_allowed" } });
   });
 });
 if (postgresURL === undefined) countSkipped(1);

@@ -3,11 +3,11 @@ import { dueNow, dueToEnd } from "../../src/engine/due.ts";
 import { silent } from "../../src/log.ts";
 import { lacking, type Offer, type Terms, untakenBy } from "../../src/store/node.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
-import { created } from "../harness/events.ts";
+import { created, settled } from "../harness/events.ts";
 import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
 import { temporary } from "../harness/project.ts";
 
-/** What a Task asks for, and which nodes have it: in words, and as the database judges it. */
+/** What a Task asks for, and which nodes have it: in words, and as the database judges it. Whose a directory is. */
 
 const configuration = { squads: "s1", permissions: "p1", providers: "m1", limits: "l1" };
 const terms: Terms = { ...configuration, tier: 2, browser: true };
@@ -53,21 +53,19 @@ test("why none takes it: each node with what it lacks; nothing where one lacks n
   ).toBeUndefined();
 });
 
+const nodesIn = (schema: string, dataDir: string) => {
+  const url = new URL(postgresURL ?? "");
+  url.searchParams.set("options", `-c search_path=${schema}`);
+  return (name: string) =>
+    createPostgresStore({ url: url.href, dataDir, log: silent, blobs: "database", node: { name, instance: name } });
+};
+
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
   test("what is due for a node is what it does not lack anything for; to end one it needs nothing", async () => {
     await using schema = freshSchema(postgresURL ?? "");
     await schema.create();
     using folder = temporary("sortie-terms-");
-    const url = new URL(postgresURL ?? "");
-    url.searchParams.set("options", `-c search_path=${schema.name}`);
-    const open = (name: string) =>
-      createPostgresStore({
-        url: url.href,
-        dataDir: folder.path,
-        log: silent,
-        blobs: "database",
-        node: { name, instance: name, turn: () => Promise.resolve(undefined) },
-      });
+    const open = nodesIn(schema.name, folder.path);
     await using a = await open("a");
     await using b = await open("b");
     const make = async (asked: Terms | null, due = dueNow(new Date(), "normal")) => {
@@ -104,5 +102,42 @@ describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
     const later = await dueFor();
     expect([later.has(begun), later.has(over), later.size]).toEqual([true, true, 2]);
   });
+
+  test("a directory is known as a node's while that has something of its project, erased by whichever", async () => {
+    await using schema = freshSchema(postgresURL ?? "");
+    await schema.create();
+    using folder = temporary("sortie-terms-");
+    const open = nodesIn(schema.name, folder.path);
+    await using a = await open("a");
+    await using b = await open("b");
+    const make = async (store: typeof a, name: string, directory = `/work/${name}`) => {
+      const event = created({ directory, project: `/work/${name}` });
+      const stream = event.data.taskID;
+      await store.commit({ appends: [{ stream, expected: 0, events: [event, settled()] }] });
+      return stream;
+    };
+    const known = async (path: string) => ((await b.nodes?.directories(path)) ?? []).map(({ node }) => node);
+    const [one, inside, theirs, other] = [
+      await make(a, '"p" ä'),
+      await make(a, '"p" ä', '/work/"p" ä/inside'),
+      await make(b, '"p" ä'),
+      await make(a, "q"),
+    ];
+    const path = '/work/"p" ä';
+    expect([await known(path), await known(`${path}/inside`), await known("/work/q")]).toEqual([
+      ["a", "b"],
+      ["a"],
+      ["a"],
+    ]);
+    await b.erase(one, 2);
+    expect([await known(path), await known(`${path}/inside`)]).toEqual([["a", "b"], ["a"]]);
+    await b.erase(inside, 2);
+    expect([await known(path), await known(`${path}/inside`), await known("/work/q")]).toEqual([["b"], [], ["a"]]);
+    // It is begun there again.
+    const again = await make(a, '"p" ä');
+    expect(await known(path)).toEqual(["a", "b"]);
+    for (const stream of [again, theirs, other]) await a.erase(stream, 2);
+    expect([await known(path), await known("/work/q")]).toEqual([[], []]);
+  });
 });
-if (postgresURL === undefined) countSkipped(1);
+if (postgresURL === undefined) countSkipped(2);

@@ -14,6 +14,8 @@ const remedies: Partial<Record<ErrorCode, string>> = {
     "Choose the directory of a project. Folders of the system, a whole home folder and folders outside of what the operator allows are not open to Tasks; ask your user if it has to be this one.",
   repository_not_allowed: "Do as the message says if the repository is your user's; ask them where you are not sure.",
   repository_unsupported: "Tell your user which file of the repository is not what it should be.",
+  directory_ambiguous:
+    "Ask your user to name one of these nodes in this connection's header x-service-node, or pass `repository`.",
   directory_mismatch: "Pass the `directory` that it was begun with, and keep it with the id.",
   task_not_found: "Use the taskID that task_create answered, whole. If it is lost, ask your user.",
   mission_not_found: "Use the missionID that mission_wake answered, with the same `directory`.",

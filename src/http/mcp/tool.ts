@@ -6,6 +6,7 @@ import type { Routes } from "../../protocol/route/table.ts";
 import type { SavedRequest } from "../../protocol/task/saved-request.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tasks, IdempotencyKey } from "../../task/tasks.ts";
+import { atChosen } from "../request/chosen-node.ts";
 import { directoryOf, type PlaceOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RealPath, type RunOnce } from "../request/idempotency.ts";
 
@@ -116,7 +117,12 @@ export const onceOf = (
   place: string,
   body: unknown,
 ): Promise<IdempotencyKey | undefined> =>
-  onceKey(key, { method: "POST", path: `/mcp/${name}`, directory: place, user }, () => JSON.stringify(body), realPath);
+  onceKey(
+    key,
+    { method: "POST", path: atChosen(`/mcp/${name}`), directory: place, user },
+    () => JSON.stringify(body),
+    realPath,
+  );
 
 /** Polls until `rests` is true, the time is over, or the caller has gone; resolves to the last state. */
 export const waitUntilIdle = async <T>(

@@ -7,7 +7,7 @@ import type { Route } from "../../protocol/route/route.ts";
 import type { Auth } from "../guard/auth.ts";
 import type { Bodies } from "./body.ts";
 import type { AnyHandler, Call } from "./call.ts";
-import { chosenNode } from "./chosen-node.ts";
+import { atChosen, chosenNode } from "./chosen-node.ts";
 import { directoryOf, type PlaceOf, repositoryOf } from "./directory.ts";
 import { onceKey, type RealPath } from "./idempotency.ts";
 import { invalid, parseBody, parseQuery, type QueryPlan, readQuery } from "./parse.ts";
@@ -46,7 +46,7 @@ export const createServe = (
   };
   const hasMission = route.path.includes("{missionID}");
   const hasTask = route.path.includes("{taskID}");
-  return async ({ entry, params, incoming, outgoing }) => {
+  return onChosen(async ({ entry, params, incoming, outgoing }) => {
     const target = incoming.url ?? "";
     const head = incoming.method === "HEAD";
     const sentBody = await bodies.read(route, incoming, outgoing);
@@ -59,13 +59,12 @@ export const createServe = (
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
-    const node = incoming.headers["x-service-node"];
     // With the parameters as they are read, not as they were escaped.
     const path = () => route.path.replace(/\{(\w+)\}/g, (_whole, name: string) => params[name] ?? "");
     const once = async () => {
       if (key === undefined) return undefined;
-      const scope = typeof node === "string" ? `${path()} at ${node}` : path();
-      return onceKey(key, { method: route.method, path: scope, directory, user }, () => sentBody?.bytes, realPath);
+      const scope = { method: route.method, path: atChosen(path()), directory, user };
+      return onceKey(key, scope, () => sentBody?.bytes, realPath);
     };
     const call = {
       entry,
@@ -80,9 +79,17 @@ export const createServe = (
       incoming,
       outgoing,
     } as unknown as Call<Route>;
-    return typeof node === "string" ? chosenNode.run(node, () => handler(call)) : handler(call);
-  };
+    return handler(call);
+  });
 };
+
+/** The same for whichever node the request names. */
+export const onChosen =
+  (serve: Serve): Serve =>
+  (arrived) => {
+    const node = arrived.incoming.headers["x-service-node"];
+    return typeof node === "string" ? chosenNode.run(node, () => serve(arrived)) : serve(arrived);
+  };
 
 /** A malformed Mission id is a 400 and not a 404, because callers choose these ids themselves. */
 const checkMissionID = (given: string): void => {

@@ -37,7 +37,7 @@ export interface Streams {
 
 export type StreamDeps = {
   tasks: Pick<Tasks, "status">;
-  missions: Pick<Missions, "find" | "status">;
+  missions: Pick<Missions, "find" | "statusOf">;
   store: Pick<Store, "state" | "mission" | "read" | "since" | "position" | "follow" | "live">;
   limits: Limits;
   /**
@@ -211,9 +211,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       if (call.query.format === "json") return page(call, after ?? 0, filter);
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
       const present = await store.position();
-      const state = await store.mission(sessionID);
-      if (state === undefined) throw new ServiceError("mission_not_found", "No Mission has this id here.");
-      const status = await deps.missions.status(state.directory, missionID);
+      const status = await deps.missions.statusOf(sessionID);
       // A deleted Mission has no event that ends its stream, so this is checked with each heartbeat.
       const endIfGone = async (open: Channel) => {
         if (open.signal.aborted || (await store.mission(sessionID)) !== undefined) return;

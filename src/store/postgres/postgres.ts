@@ -37,7 +37,17 @@ import {
 } from "./connection.ts";
 import { again, eachAgain } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
-import { claimedIn, createPlacements, isHere, lostMs, madeIn, place, prepareNodes } from "./node/placement.ts";
+import {
+  claimedIn,
+  createPlacements,
+  forgetDirectories,
+  isHere,
+  lostMs,
+  madeIn,
+  place,
+  prepareNodes,
+  projectsOf,
+} from "./node/placement.ts";
 import { expectConnections, notStarted } from "./node/not-started.ts";
 import { createEndedRows } from "./node/session.ts";
 import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/told.ts";
@@ -201,10 +211,12 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       ahead = theirs.getTime() - now.getTime();
       for (const member of members) member.run(base, changes, now);
       if (isEmpty(changes)) return { value: { ...changes, hints: [] }, id };
+      const erased = [...changes.erased];
+      const left = self === undefined ? [] : await projectsOf(trx, erased);
       await save(trx, changes, now);
       const made = madeIn(changes.events);
-      if (self !== undefined)
-        await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased: [...changes.erased] });
+      if (self !== undefined) await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased });
+      await forgetDirectories(trx, left);
       return { value: { ...changes, hints: hintsOf(changes, heads, { self, made, now }) }, id };
     });
     hints.tell(batch.hints);

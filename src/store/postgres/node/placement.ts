@@ -159,6 +159,34 @@ export const place = async (trx: Trx, node: string, { made, claimed, erased }: P
   await sql`update placements set erased = true where stream = any(${[...erased]}::text[])`.execute(trx);
 };
 
+/** A project of which something on a node is erased; `listed`: its name in list rows. */
+type Left = { node: string; project: string; listed: string };
+
+/** Where the streams are that a batch erases; asked while they are there. */
+export const projectsOf = async (trx: Trx, erased: readonly StreamID[]): Promise<Left[]> => {
+  if (erased.length === 0) return [];
+  const { rows } = await sql<Left>`
+    select distinct node, directories.project, rows.project as listed from placements
+      join (select stream, project, summary from tasks union all select stream, project, summary from missions) as rows
+        using (stream)
+      join directories using (node)
+     where stream = any(${[...erased]}::text[]) and path = rows.summary::json ->> 'directory' and node <> ${nobody}
+  `.execute(trx);
+  return rows;
+};
+
+/** A directory in which a node has nothing any more is known as its no longer: it may be another node's, or gone with it. */
+export const forgetDirectories = async (trx: Trx, left: readonly Left[]): Promise<void> => {
+  const on = (table: "tasks" | "missions", { node, listed }: Left) => sql`exists (
+    select 1 from ${sql.ref(table)} join placements using (stream) where project = ${listed} and node = ${node})`;
+  for (const one of left)
+    await sql`
+      delete from directories
+       where node = ${one.node} and project = ${one.project} and not ${on("tasks", one)} and not ${on("missions", one)}`.execute(
+      trx,
+    );
+};
+
 const takeIn = async (trx: Trx, self: string, made: Placing["made"]): Promise<void> => {
   const rows = made.map(
     ({ stream, movable, node = self, terms }) =>
