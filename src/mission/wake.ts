@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { asksClosedBy } from "../domain/session/ask.ts";
+import { asksClosedBy, endAsks } from "../domain/session/ask.ts";
 import type { DomainEvent } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
+import { openAsks } from "../domain/state/stream.ts";
 import { dueNow } from "../engine/due.ts";
 import { ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
@@ -56,21 +57,17 @@ export const createWake =
     };
     const landing = body.landing ?? "commit";
     expectLanding(body, kept !== undefined, place);
-    const woken = (sessionID: string): DomainEvent[] => [
-      { type: "mission.woken", data: { sessionID, ...settings } },
-      {
-        type: "message.received",
-        data: {
-          messageID: newID("msg"),
-          sessionID,
-          ...(given.text === undefined
-            ? { source: "service", text: withoutText }
-            : { source: "user", text: given.text }),
-          attachments: given.attachments,
-          disposition: "steered",
-        },
+    const woken = (sessionID: string): DomainEvent => ({ type: "mission.woken", data: { sessionID, ...settings } });
+    const message = (sessionID: string): DomainEvent => ({
+      type: "message.received",
+      data: {
+        messageID: newID("msg"),
+        sessionID,
+        ...(given.text === undefined ? { source: "service", text: withoutText } : { source: "user", text: given.text }),
+        attachments: given.attachments,
+        disposition: "steered",
       },
-    ];
+    });
 
     const begun = async (sessionID: string): Promise<DomainEvent> => {
       if (body.text === undefined) {
@@ -114,11 +111,18 @@ export const createWake =
       expectSame(body, state);
       if (by === "agent" && state !== undefined) expectLeft(body, checks, state);
       const stream = state?.sessionID ?? newID("ses");
-      const first = state === undefined ? [await begun(stream)] : asksClosedBy(state, "steered");
+      const closed = state === undefined ? [] : closedBy(body, state);
+      const waits = state !== undefined && openAsks(state).length > closed.length;
+      const says = body.text !== undefined || given.attachments.length > 0 || !waits;
+      const events = [
+        ...(state === undefined ? [await begun(stream)] : closed),
+        woken(stream),
+        ...(says ? [message(stream)] : []),
+      ];
       const answer: MissionWoken = { missionID, sessionID: stream, created: state === undefined };
       const due = dueNow(now(), body.priority ?? state?.priority ?? "normal");
       const done = await store.commit({
-        appends: [{ stream, expected: state?.version ?? 0, events: [...first, ...woken(stream)] }],
+        appends: [{ stream, expected: state?.version ?? 0, events }],
         due: [{ stream, due }],
         ...(told === undefined ? {} : { callbacks: [{ stream, url: told.url }] }),
         ...(once === undefined ? {} : { once: idempotencyRecord(once, 200, answer, false) }),
@@ -139,6 +143,19 @@ const resolved = (
   ...(tasks === undefined ? {} : { tasks: resolveModel(tasks) }),
   ...(review === undefined ? {} : { review: resolveModel(review) }),
 });
+
+/**
+ * The asks that a wake supersedes. One without a text is no answer to anything: it closes an approval that is not wanted any
+ * more, and the Mission waits on for the others, with nothing to read until somebody answers.
+ */
+const closedBy = ({ text, approve }: MissionWake, state: MissionState): DomainEvent[] => {
+  if (text !== undefined) return asksClosedBy(state, "steered");
+  const unwanted = approve !== undefined && !approve.includes("plan");
+  return endAsks(
+    openAsks(state).filter(({ kind }) => kind === "approval" && unwanted),
+    "message",
+  );
+};
 
 const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";

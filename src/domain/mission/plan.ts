@@ -105,6 +105,17 @@ export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef,
   return "refused" in made.reconciled || made.reconciled.digest !== digest;
 };
 
+/** A squad that was made for the Mission, and whose newest Task of this phase failed by itself: it may be left for another. */
+export const hasFailedAt = (state: MissionState, phaseID: string, squadID: string): boolean => {
+  const last = workOf(state, phaseID).findLast(({ squad }) => squad.id === squadID);
+  return (
+    state.tasks.some(({ production }) => production?.squad === squadID) &&
+    last !== undefined &&
+    !isRunning(last) &&
+    outcomeOf(last) === "failed"
+  );
+};
+
 export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState => {
   const last = workOf(state, phase.id).at(-1);
   const outcome = last === undefined ? undefined : outcomeOf(last);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { MissionState } from "../../domain/state/mission.ts";
-import { isBarred, producedFor, productionsOf } from "../../domain/mission/plan.ts";
+import { hasFailedAt, isBarred, producedFor, productionsOf } from "../../domain/mission/plan.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { Scan } from "../../squad/catalog/catalog.ts";
@@ -70,18 +70,21 @@ export const chooseSquad = async (
   const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return no(`${catalog.why} Nothing is dispatched from such a catalog; the user has to fix it`);
   const { scan, found } = catalog;
-  const allowed = (one: CatalogEntry) => isUsable(state, one);
-  if (made !== undefined) {
-    if (wanted !== undefined && wanted !== made.id)
-      return no(`The squad ${made.id} was made for phase ${phase.id}: dispatch to it, got ${wanted}`);
+  const bar = whyNoProduction(run, phase);
+  const isLeft = (id: string) => (wanted ?? reason) !== undefined && wanted !== id && hasFailedAt(state, phase.id, id);
+  if (made !== undefined && isInSet(state, made.id) && !isLeft(made.id)) {
     const standing = scan.squads.find(({ squad }) => squad.id === made.id);
-    if (standing?.digest !== made.digest || standing.squad.version !== made.version)
+    if (standing?.digest === made.digest && standing.squad.version === made.version)
+      return wanted === undefined || wanted === made.id
+        ? { ok: true, found: standing }
+        : no(`The squad ${made.id} was made for phase ${phase.id}: dispatch to it, got ${wanted}`);
+    if (bar === undefined && reason === undefined)
       return no(
         `The squad ${made.id} was ${made.version} (${made.digest}) when it was made, and is ${standing === undefined ? "gone" : `${standing.squad.version} (${standing.digest})`} now. It is not used: have a new one made, under another id`,
       );
-    return { ok: true, found: standing };
   }
-  const owners = found.owners.map((owner) => owner.found).filter(allowed);
+  const usable = found.owners.map((owner) => owner.found).filter((one) => isUsable(state, one));
+  const owners = usable.filter(({ squad }) => !isLeft(squad.id));
   const [first] = owners;
   if (first !== undefined) {
     if (wanted === undefined) return { ok: true, found: first };
@@ -90,17 +93,22 @@ export const chooseSquad = async (
       ? no(`The phase "${phase.phase}" is owned by ${idsOf(owners)}: dispatch to that, got ${wanted}`)
       : { ok: true, found: owner };
   }
-  const bar = whyNoProduction(run, phase);
-  if (bar === undefined && reason === undefined && !isGivenUp(state, phase))
+  const left = [made?.id, ...usable.map(({ squad }) => squad.id)].find((id) => id !== undefined && isLeft(id));
+  if (bar === undefined && reason === undefined && left === undefined && !isGivenUp(state, phase))
     return no(
       `No squad owns the phase "${phase.phase}", and squad production is authorised: have one made with produce_squad first. Only a step without a domain of its own goes to a general squad, with the reason in \`general\``,
     );
-  const picked = general(run, scan, wanted);
-  return picked.ok ? { ...picked, general: bar ?? reason ?? "no squad could be created for it" } : picked;
+  const picked = general(run, scan, wanted, bar);
+  if (!picked.ok) return picked;
+  const why =
+    left === undefined
+      ? (bar ?? reason ?? "no squad could be created for it")
+      : (reason ?? `the squad ${left}, which was made for it, failed`);
+  return { ...picked, general: why };
 };
 
 /** No squad owns the phase and none is produced: one of the set that the user chose, otherwise the configured one. */
-const general = (run: MissionRun, scan: Scan, wanted: string | undefined): SquadChoice => {
+const general = (run: MissionRun, scan: Scan, wanted: string | undefined, bar: string | undefined): SquadChoice => {
   const { squads: set, productPillar } = run.state();
   const id = wanted ?? set[0] ?? run.squad;
   if (set.length > 0 && !set.includes(id)) return no(`The user chose the squads ${set.join(", ")}, got ${id}`);
@@ -108,7 +116,7 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Squad
   if (found === undefined) return no(`Expected an installed squad (${idsOf(scan.squads)}), got ${id}`);
   if (isBarred(run.state(), { id, digest: found.digest }))
     return no(
-      `The squad ${id} is not as it was made for this Mission, and is not used: have a new one made, under another id`,
+      `The squad ${id} is not as it was made for this Mission, and is not used: ${bar === undefined ? "have a new one made, under another id" : `name another, or none; none can be made, because ${bar}`}`,
     );
   if (!found.squad.pillars.includes(productPillar))
     return no(`Expected a squad for ${productPillar}, got ${id}, which is for ${found.squad.pillars.join(" and ")}`);
@@ -117,7 +125,9 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined): Squad
 
 /** In the set that the user chose, and not one that was made for this Mission and is not as it was made. */
 const isUsable = (state: MissionState, { squad: { id }, digest }: CatalogEntry): boolean =>
-  (state.squads.length === 0 || state.squads.includes(id)) && !isBarred(state, { id, digest });
+  isInSet(state, id) && !isBarred(state, { id, digest });
+
+const isInSet = ({ squads }: MissionState, id: string): boolean => squads.length === 0 || squads.includes(id);
 
 /** A production was started for the phase, and no usable squad resulted. */
 const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { isReviewer, type SquadRef } from "../../domain/agent.ts";
-import { isBarred, phaseState, producedFor } from "../../domain/mission/plan.ts";
+import { hasFailedAt, isBarred, phaseState, producedFor } from "../../domain/mission/plan.ts";
 import { isName } from "../../squad/catalog/catalog.ts";
 import { productionBounds } from "../../squad/production.ts";
 import { slugOf } from "../../squad/catalog/recommend.ts";
@@ -102,7 +102,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
       const now = phaseState(state, phase);
       if (now === "running" || now === "producing" || now === "done") return phaseBar(state, phase, "");
       const made = producedFor(state, phase.id);
-      return gone || made === undefined
+      return gone || made === undefined || hasFailedAt(state, phase.id, made.id)
         ? undefined
         : `The squad ${made.id} was made for phase ${phase.id}: dispatch the phase, which goes to it.`;
     },
@@ -155,7 +155,8 @@ const problemOf = async (
   const catalog = await recommendedSquads(run, phase.phase);
   if ("why" in catalog) return catalog.why;
   const owner = catalog.found.owners.find(
-    ({ found: { squad, digest } }) => !isBarred(run.state(), { id: squad.id, digest }),
+    ({ found: { squad, digest } }) =>
+      !isBarred(run.state(), { id: squad.id, digest }) && !hasFailedAt(run.state(), phase.id, squad.id),
   );
   if (owner !== undefined) return `The phase "${phase.phase}" is owned by ${owner.found.squad.id}: dispatch to it.`;
   const taken = catalog.scan.squads.find(({ squad }) => squad.id === id);

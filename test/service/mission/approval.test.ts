@@ -180,6 +180,33 @@ test("what was asked of a plan that is changed meanwhile is void: its answer app
   expect(await restOf(url, directory, missionID)).toMatchObject({ state: "blocked", tasks: [{}, {}] });
 });
 
+test("a wake that only sets something leaves the approval open; one after which none is wanted closes it, and it goes on", async () => {
+  stage.play("settings", {
+    mission: turns(
+      { calls: [plan("a")] },
+      { text: "So?" },
+      { calls: [dispatch("a", "Write it. [settings]", { checks: [] })] },
+      { text: "It runs." },
+      { calls: [finish()] },
+    ),
+    task: writes,
+  });
+  const directory = stage.project();
+  const { url } = stage.service;
+  const { missionID } = await wake(url, directory, { text: "[settings]", approve: ["plan"] });
+  const first = await asked(directory, missionID);
+  await wake(url, directory, { missionID, budget: { maxSteps: 90 } });
+  expect(await restOf(url, directory, missionID)).toMatchObject({
+    state: "asking",
+    pending: [{ id: first.id }],
+    budget: { maxSteps: 90 },
+  });
+  await wake(url, directory, { missionID, approve: [] });
+  expect(await restOf(url, directory, missionID)).toMatchObject({ state: "done", pending: [], tasks: [{}] });
+  const ends = (await eventsOf(url, directory, missionID)).filter(({ type }) => type === "ask.answered");
+  expect(ends.map(({ data: { askID, by } }) => [askID, by])).toEqual([[first.id, "ended"]]);
+});
+
 test("a plan that was changed after its approval is shown with what differs from the approved one", async () => {
   const told: string[] = [];
   stage.play("differs", {

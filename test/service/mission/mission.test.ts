@@ -517,6 +517,33 @@ describe("wakes", () => {
     expect(mission.finished?.summary).toContain("Never mind.");
   });
 
+  test("a wake that only sets something closes no question: its agent reads nothing, and the answer counts", async () => {
+    stage.play("sets", {
+      mission: turns({ calls: [{ tool: "ask", input: { question: "Red or blue?" } }] }, (_turn, _request, newest) => ({
+        calls: [finish("blocked", newest)],
+      })),
+    });
+    const directory = stage.project();
+    const { url } = stage.service;
+    const { missionID } = await wake(url, directory, { text: "[sets]" });
+    const { pending } = await restOf(url, directory, missionID);
+    await wake(url, directory, { missionID, limits: { askSeconds: 0 }, budget: { maxSteps: 90 } });
+    const asking = await restOf(url, directory, missionID);
+    expect(asking).toMatchObject({ state: "asking", pending, budget: { maxSteps: 90 }, limits: { askSeconds: 0 } });
+    await post(url, `/mission/${missionID}/pending/${pending[0]?.id}`, directory, { answer: "blue" });
+    const { finished } = await until(
+      () => missionOf(url, directory, missionID),
+      (mission) => mission.finished !== null,
+    );
+    expect(finished?.summary).toContain("blue");
+    expect(finished?.summary).not.toContain("without a text");
+    // Control: with nothing open it is woken, and told that it was.
+    await wake(url, directory, { missionID });
+    const heard = (await facts(directory, missionID)).filter(({ type }) => type === "message.received");
+    expect(heard.map(({ data: { source } }) => source)).toEqual(["user", "service"]);
+    expect(heard[1]?.data["text"]).toContain("The user woke you without a text.");
+  });
+
   test("a time that it set wakes it", async () => {
     stage.play("time", {
       mission: turns(
