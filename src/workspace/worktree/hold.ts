@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { statOf } from "../../process/command/kill.ts";
+import { isAlive, type ProcessMark, thisProcess } from "../../process/command/living.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 
 /**
@@ -12,7 +12,7 @@ import { most, textAt } from "../file/bounded-read.ts";
  * the two cannot be written. The entry of a process that is gone does not count.
  */
 
-type Entry = { directory: string; pid: number; started: string };
+type Entry = ProcessMark & { directory: string };
 
 /** Those of this process, which need no look at the disk. */
 const held = new Set<string>();
@@ -23,7 +23,7 @@ const isConflict = (one: string, other: string): boolean =>
 /** undefined: another Task works there. `project`: as in `Project`. */
 export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
   if ([...held].some((other) => isConflict(other, directory))) return undefined;
-  const own: Entry = { directory, pid: process.pid, started: statOf(process.pid)?.started ?? "" };
+  const own: Entry = { directory, ...thisProcess() };
   const name = `${process.pid}-${randomUUID()}`;
   const made: string[] = [];
   const release = () => {
@@ -106,18 +106,5 @@ const entryAt = (file: string): Entry | undefined => {
       : undefined;
   } catch {
     return undefined;
-  }
-};
-
-/** A process id alone may be another's by now. */
-const isAlive = ({ pid, started }: Entry): boolean => {
-  const stat = statOf(pid);
-  if (stat !== undefined) return !stat.zombie && stat.started === started;
-  if (process.platform === "linux") return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 };
