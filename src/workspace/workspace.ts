@@ -336,15 +336,16 @@ export interface Workspaces {
    */
   land(workspace: Workspace, plan: LandingPlan, signal?: AbortSignal): Promise<Landed>;
   /**
-   * The Task of this data folder whose landing still locks the index of this Task's project. Asked with the landing turn:
-   * then it is one that a dead process began, or that could not be ended.
+   * The Task whose landing still locks the index of this Task's project: one of this data folder, or of another one of this
+   * machine whose service died in it. Asked with the landing turn: then a dead process began it, or it could not be ended.
    */
   unfinishedLanding(taskID: string): string | undefined;
   /**
    * Ends such a landing, in the landing turn, also of a Task whose files are gone: carries it out, or takes it back where
-   * `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`.
+   * `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`. `at`: a Task
+   * of this data folder in the same project, perhaps the same.
    */
-  endLanding(taskID: string, plan: LandingPlan | undefined, back: string | undefined): Promise<Landed>;
+  endLanding(taskID: string, plan: LandingPlan | undefined, back: string | undefined, at: string): Promise<Landed>;
   /**
    * Moves the change to the head of the project's branch and resets the worktree to it. A Task that only keeps its
    * branch moves to the commit that its snapshot was taken on. `message` is the new commit's.

@@ -1,6 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { statOf } from "../../src/process/command/kill.ts";
+import { processPlace } from "../../src/process/command/living.ts";
 import { createScene, picture, prepare, type Scene } from "./fixture.ts";
 
 /** Landings beside a user who works: what is saved meanwhile, and what a dead landing left and the user went on from. */
@@ -13,12 +16,13 @@ beforeEach(() => {
 afterEach(() => scene[Symbol.asyncDispose]());
 
 /** A Task that changes the last line of a, b and c, and adds a file; planned by one service. */
-const planned = async (script = "sed -i s/9/task/ a b c; echo n > new") => {
+const planned = async (script = "sed -i s/9/task/ a b c; echo n > new", edit = "true") => {
   const workspaces = scene.service();
   const workspace = await prepare(workspaces, scene.root);
   scene.sh(script, workspace.root);
   const commit = await workspace.commit("work");
   if (commit === undefined) throw new Error("nothing done");
+  scene.sh(edit);
   const plan = await workspaces.plan(workspace, commit, commit.parent);
   if ("reason" in plan) throw new Error(`refused: ${JSON.stringify(plan)}`);
   return { workspaces, workspace, commit, plan };
@@ -89,7 +93,7 @@ describe("what a dead landing left", () => {
     const later = scene.service();
     const place = await later.open("task_1", workspace.prepared);
     expect(place.root).toBe(workspace.root);
-    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    expect(await later.endLanding("task_1", plan, "given up", "task_1")).toEqual({ ok: false, reason: "given up" });
     expect(picture(scene)).toEqual(before);
   });
 
@@ -107,10 +111,10 @@ describe("what a dead landing left", () => {
     // A lock of somebody else's stays, and what was begun with it is for later.
     half();
     const hasty = scene.service({ lockWaitMs: 20 });
-    await expect(hasty.endLanding("task_1", plan, undefined)).rejects.toThrow("index.lock");
+    await expect(hasty.endLanding("task_1", plan, undefined, "task_1")).rejects.toThrow("index.lock");
     expect(readFileSync(lock, "utf8")).toBe("DIRC");
     writeFileSync(lock, "sortie task_1\n");
-    expect(await hasty.endLanding("task_1", plan, undefined)).toEqual({ ok: true, kept: [] });
+    expect(await hasty.endLanding("task_1", plan, undefined, "task_1")).toEqual({ ok: true, kept: [] });
     expect(statusOf() + String(existsSync(lock))).toBe("false");
   });
 
@@ -122,11 +126,11 @@ describe("what a dead landing left", () => {
     mkdirSync(bar);
     const later = scene.service();
     await expect(later.land(await later.open("task_1", workspace.prepared), plan)).rejects.toThrow();
-    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    expect(await later.endLanding("task_1", plan, "given up", "task_1")).toEqual({ ok: false, reason: "given up" });
     half();
-    await expect(later.endLanding("task_1", plan, "given up")).rejects.toThrow("given up");
+    await expect(later.endLanding("task_1", plan, "given up", "task_1")).rejects.toThrow("given up");
     rmdirSync(bar);
-    expect(await later.endLanding("task_1", plan, "given up")).toEqual({ ok: false, reason: "given up" });
+    expect(await later.endLanding("task_1", plan, "given up", "task_1")).toEqual({ ok: false, reason: "given up" });
     expect(picture(scene)).toEqual(before);
   });
 
@@ -140,6 +144,75 @@ describe("what a dead landing left", () => {
       },
     });
     await expect(dying.land(await dying.open("task_1", workspace.prepared), plan)).rejects.toThrow("git died");
+    expect(picture(scene).leftOver).toBe("");
+  });
+});
+
+describe("what another service's dead landing left", () => {
+  const lock = () => join(scene.root, ".git/index.lock");
+  /** A Task of one service whose landing dies in this step, and one of another service in the same project. */
+  const two = async (step: string) => {
+    const { workspaces, workspace, plan } = await planned("sed -i s/9/task/ a b", "sed -i s/1/mine/ a");
+    const mine = picture(scene);
+    const dying = scene.service({
+      onStep: (name) => {
+        if (name === step) throw new Error("killed");
+      },
+    });
+    await expect(dying.land(await dying.open("task_1", workspace.prepared), plan)).rejects.toThrow("killed");
+    const other = scene.service({ dataDir: join(scene.base, "other"), lockWaitMs: 20 });
+    const own = await prepare(other, scene.root, "task_2");
+    return { mine, plan, other, own, workspaces };
+  };
+  /** The lock as if this process had it. */
+  const holdBy = ({ pid, started, place = processPlace }: { pid: number; started: string; place?: string }) => {
+    const home = encodeURIComponent(join(scene.dataDir, "worktrees"));
+    writeFileSync(lock(), `sortie task_1 ${pid} ${started} ${place} ${home}\n`);
+  };
+  const dead = () => ({ pid: spawnSync("true").pid, started: "1" });
+
+  test.each(["index", "branch"])(
+    "killed before the step %s: carried out, with the bytes that its service keeps",
+    async (step) => {
+      const { plan, other } = await two(step);
+      holdBy(dead());
+      expect(other.unfinishedLanding("task_2")).toBe("task_1");
+      expect(await other.endLanding("task_1", plan, undefined, "task_2")).toEqual({ ok: true, kept: [] });
+      expect(statusOf() + picture(scene).leftOver).toBe(" M a\n");
+      expect(scene.sh("sed -n '1p;$p' a; git log -1 --format=%s")).toBe("mine\ntask\nwork\n");
+    },
+  );
+
+  test("its Task has ended: taken back, with what the user had edited", async () => {
+    const { plan, other, mine } = await two("branch");
+    holdBy(dead());
+    expect(await other.endLanding("task_1", plan, "its Task has ended", "task_2")).toMatchObject({ ok: false });
+    expect({ ...picture(scene), index: "" }).toEqual({ ...mine, index: "" });
+  });
+
+  test("control: of one that lives, or may live where processes cannot be seen from here, nothing is touched", async () => {
+    const { plan, other, own, workspaces } = await two("branch");
+    const started = statOf(process.ppid)?.started ?? "";
+    for (const by of [
+      { pid: process.ppid, started },
+      { ...dead(), place: "0".repeat(16) },
+    ]) {
+      holdBy(by);
+      const before = picture(scene);
+      expect(other.unfinishedLanding("task_2")).toBeUndefined();
+      scene.sh("echo two > b", own.root);
+      const commit = await own.commit("two");
+      expect(commit && (await other.plan(own, commit, commit.parent))).toMatchObject({
+        reason: "gone",
+        message: expect.stringContaining("the landing of task_1 holds"),
+      });
+      expect(picture(scene)).toEqual(before);
+    }
+    // The service that began it waits for who is at it; what no process here has it may take.
+    holdBy({ pid: process.ppid, started });
+    await expect(workspaces.endLanding("task_1", plan, undefined, "task_1")).rejects.toThrow("the landing of task_1");
+    holdBy({ ...dead(), place: "0".repeat(16) });
+    expect(await workspaces.endLanding("task_1", plan, undefined, "task_1")).toEqual({ ok: true, kept: [] });
     expect(picture(scene).leftOver).toBe("");
   });
 });

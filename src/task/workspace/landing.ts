@@ -26,8 +26,11 @@ export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): 
   const state = await store.state(owner);
   const goesOn = state?.landingStarted != null && isActive(state);
   if (goesOn && owner === taskID) return;
+  // Of a service with another log, which alone knows what was begun.
+  if (state === undefined && !workspaces.isKnown(owner)) return;
   try {
-    await workspaces.endLanding(owner, await begunPlan(store, owner), goesOn ? undefined : "its Task has ended");
+    const back = goesOn ? undefined : "its Task has ended";
+    await workspaces.endLanding(owner, await begunPlan(store, owner), back, taskID);
   } catch (error) {
     // An error before the branch has the commit leaves all as it was, and nothing in the way.
     if (workspaces.unfinishedLanding(taskID) !== undefined)
@@ -45,7 +48,7 @@ export const withdraw = async (run: Run, why: string): Promise<DomainEvent | und
   await run.landingTurn();
   const plan = await planOf(run.store, started);
   if (remoteOf(run.state()) !== null) return withdrawPush(run, plan, why);
-  const ended = await run.workspaces.endLanding(run.stream, plan, why);
+  const ended = await run.workspaces.endLanding(run.stream, plan, why, run.stream);
   if (!ended.ok) return { type: "landing.withdrawn", data: { reason: ended.reason.slice(0, 1000) } };
   await run.record([landedEvent(run.state(), plan, ended.kept)]);
   return undefined;

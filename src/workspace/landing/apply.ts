@@ -9,7 +9,7 @@ import { headOf, refOf } from "../git/repository.ts";
 import { checkedOutAt } from "../object/branch.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { Landed, LandingPlan } from "../workspace.ts";
-import { type IndexLock, lockIndex, taskHolding } from "./index-lock.ts";
+import { holderOf, type IndexLock, isHeldElsewhere, lockIndex, whoHolds } from "./index-lock.ts";
 import { copyOf, makeIndex, removeCopy } from "./new-index.ts";
 import { isAs, stateOf } from "./path-state.ts";
 import type { LandRequest } from "./request.ts";
@@ -33,7 +33,10 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
   if (!existsSync(record.projectGitDir))
     return { ok: false, reason: `${record.toplevel} is no longer a Git repository` };
   if (asked.plan.alone === true) return moveAlone(asked);
-  const first = asked.indexStamp !== undefined && taskHolding(record.projectGitDir) !== taskID;
+  const holder = holderOf(record.projectGitDir);
+  // What is staged has one place.
+  if (holder?.taskID === taskID && isHeldElsewhere(holder)) throw new LandingUnfinished(whoHolds(record.projectGitDir));
+  const first = asked.indexStamp !== undefined && holder?.taskID !== taskID;
   // Where an earlier process may have changed files, there is nothing to give up any more.
   const request = first ? asked : { ...asked, signal: undefined };
   const staged = await stageFor(request);
@@ -71,7 +74,7 @@ const moveAlone = async (request: LandRequest): Promise<Landed> => {
     const bar =
       back ??
       (lock === undefined
-        ? "another git command holds the project's index.lock"
+        ? whoHolds(record.projectGitDir)
         : present !== plan.from
           ? `${plan.ref} moved to ${present ?? "nothing"}`
           : where === undefined
@@ -88,8 +91,8 @@ const moveAlone = async (request: LandRequest): Promise<Landed> => {
 };
 
 /** undefined: another process holds it, or it cannot be taken, and what may have been done is to be taken back. */
-const lockFor = ({ taskID, record, lockWaitMs, signal, back }: LandRequest): Promise<IndexLock | undefined> =>
-  lockIndex(record.projectGitDir, taskID, lockWaitMs, signal).catch((error: unknown) => {
+const lockFor = ({ taskID, record, home, lockWaitMs, signal, back }: LandRequest): Promise<IndexLock | undefined> =>
+  lockIndex({ gitDir: record.projectGitDir, taskID, home }, lockWaitMs, signal).catch((error: unknown) => {
     if (back === undefined) throw error;
     return undefined;
   });
@@ -117,7 +120,7 @@ const underLock = async (
   const present = await branchAt(git, record, plan.ref);
   if (await contains(git, present, plan)) return finish(request, present === plan.commit, lock);
   if (lock === undefined) {
-    const reason = request.back ?? "another git command holds the project's index.lock";
+    const reason = request.back ?? whoHolds(record.projectGitDir);
     if (progress.wrote === undefined && (await asWritten(request, undefined)).length > 0)
       throw new LandingUnfinished(reason);
     await removeStaged(request);
@@ -239,8 +242,7 @@ const contains = async (git: Git, present: string | null, { commit, from }: Land
 const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
   const copied = existsSync(copyOf(request));
   const atCommit = isAtCommit && headOf(request.record.projectGitDir)?.ref === request.plan.ref;
-  if (atCommit && lock === undefined && copied)
-    throw new LandingUnfinished("another git command holds the project's index.lock");
+  if (atCommit && lock === undefined && copied) throw new LandingUnfinished(whoHolds(request.record.projectGitDir));
   if (atCommit && (lock?.takenOver === true || copied)) {
     await makeIndex(request);
     request.step("index");

@@ -1,9 +1,10 @@
+import { join } from "node:path";
 import type { Git } from "../git/git.ts";
-import type { WorktreeFolder } from "../worktree/create.ts";
+import { landingFolderIn, type WorktreeFolder } from "../worktree/create.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import type { Workspaces } from "../workspace.ts";
 import { applyLanding } from "./apply.ts";
-import { releaseIndex, taskHolding } from "./index-lock.ts";
+import { hasDied, holderOf, isOurs, releaseIndex } from "./index-lock.ts";
 import { indexStampOf } from "./new-index.ts";
 import { planLanding } from "./plan.ts";
 import type { OnStep } from "./request.ts";
@@ -13,7 +14,7 @@ import type { OnStep } from "./request.ts";
 type Place = { taskID: string; record: WorktreeRecord };
 
 export const createLandings = (options: {
-  folder: Pick<WorktreeFolder, "gitOf" | "landingFolder" | "worktreeOf">;
+  folder: Pick<WorktreeFolder, "gitOf" | "home" | "landingFolder" | "worktreeOf">;
   records: ReturnType<typeof createWorktreeRecords>;
   placeOf: (workspace: Parameters<Workspaces["plan"]>[0]) => Place;
   onStep: OnStep;
@@ -30,11 +31,27 @@ export const createLandings = (options: {
   const requestOf = ({ taskID, record }: Place) => ({
     taskID,
     record,
+    home: folder.home,
     worktree: folder.worktreeOf(taskID),
     git: folder.gitOf(taskID, record),
     kept: folder.landingFolder(taskID),
     lockWaitMs,
   });
+
+  /** Of another service of this machine: the project is that of a Task here, the files are where that one has them. */
+  const endElsewhere: Workspaces["endLanding"] = async (taskID, plan, back, at) => {
+    const record = records.of(at);
+    const home = record && holderOf(record.projectGitDir)?.process?.home;
+    if (record === undefined || home === undefined) return { ok: false, reason: "its files are missing" };
+    if (plan === undefined) {
+      releaseIndex(record.projectGitDir, taskID);
+      return { ok: false, reason: "nothing was begun" };
+    }
+    const places = { home, worktree: join(home, taskID), kept: landingFolderIn(home, taskID) };
+    const git = undisturbed(folder.gitOf(at, record));
+    const how = { plan, indexStamp: undefined, back, step: onStep, lockWaitMs };
+    return applyLanding({ taskID, record, git, ...places, ...how });
+  };
 
   return {
     async plan(workspace, commit, base) {
@@ -54,12 +71,14 @@ export const createLandings = (options: {
     },
     unfinishedLanding(taskID) {
       const record = records.of(taskID);
-      const owner = record && taskHolding(record.projectGitDir);
-      return owner !== undefined && records.of(owner) !== undefined ? owner : undefined;
+      const holder = record && holderOf(record.projectGitDir);
+      if (holder === undefined) return undefined;
+      const isHere = records.of(holder.taskID) !== undefined;
+      return isHere || isOurs(holder) || hasDied(holder) ? holder.taskID : undefined;
     },
-    async endLanding(taskID, plan, back) {
+    async endLanding(taskID, plan, back, at) {
       const record = records.of(taskID);
-      if (record === undefined) return { ok: false, reason: "its files are missing" };
+      if (record === undefined) return endElsewhere(taskID, plan, back, at);
       if (plan !== undefined) {
         const request = requestOf({ taskID, record });
         const git = undisturbed(request.git);

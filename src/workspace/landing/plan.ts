@@ -15,7 +15,7 @@ import type { Commit } from "../object/commit.ts";
 import type { WorktreeRecord } from "../record.ts";
 import type { LandingPlan, Refusal } from "../workspace.ts";
 import { convertedIDs, entriesOf, type IndexEntry, isAtOrBelow } from "./index-entry.ts";
-import { waitForIndex } from "./index-lock.ts";
+import { waitForIndex, whoHolds } from "./index-lock.ts";
 import { sha256WithLineEnds } from "./line-ending.ts";
 import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
@@ -46,7 +46,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
   if (!existsSync(record.projectGitDir) || !existsSync(record.toplevel))
     return { reason: "gone", message: `${record.toplevel} is no longer a Git repository` };
   if (!(await waitForIndex(record.projectGitDir, taskID, request.lockWaitMs)))
-    return { reason: "gone", message: `another git command holds ${join(record.projectGitDir, "index.lock")}` };
+    return { reason: "gone", message: whoHolds(record.projectGitDir) };
 
   const head = headOf(record.projectGitDir);
   const alone = head?.ref !== ref;

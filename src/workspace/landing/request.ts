@@ -10,6 +10,8 @@ export type OnStep = (name: string) => void;
 export type LandRequest = {
   taskID: string;
   record: WorktreeRecord;
+  /** The folder of the Task's worktree and of `kept`. */
+  home: string;
   /** The Task's worktree, where the bytes come from. */
   worktree: string;
   /** git in the project's own files. */

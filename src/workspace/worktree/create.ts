@@ -21,6 +21,9 @@ import { isMountable, worktreeMounts } from "./mount.ts";
  * `git read-tree` that fills the folder. Every step can be repeated after a kill.
  */
 
+/** What is needed to complete or roll back a Task's landing: the user's own bytes, and merged ones. */
+export const landingFolderIn = (home: string, taskID: string): string => join(home, `${taskID}.landing`);
+
 export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
 
 export const createWorktreeFolder = (options: {
@@ -212,8 +215,8 @@ export const createWorktreeFolder = (options: {
     made,
     worktreeOf,
     gitDirOf,
-    /** What is needed to complete or roll back this Task's landing: the user's own bytes, and merged ones. */
-    landingFolder: (taskID: string) => join(home, `${taskID}.landing`),
+    home,
+    landingFolder: (taskID: string) => landingFolderIn(home, taskID),
     gitIn,
     gitOf,
     objectsOf,

@@ -3,7 +3,7 @@ import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, write
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { lacksDescriptors } from "../../engine/repeat.ts";
-import { statOf } from "../../process/command/kill.ts";
+import { isAlive, type ProcessMark, thisProcess } from "../../process/command/living.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 
 /**
@@ -13,7 +13,7 @@ import { most, textAt } from "../file/bounded-read.ts";
  * the two cannot be written. The entry of a process that is gone does not count.
  */
 
-type Entry = { directory: string; pid: number; started: string };
+type Entry = ProcessMark & { directory: string };
 
 /** Those of this process, which need no look at the disk. */
 const held = new Set<string>();
@@ -27,10 +27,10 @@ const isConflict = (one: string, other: string): boolean =>
  */
 export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
   if ([...held].some((other) => isConflict(other, directory))) return undefined;
-  const stat = statOf(process.pid);
+  const mark = thisProcess();
   // Without it the entry would be taken for one of a dead process.
-  if (stat === undefined && process.platform === "linux") return undefined;
-  const own: Entry = { directory, pid: process.pid, started: stat?.started ?? "" };
+  if (mark === undefined) return undefined;
+  const own: Entry = { directory, ...mark };
   const name = `${process.pid}-${randomUUID()}`;
   const made: string[] = [];
   const release = () => {
@@ -122,18 +122,5 @@ const entryAt = (file: string): Entry | undefined => {
   } catch (error) {
     if (lacksDescriptors(error)) throw error;
     return undefined;
-  }
-};
-
-/** A process id alone may be another's by now. Where there is no more to read, as without a descriptor, it has to do. */
-const isAlive = ({ pid, started }: Entry): boolean => {
-  const stat = statOf(pid);
-  if (stat !== undefined) return !stat.zombie && stat.started === started;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // What a service of this user's wrote has no process of another's.
-    return (error as NodeJS.ErrnoException).code === "EPERM" && process.platform !== "linux";
   }
 };
