@@ -54,6 +54,9 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
     node = next;
   }
   if (emit !== undefined) emit(node);
-  else screen.say(`${line(name)} is drained and can be stopped. Its Tasks continue when it is started again.`);
+  else
+    screen.say(
+      `${line(name)} is drained and can be stopped. Other nodes take over its Tasks in repositories; the others continue when it is started again.`,
+    );
   return exit.completed;
 };

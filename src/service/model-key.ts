@@ -13,9 +13,9 @@ import type { Secrets } from "../redact.ts";
  * providers whose address is known here: a key goes nowhere that a caller chose.
  */
 
-export type KeyDeps = { config: Config; registry: Registry; secrets: Secrets; log: Log };
+export type KeyDeps = { config: Config; registry: Registry; secrets: Secrets; log: Log; changed?: () => void };
 
-export const createKeys = ({ config, registry, secrets, log }: KeyDeps) => {
+export const createKeys = ({ config, registry, secrets, log, changed }: KeyDeps) => {
   /** Those that were replaced stay secrets. */
   const given = new Map<string, string[]>();
   return ({ provider, key, model }: ModelKey): ModelKeySet => {
@@ -49,6 +49,7 @@ export const createKeys = ({ config, registry, secrets, log }: KeyDeps) => {
       );
     }
     registry.setKey(provider, key, ref === undefined ? undefined : { ref, source: configPath });
+    changed?.();
     log.info({ provider, model: registry.active().ref }, "the key of a provider was set");
     return { provider, keySource: "config.jsonc", active: registry.active() };
   };

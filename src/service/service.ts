@@ -272,6 +272,7 @@ export const createService = async (
         ? undefined
         : scope.use(
             await offerOf(config, {
+              registry,
               catalog,
               apart: manager.sharing?.apart ?? (() => new Set()),
               tier: sandbox.tier,
@@ -426,7 +427,7 @@ export const createService = async (
       health: health.read,
       nodes,
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
-      setKey: createKeys({ config, registry, secrets, log }),
+      setKey: createKeys({ config, registry, secrets, log, changed: () => offering?.keyed() }),
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
       ...createPlaces({
         inspect,

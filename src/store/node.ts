@@ -95,7 +95,7 @@ export interface SharedSquads {
 
 export type Words = readonly (string | number)[];
 
-/** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost. */
+/** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost or begins nothing. */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
 /**
@@ -131,7 +131,7 @@ export interface Nodes {
   offer(offer: () => Offer): void;
   /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
   takers(): Promise<Map<string, Offer>>;
-  /** Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost. */
+  /** Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost or begins nothing. */
   unplaced(streams: readonly StreamID[]): Promise<Map<StreamID, Terms | null>>;
   /** What is due and may be taken up by any node, at most a thousand. */
   untaken(): Promise<Map<StreamID, Terms | null>>;

@@ -254,6 +254,43 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     expect(lab.host.git(name, "show", "main:new.txt")).toBe("new");
   });
 
+  test("one that drains hands its Task over while it is up, with all its files, which it then removes", {
+    timeout: 60_000,
+  }, async () => {
+    const { name, first, second, of, create } = await begin();
+    const held = Promise.withResolvers<MockTurn>();
+    answer = (request) => {
+      if (isTold(request)) return { text: "Done.\n\nCommit: Add new.txt" };
+      return request.turn === 0 ? shell("echo new > new.txt") : held.promise;
+    };
+    const { folder, env } = of(first);
+    await using a = await startService(folder, env);
+    const taskID = await create(a, {});
+    await until(
+      () => Promise.resolve(asked.length),
+      (requests) => requests === 2,
+    );
+    await using b = await startService(of(second).folder, of(second).env);
+    expect((await send(b, "POST", `/node/${first}/drain`)).status).toBe(202);
+    await until(
+      () => send(b, "GET", "/nodes"),
+      ({ text }) => text.includes('"draining"'),
+    );
+    // Control: what the node still holds nobody takes.
+    expect((await eventsOf(b, taskID)).filter(({ type }) => type === "run.started")).toHaveLength(1);
+    held.resolve(shell("echo later > later.txt"));
+    expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+    const moved = (await eventsOf(b, taskID)).find(({ type }) => type === "workspace.moved")?.data;
+    expect(moved).toMatchObject({ from: first, to: second, lost: 0 });
+    expect(lab.host.git(name, "show", "main:later.txt")).toBe("later");
+    const left = () => readdirSync(join(folder, "worktrees")).filter((file) => file.startsWith(taskID));
+    await until(
+      () => Promise.resolve(left()),
+      (files) => files.length === 0,
+      15_000,
+    );
+  });
+
   test("a Task of a directory waits for its node all the same", { timeout: 60_000 }, async () => {
     const { first, second, of } = await begin();
     answer = () => ({ text: "Done.", latencyMs: 60_000 });
@@ -378,4 +415,4 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     },
   );
 });
-if (postgresURL === undefined) countSkipped(8);
+if (postgresURL === undefined) countSkipped(9);

@@ -1,3 +1,4 @@
+import { Client } from "pg";
 import { describe, expect, test } from "vitest";
 import { dueNow, dueToEnd } from "../../src/engine/due.ts";
 import { silent } from "../../src/log.ts";
@@ -61,6 +62,60 @@ const nodesIn = (schema: string, dataDir: string) => {
 };
 
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
+  test("what a node has begun others take up where it drains or runs nothing, and nobody while it is held", async () => {
+    await using schema = freshSchema(postgresURL ?? "");
+    await schema.create();
+    using folder = temporary("sortie-terms-");
+    const url = new URL(postgresURL ?? "");
+    url.searchParams.set("options", `-c search_path=${schema.name}`);
+    const open = (name: string) =>
+      createPostgresStore({
+        url: url.href,
+        dataDir: folder.path,
+        log: silent,
+        blobs: "database",
+        node: { name, instance: name },
+      });
+    await using a = await open("a");
+    await using b = await open("b");
+    const client = new Client({ connectionString: url.href });
+    await client.connect();
+    await using _end = { [Symbol.asyncDispose]: () => client.end() };
+    await client.query(
+      `insert into nodes select 'a', 'a', 'h', 1, '/', '1', 0, (extract(epoch from clock_timestamp()) * 1000 + 600000)::bigint, false, '{}'`,
+    );
+    const say = (about: object) => client.query("update nodes set about = $1", [JSON.stringify(about)]);
+    const make = async (repository: object) => {
+      const { type, data } = created();
+      const [stream, due] = [data.taskID, dueNow(new Date(), "normal")];
+      await a.commit({
+        appends: [{ stream, expected: 0, events: [{ type, data: { ...data, ...repository } }] }],
+        due: [{ stream, due }],
+      });
+      return stream;
+    };
+    const movable = await make({ repository: { url: "https://example.org/app.git", ref: "main" } });
+    const fixed = await make({});
+    const dueFor = async () => (await b.due(new Date(Date.now() + 60_000), 100)).map(({ stream }) => stream);
+    const held = await a.claim(movable, "a");
+    await say({ role: "all", draining: true });
+    expect(await dueFor()).toEqual([]);
+    await held?.[Symbol.asyncDispose]();
+    for (const [about, due] of [
+      [{ role: "all", draining: false }, []],
+      [{}, []],
+      [{ role: "all", draining: true }, [movable]],
+      [{ role: "api", draining: false }, [movable]],
+    ] as const) {
+      await say(about);
+      expect([about, await dueFor()]).toEqual([about, due]);
+      expect([...((await b.nodes?.unplaced([movable, fixed])) ?? [])]).toEqual(due.map((stream) => [stream, null]));
+    }
+    // The files that it has are then its own to remove.
+    await (await b.claim(movable, "b"))?.[Symbol.asyncDispose]();
+    expect(await a.nodes?.unneeded()).toEqual([movable]);
+  });
+
   test("what is due for a node is what it does not lack anything for; to end one it needs nothing", async () => {
     await using schema = freshSchema(postgresURL ?? "");
     await schema.create();

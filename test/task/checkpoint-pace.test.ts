@@ -14,7 +14,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {}) => {
+const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; bytes?: number } = {}) => {
   const files: { commit: string; done: () => void }[] = [];
   type Fork = { name: string; commit: string; upTo: number };
   type Kept = { commit: string; pack: { sha256: string } | null; upTo: number; whole?: boolean; forks?: Fork[] };
@@ -53,6 +53,7 @@ const lab = (more: { nodes?: undefined; seconds?: number; bytes?: number } = {})
     stream: "task_1",
     signal: stop.signal,
     limits: { ...defaultLimits, checkpointSeconds: more.seconds ?? 30 },
+    engine: { drains: () => more.drains ?? false },
     log: silent,
     slot: () => Promise.resolve({ [Symbol.dispose]() {} }),
     workspace: () =>
@@ -279,4 +280,10 @@ test.each([
   await vi.advanceTimersByTimeAsync(60_000);
   await checkpoints.now();
   expect(files.length).toBe(0);
+});
+
+test("where it is switched off all the same what a node that drains hands over", async () => {
+  const { turn, files } = lab({ seconds: 0, drains: true });
+  await turn();
+  expect(files.length).toBe(1);
 });

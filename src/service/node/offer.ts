@@ -1,15 +1,20 @@
 import { hash } from "node:crypto";
 import type { Config } from "../../config/config.ts";
+import type { Registry } from "../../model/registry.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Catalog } from "../../squad/catalog/catalog.ts";
 import type { Configuration, Offer, Terms } from "../../store/node.ts";
 
 /**
- * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: keys and headers are
- * left out, and of an address what may hold a password or a token, so that no digest can be guessed from.
+ * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: headers are left out,
+ * keys but for that they are there, and of an address what may hold a password or a token, so that no digest can be guessed
+ * from.
  */
 
-type Wanted = Pick<Config, "permissions" | "providers" | "model" | "failover" | "effort" | "limits">;
+type Wanted = Pick<Config, "permissions" | "providers" | "failover" | "effort" | "limits">;
+
+/** `active`: the model of Tasks that name none. `usable`: the providers that can be called, as they have what they need. */
+type Models = { active: string; usable: readonly string[] };
 
 /** Limits that say how a node answers requests and what its machine has, not what becomes of a Task. */
 const ofNode =
@@ -35,13 +40,15 @@ const ofTasks = (limits: Limits) => Object.entries(limits).filter(([name]) => !o
 
 /** `squads`: id and digest of each that not all nodes have. */
 export const configurationOf = (
-  { permissions, providers, model, failover, effort, limits }: Wanted,
+  { permissions, providers, failover, effort, limits }: Wanted,
   squads: readonly { id: string; digest: string }[],
+  { active, usable }: Models,
 ): Configuration => ({
   squads: digestOf(squads.map(({ id, digest }) => `${id} ${digest}`).toSorted()),
   permissions: digestOf(permissions),
   providers: digestOf({
-    model: model?.ref,
+    model: active,
+    usable: usable.toSorted(),
     failover,
     effort,
     providers: Object.entries(providers)
@@ -71,6 +78,12 @@ const ownSquads = async ({ catalog, apart }: Squads): Promise<{ id: string; dige
   ];
 };
 
+/** What can be called now: a key may be given to the running service. */
+const modelsOf = (registry: Pick<Registry, "active" | "list">): Models => ({
+  active: registry.active().ref,
+  usable: registry.list().flatMap(({ id, configured }) => (configured ? [id] : [])),
+});
+
 /** Between two looks at the squads, which come and go while a node runs, on other nodes too. */
 const lookMs = 2_000;
 
@@ -78,17 +91,27 @@ export type Offering = Disposable & {
   now: () => Offer;
   /** What a Task that is accepted here asks for. */
   terms: (browser: boolean) => Terms;
+  /** A provider has another key from now on. */
+  keyed: () => void;
 };
 
 /** What a node has, kept up to date. */
 export const offerOf = async (
   config: Wanted,
-  deps: Squads & { tier: number; browser: () => boolean; hasSpace: () => boolean },
+  deps: Squads & {
+    registry: Pick<Registry, "active" | "list">;
+    tier: number;
+    browser: () => boolean;
+    hasSpace: () => boolean;
+  },
 ): Promise<Offering> => {
-  let configuration = configurationOf(config, await ownSquads(deps));
+  let own = await ownSquads(deps);
+  const digests = () => configurationOf(config, own, modelsOf(deps.registry));
+  let configuration = digests();
   let browser = deps.browser();
   const look = async (): Promise<void> => {
-    configuration = configurationOf(config, await ownSquads(deps));
+    own = await ownSquads(deps);
+    configuration = digests();
     browser = deps.browser();
   };
   const timer = setInterval(() => {
@@ -100,6 +123,9 @@ export const offerOf = async (
   return {
     now: () => ({ configuration, tier, browser, hasSpace: hasSpace() }),
     terms: (needsBrowser) => ({ ...configuration, tier, browser: needsBrowser }),
+    keyed() {
+      configuration = digests();
+    },
     [Symbol.dispose]: () => clearInterval(timer),
   };
 };

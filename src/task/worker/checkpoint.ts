@@ -32,11 +32,13 @@ type Needed = Pick<
   | "workspaces"
   | "repositories"
   | "record"
+  | "engine"
 >;
 
 export const createCheckpoints = (run: () => Needed): Checkpoints => {
   const shared = () => run().store.nodes !== undefined && run().state().repository !== null;
-  const isOn = () => shared() && run().limits.checkpointSeconds > 0;
+  // Another node goes on while this one drains.
+  const isOn = () => shared() && (run().limits.checkpointSeconds > 0 || run().engine.drains());
   /** What had been done to the files when they were last looked at. */
   let seen: string | undefined;
   let notBefore = 0;

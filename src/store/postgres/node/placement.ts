@@ -77,14 +77,16 @@ export const adopt = async (config: ClientConfig, node: string): Promise<void> =
 /** The name of no node: of what none has taken up. */
 const nobody = "";
 
-/** Whether a node is there: one that stopped in good order may come back within the time of a lease. */
-const lives = (name: RawBuilder<unknown>): RawBuilder<SqlBool> =>
-  sql<SqlBool>`exists (select 1 from nodes where nodes.name = ${name} and nodes.seen >= ${clock} - ${lostMs})`;
+/** Whether a node that is there begins what is due. */
+const begins = sql<SqlBool>`(coalesce(nodes.about::json ->> 'role', 'all') <> 'api'
+  and coalesce(nodes.about::json ->> 'draining', 'false') <> 'true')`;
 
-const itsNode = sql`placements.node`;
-
-/** Whether any node may take a stream up: it is nobody's, or a lost node's that can be taken over. */
-const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not ${lives(itsNode)})`;
+/**
+ * Whether any node may take up a stream that nobody holds: it is nobody's, or can be taken over from a node that is lost or
+ * begins nothing. One that stopped in good order may come back within the time of a lease.
+ */
+const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not exists (
+  select 1 from nodes where nodes.name = placements.node and nodes.seen >= ${clock} - ${lostMs} and ${begins}))`;
 
 /** Whether a node has what a stream asks for; `lacking` says it in words. */
 const fits = ({ configuration, tier, browser, hasSpace }: Offer): RawBuilder<SqlBool> => sql<SqlBool>`(
@@ -260,9 +262,7 @@ export const createPlacements = (db: Trx, node: string) => ({
   async takers(): Promise<Map<string, Offer>> {
     const { rows } = await sql<{ name: string; about: string }>`
       select name, about from nodes
-       where not stopped and seen >= ${clock} - ${lostMs}
-         and coalesce(about::json ->> 'role', 'all') <> 'api' and coalesce(about::json ->> 'draining', 'false') <> 'true'
-       order by name`.execute(db);
+       where not stopped and seen >= ${clock} - ${lostMs} and ${begins} order by name`.execute(db);
     return new Map(rows.map(({ name, about }) => [name, offerOf(about)]));
   },
 
