@@ -62,9 +62,9 @@ const orders: Record<string, string> = {
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project diagnostic",
   repository:
-    "words repository address place credential forge token remote-git exchange fill mirror unused service sweep",
+    "words repository address mirror-folder credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unheard reserve directory usual repository-place checkpoint query workspace operation service session step worker",
+  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory usual-duration repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission:
     "missions run approve repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
@@ -73,7 +73,7 @@ const orders: Record<string, string> = {
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
   service:
-    "machine trust request-words secret vault thread forge config-check health model-key place node engine service",
+    "machine trust request-words secret vault thread forge config-check health model-key project node engine service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",

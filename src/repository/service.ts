@@ -17,7 +17,7 @@ import { openForge } from "./forge/open.ts";
 import { forgeOf } from "./forge/place.ts";
 import { propose } from "./forge/propose.ts";
 import { createMirror } from "./mirror.ts";
-import { createPlaces } from "./place.ts";
+import { createMirrorFolders } from "./mirror-folder.ts";
 import { createRemoteGit } from "./remote-git.ts";
 import {
   type Fetched,
@@ -84,7 +84,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const folder = join(dataDir, "repositories");
   /** For what is underway. Cleared at the start. */
   const given = join(folder, "given");
-  const places = createPlaces(folder);
+  const places = createMirrorFolders(folder);
   // Credentials of calls that a killed service made.
   rmSync(given, { recursive: true, force: true });
   mkdirSync(given, { recursive: true, mode: 0o700 });

@@ -14,7 +14,7 @@ import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
-import { type Kept, keptIn } from "../workspace/worktree/kept.ts";
+import { type Kept, keptIn } from "../workspace/worktree/left-behind.ts";
 
 /**
  * What the configuration finds on this machine: sandbox, squads, browser, worktrees and mirrors that stayed. `sortie doctor` uses the

@@ -37,7 +37,7 @@ import { createCheckResults } from "../store/check-result.ts";
 import { openData } from "../store/open.ts";
 import { redactStore } from "../store/redacted-store.ts";
 import { createExpirySweep } from "../task/operation/ended/expire.ts";
-import { createRequestSweep } from "../task/operation/ended/see-request.ts";
+import { createRequestSweep } from "../task/operation/ended/see-pull-request.ts";
 import { createRetention } from "../task/workspace/retention.ts";
 import { environmentNow, environmentOf } from "../task/worker/environment.ts";
 import { createRunTask } from "../task/worker/run.ts";
@@ -59,7 +59,7 @@ import { browserOf, catalogOf, mcpServersOn, sandboxOf } from "./machine.ts";
 import { createKeys } from "./model-key.ts";
 import { offerOf } from "./node/offer.ts";
 import { isGranted, requestsOf } from "./trust.ts";
-import { createPlaces } from "./place.ts";
+import { createProjects } from "./project.ts";
 import { secretsOf, secretsOfServer } from "./secret.ts";
 import { createVault, readableSecrets } from "./vault.ts";
 
@@ -429,7 +429,7 @@ export const createService = async (
       models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
       setKey: createKeys({ config, registry, secrets, log, changed: () => offering?.keyed() }),
       testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
-      ...createPlaces({
+      ...createProjects({
         inspect,
         own,
         repositories,

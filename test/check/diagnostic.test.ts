@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createLedger } from "../../src/check/diagnostic/checker.ts";
 import { createDiagnostics, createRoom } from "../../src/check/diagnostic/diagnostics.ts";
 import { finding, findingsIn, told } from "../../src/check/diagnostic/finding.ts";
-import { createFinder } from "../../src/check/diagnostic/found.ts";
+import { createFinder } from "../../src/check/diagnostic/find-checker.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
 import type { CommandResult } from "../../src/process/process.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";

@@ -58,7 +58,13 @@ const nodesIn = (schema: string, dataDir: string) => {
   const url = new URL(postgresURL ?? "");
   url.searchParams.set("options", `-c search_path=${schema}`);
   return (name: string) =>
-    createPostgresStore({ url: url.href, dataDir, log: silent, blobs: "database", node: { name, instance: name, turn: () => Promise.resolve(undefined) } });
+    createPostgresStore({
+      url: url.href,
+      dataDir,
+      log: silent,
+      blobs: "database",
+      node: { name, instance: name, turn: () => Promise.resolve(undefined) },
+    });
 };
 
 describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { createRequestSweep } from "../../src/task/operation/ended/see-request.ts";
+import { createRequestSweep } from "../../src/task/operation/ended/see-pull-request.ts";
 
 /** Which pull requests are asked for by the hour. */
 

@@ -5,7 +5,7 @@ import type { Facts } from "../../model/model.ts";
 import { aboutOf, type CheckSpec, wantOf } from "../../protocol/check.ts";
 import { markForeign, namesWithin, shown } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
-import { housePart } from "./house.ts";
+import { housePart } from "./common-rules.ts";
 import { pillarOf } from "./pillar.ts";
 
 /**

@@ -5,8 +5,8 @@ import type { Touched } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Checker } from "./checker.ts";
 import { told } from "./finding.ts";
-import type { Finder, FoundChecker } from "./found.ts";
-import { createFileChecker, createProjectChecker, quoted } from "./once.ts";
+import type { Finder, FoundChecker } from "./find-checker.ts";
+import { createFileChecker, createProjectChecker, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
 
 /**

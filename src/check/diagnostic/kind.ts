@@ -1,7 +1,7 @@
 import { shellQuote } from "../../shell-quote.ts";
 import type { Checker, Place } from "./checker.ts";
 import { type Finding, finding, findingsIn, relative } from "./finding.ts";
-import { createFileChecker, createProjectChecker, type FileProgram, quoted } from "./once.ts";
+import { createFileChecker, createProjectChecker, type FileProgram, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
 
 /** The programs that are known: what says that a project uses one, and how it is asked. */

@@ -12,13 +12,13 @@ import { handedOnWith } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { isQuiet, waitsForPlan } from "./quiet.ts";
+import { isQuiet, waitsForPlan } from "./quiet-end.ts";
 import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 30;
+export const missionRevision = 31;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";

@@ -8,7 +8,7 @@ import type { Filter, Store } from "../../store/store.ts";
 import type { Missions } from "../../mission/missions.ts";
 import type { Tasks } from "../../task/tasks.ts";
 import type { Call } from "../request/call.ts";
-import { createPlaces } from "./place.ts";
+import { createStreamLimits } from "./limit.ts";
 import { type Channel, openChannel, type Timing } from "./subscriber.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
@@ -60,7 +60,7 @@ const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
 export const createStreams = (deps: StreamDeps): Streams => {
   const { tasks, store, limits, log } = deps;
   const timing = deps.timing ?? { heartbeatMs: 15_000, stallMs: 30_000 };
-  const places = createPlaces(limits);
+  const places = createStreamLimits(limits);
   const channels = new Set<Channel>();
   const stopping = new AbortController();
 

@@ -9,7 +9,7 @@ import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ofMission } from "../../protocol/event/source.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
-import { endedIn, minutesUntil } from "../../task/unheard.ts";
+import { endedIn, minutesUntil } from "../../task/unreported-end.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";

@@ -50,7 +50,7 @@ import {
 } from "./node/placement.ts";
 import { expectConnections, notStarted } from "./node/not-started.ts";
 import { createEndedRows } from "./node/session.ts";
-import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/told.ts";
+import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/batch-hint.ts";
 import { type Hints, listen } from "./notify.ts";
 import { createTransact, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";

@@ -34,7 +34,7 @@ import type { Full, RunningBounds } from "../running.ts";
 import type { Blobs, Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
-import { eventsAtOnce, withNearReads } from "./near.ts";
+import { eventsAtOnce, withNearReads } from "./near-read.ts";
 import { createReader, type ThreadReader } from "./reader.ts";
 import { createRecentEvents } from "./recent.ts";
 import { createWebhooks } from "../sql/webhook.ts";

@@ -17,7 +17,7 @@ import { keepAttachments } from "./attachment.ts";
 import { checkSpecs, invalidField } from "./check-spec.ts";
 import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
-import type { Reserve } from "../reserve.ts";
+import type { Reserve } from "../budget-reservation.ts";
 import { withBaselines } from "./visual-baseline.ts";
 import { hearers, readersOf } from "./reader.ts";
 

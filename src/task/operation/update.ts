@@ -4,7 +4,7 @@ import type { TaskStatus } from "../../protocol/task/status.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import type { Change } from "./commit-change.ts";
-import type { Reserve } from "../reserve.ts";
+import type { Reserve } from "../budget-reservation.ts";
 
 /** Changes a Task's title, priority, budget, or whether it is archived. */
 export const createUpdate =

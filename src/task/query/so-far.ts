@@ -1,6 +1,6 @@
 import type { TaskSummary } from "../../protocol/task/status.ts";
 import type { Store } from "../../store/store.ts";
-import { usualOf } from "../usual.ts";
+import { usualOf } from "../usual-duration.ts";
 
 /** How far what a Task does now has come, and how long it usually takes: no fold knows it, and a restart forgets it. */
 

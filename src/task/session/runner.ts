@@ -2,7 +2,7 @@ import { loadOnce } from "../../async/load-once.ts";
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
-import { houseOfReview } from "../../agent/prompt/house.ts";
+import { houseOfReview } from "../../agent/prompt/common-rules.ts";
 import type { DelegatedWork, Demand, SessionContext, AgentSession } from "../../agent/session.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";

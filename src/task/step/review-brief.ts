@@ -16,7 +16,7 @@ import { loadText } from "../../store/blob/text.ts";
 import { counted, markForeign, truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 import { guideOf } from "../session/project-facts.ts";
-import { conflictsBefore } from "./landing/sides.ts";
+import { conflictsBefore } from "./landing/conflict-excerpt.ts";
 import { filesIn } from "../workspace/read-diff.ts";
 
 /** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */

@@ -1,5 +1,5 @@
 import type { Source } from "../../check/diagnostic/diagnostics.ts";
-import { createFinder } from "../../check/diagnostic/found.ts";
+import { createFinder } from "../../check/diagnostic/find-checker.ts";
 import type { Run } from "../run.ts";
 import { filesAt } from "../session/project-facts.ts";
 

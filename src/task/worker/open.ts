@@ -19,7 +19,7 @@ import { forkKey } from "../../workspace/worktree/fork.ts";
 import { missionWake } from "../wake-mission.ts";
 import { commonDirOf, type Fetched, here } from "../../repository/repository.ts";
 import type { DiskBound, Run, RunDeps } from "../run.ts";
-import { learnUsual } from "../usual.ts";
+import { learnUsual } from "../usual-duration.ts";
 import { closingCalls } from "../session/closed-call.ts";
 import { createConversations, openConversation } from "../session/conversation.ts";
 import { failNow } from "../step/settle.ts";

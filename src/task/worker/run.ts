@@ -22,7 +22,7 @@ import { runContrast, tellSame } from "../step/contrast.ts";
 import { createSessionRunner } from "../session/runner.ts";
 import { install } from "../step/install.ts";
 import { land } from "../step/landing/land.ts";
-import { openRequest, seeRequest } from "../step/landing/open-request.ts";
+import { openRequest, seeRequest } from "../step/landing/pull-request.ts";
 import { push } from "../step/landing/push.ts";
 import { openRun } from "./open.ts";
 import type { Run, RunDeps } from "../run.ts";
@@ -37,7 +37,7 @@ import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
 import { withoutBorrowed, withoutSetID } from "../workspace/left-in-place.ts";
-import { wait as waitForAnswer } from "../step/wait.ts";
+import { waitForAnswer } from "../step/ask.ts";
 
 /**
  * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way

@@ -2,7 +2,7 @@ import { type Kysely, sql } from "kysely";
 import type { Log } from "../../../log.ts";
 import type { Kind, Tables } from "../schema.ts";
 import type { Atomically } from "../write.ts";
-import { inSteps, type Steps } from "./beside.ts";
+import { inSteps, type Steps } from "./background-steps.ts";
 
 /**
  * Counts the Tasks of projects that were there before counts were kept, a project at a time, beside the work. Until then who

@@ -5,7 +5,7 @@ import { indexText } from "../migration/text-index.ts";
 import type { Reader } from "../reader.ts";
 import type { Tables } from "../schema.ts";
 import type { Atomically } from "../write.ts";
-import { inSteps, type Steps } from "./beside.ts";
+import { inSteps, type Steps } from "./background-steps.ts";
 
 /**
  * Keeps the index of texts on SQLite, beside the work: adds what is new, and what was there before the index was; merges its

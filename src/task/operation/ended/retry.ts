@@ -7,7 +7,7 @@ import { newID } from "../../../id.ts";
 import type { RetryAccepted } from "../../../protocol/task/accepted.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
-import type { Reserve } from "../../reserve.ts";
+import type { Reserve } from "../../budget-reservation.ts";
 
 /**
  * Begins the next attempt of an ended Task: the request again, on the files as the project has them then. `restarted` is

@@ -18,7 +18,7 @@ const slugOf = (text: string): string =>
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-export const createPlaces = (folder: string) => {
+export const createMirrorFolders = (folder: string) => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const root = realpathSync(folder);
   const known = new Map<string, RepositoryPlace>();

@@ -18,7 +18,7 @@ import type { ProjectRequest } from "./trust.ts";
 
 /** What requests are told of the directories and repositories that they name. */
 
-export type PlaceDeps = {
+export type ProjectDeps = {
   inspect: Workspaces["inspect"];
   /** As `inspect`, for what needs the files; rejects with `node_away`. */
   own: Workspaces["inspect"];
@@ -36,7 +36,7 @@ export type PlaceDeps = {
   checkSeconds: number;
 };
 
-export const createPlaces = (deps: PlaceDeps) => {
+export const createProjects = (deps: ProjectDeps) => {
   const { inspect, own, repositories, startedIn } = deps;
   return {
     async startedIn(): Promise<string | undefined> {
@@ -85,7 +85,7 @@ const grantOf = (request: ProjectRequest, overridden: boolean): ProjectGrant => 
 /** Where a Task works whose request does not say it. */
 const placeOf = async (
   { directory, git }: Project,
-  { landing, squad, machine, checkSeconds }: PlaceDeps,
+  { landing, squad, machine, checkSeconds }: ProjectDeps,
 ): Promise<Omit<ProjectPlace, "landings">> => {
   const because: ProjectPlace["because"] = git === undefined ? "no_git" : git.head === null ? "no_commit" : null;
   const branch = git?.branch?.replace(/^refs\/heads\//, "") ?? null;

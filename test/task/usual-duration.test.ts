@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Now } from "../../src/protocol/field.ts";
 import { isSlow } from "../../src/protocol/slow.ts";
-import { learnUsual, usualOf } from "../../src/task/usual.ts";
+import { learnUsual, usualOf } from "../../src/task/usual-duration.ts";
 
 /** How long something usually takes, and when it is slow. */
 

@@ -2,7 +2,7 @@ import { ServiceError } from "../../error.ts";
 import type { Limits } from "../../protocol/limit.ts";
 
 /** Limits open streams: in all, per client, and per Task or Mission. */
-export const createPlaces = (limits: Limits) => {
+export const createStreamLimits = (limits: Limits) => {
   let total = 0;
   const counts = new Map<string, number>();
   const add = (key: string, change: number) => {

@@ -8,7 +8,7 @@ import { ServiceError } from "../error.ts";
 import type { MissionBudget } from "../protocol/mission/status.ts";
 import type { Store, Write } from "../store/store.ts";
 import type { TasksDeps } from "./tasks.ts";
-import { unheardMinutes } from "./unheard.ts";
+import { unheardMinutes } from "./unreported-end.ts";
 
 /**
  * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the commit
