@@ -56,22 +56,25 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   const elsewhere = await store.nodes?.elsewhere(active);
   const waits = active.filter((taskID) => queued.includes(taskID) || elsewhere?.get(taskID)?.isUp === false);
   const barred = await bounded(store, queued);
-  const unable = store.nodes === undefined || waits.length === 0 ? () => undefined : await noTaker(store.nodes, waits);
+  const takers = store.nodes === undefined || waits.length === 0 ? alone : await takersOf(store.nodes, waits);
   return tasks.map((task) => {
     const { taskID, phase, queue } = task;
     const placed = elsewhere?.get(taskID);
     if (placed?.isUp === false) {
       const remedy = placed.movable ? "another one takes it over" : "start it again";
       const away = `waits for the node ${placed.node}, which has its files and ${lastSeen(placed.seenAt)}: ${remedy}`;
-      const reason = (placed.movable ? unable(taskID, placed) : undefined) ?? away;
+      const reason = (placed.movable ? takers.unable(taskID, placed) : undefined) ?? away;
       const found = { position: 1, notBefore: null, reason };
       return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found, true) };
     }
     // How full its disk is, and who works in a directory, that node knows.
     if (placed !== undefined && phase !== "queued") return task;
     if (phase === "queued") {
-      const known = queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID));
-      const reason = known?.reason === slot ? (unable(taskID, placed) ?? barred(taskID)) : undefined;
+      const isHere = placed === undefined && !takers.mayTake(taskID);
+      const known = isHere
+        ? queueOf(queue, places.get(taskID), now, shortage, aheadInDirectory(taskID))
+        : queueOf(queue, places.get(taskID), now, undefined, undefined);
+      const reason = known?.reason === slot ? (takers.unable(taskID, placed) ?? barred(taskID)) : undefined;
       const found = known === null || reason === undefined ? known : { ...known, reason };
       return { ...task, queue: found, now: found === queue ? task.now : waitingFor(task.now, found) };
     }
@@ -97,13 +100,19 @@ const bounded = async (
   };
 };
 
-/** Why no node begins a Task that waits for a slot; undefined: one does when it has room. */
-const noTaker = async (
-  nodes: Nodes,
-  queued: readonly string[],
-): Promise<(taskID: string, placed: Placed | undefined) => string | undefined> => {
+type Takers = {
+  /** Whether any node that has what the Task asks for takes it up. */
+  mayTake: (taskID: string) => boolean;
+  /** Why no node begins a Task that waits for a slot; undefined: one does when it has room. */
+  unable: (taskID: string, placed: Placed | undefined) => string | undefined;
+};
+
+/** There are no other nodes. */
+const alone: Takers = { mayTake: () => false, unable: () => undefined };
+
+const takersOf = async (nodes: Nodes, queued: readonly string[]): Promise<Takers> => {
   const [takers, unplaced] = await Promise.all([nodes.takers(), nodes.unplaced(queued)]);
-  return (taskID, placed) => {
+  const unable: Takers["unable"] = (taskID, placed) => {
     const terms = unplaced.get(taskID);
     if (terms !== undefined) return untakenBy(terms, takers);
     if (placed?.movable === true && !placed.isUp) return undefined;
@@ -111,6 +120,7 @@ const noTaker = async (
     if (takers.has(home)) return undefined;
     return `waits for the node ${home}, which has its files and starts nothing: it is draining, or has SERVICE_ROLE=api`;
   };
+  return { mayTake: (taskID) => unplaced.has(taskID), unable };
 };
 
 /** What the Task waits for by what the service knows beyond its log. A place is what the log says it waits for. */
