@@ -80,7 +80,7 @@ describe.skipIf(postgresURL === undefined)("PostgreSQL", () => {
         dataDir: folder.path,
         log: silent,
         blobs: "database",
-        node: { name, instance: name },
+        node: { name, instance: name, turn: () => Promise.resolve(undefined) },
       });
     await using a = await open("a");
     await using b = await open("b");

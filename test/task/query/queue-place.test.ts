@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { withQueuePlaces } from "../../../src/task/query/queue-place.ts";
 import type { Offer, Placed } from "../../../src/store/node.ts";
 
@@ -30,7 +31,12 @@ const reasonOf = async (where: Where | undefined): Promise<string | undefined> =
     ...(where === undefined ? {} : { nodes }),
     bounds: undefined,
   };
-  const task = { taskID: "task_1", phase: "queued" as const, queue: null, now: null };
+  const task: Pick<TaskSummary, "taskID" | "phase" | "queue" | "now"> = {
+    taskID: "task_1",
+    phase: "queued",
+    queue: null,
+    now: null,
+  };
   const [found] = await withQueuePlaces(store as never, [task], now, shortage);
   return found?.queue?.reason;
 };
