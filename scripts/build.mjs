@@ -1,7 +1,7 @@
-// Builds `dist`: the compiled sources bundled with what they import, declarations, the page (`web`), and the other files
-// that the service serves.
-// Bundled, because a start otherwise reads 640 small files, and keeps them in memory (docs/decisions/0008).
-// Builds beside and swaps, so that `dist` never holds half a build or a file whose source is gone.
+// Builds `dist`: the compiled sources bundled with what they import, declarations, the page (`web`), and the other
+// files that the service serves. Bundled, because a start otherwise reads 640 small files, and keeps them in memory
+// (docs/decisions/0008). Builds beside and swaps, so that `dist` never holds half a build or a file whose source is
+// gone.
 //   node scripts/build.mjs [--prepare: not when setup.mjs installs, which builds afterwards itself]
 import { spawn } from "node:child_process";
 import {
@@ -69,8 +69,8 @@ const external = [
 ];
 
 /**
- * Node's own modules are fetched, not imported: for an import Node reads each of their exports first, and that of `fetch`
- * in node:http alone loads all of it, for every start and in every service's memory.
+ * Node's own modules are fetched, not imported: for an import Node reads each of their exports first, and that of
+ * `fetch` in node:http alone loads all of it, for every start and in every service's memory.
  */
 const fetchBuiltins = {
   name: "fetch-builtins",
@@ -151,8 +151,8 @@ const run = (tool, args) =>
   });
 
 /**
- * Starts the service once, so that V8 has its code from the first start on: compiling costs that a fifth of a second, and the
- * process keeps 14 MB which the compiler took. Where it does not start here, the first start compiles.
+ * Starts the service once, so that V8 has its code from the first start on: compiling costs that a fifth of a second,
+ * and the process keeps 14 MB which the compiler took. Where it does not start here, the first start compiles.
  */
 const compileAhead = async () => {
   const own = join(root, "node_modules/node/bin/node");

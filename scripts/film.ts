@@ -1,8 +1,9 @@
 /**
  * The moving picture of the README: one real run, in the terminal on the left and on the page on the right.
  *   node scripts/film.ts             docs/images/run.webp
- * The service, the command line, Git, the sandbox and the checks are real; the model is a script that answers on a port.
- * Needs `npm run build` before, Chromium on PATH, script(1) of util-linux, and the npm registry for what draws it.
+ * The service, the command line, Git, the sandbox and the checks are real; the model is a script that answers on a
+ * port. Needs `npm run build` before, Chromium on PATH, script(1) of util-linux, and the npm registry for what draws
+ * it.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
-// Everything, as `npm run test:night`: first, one after the other, what measures the time that something takes and is wrong
-// beside other work, then the rest. With files named it is those.
+// Everything, as `npm run test:night`: first, one after the other, what measures the time that something takes and is
+// wrong beside other work, then the rest. With files named it is those.
 //   node scripts/night.mjs [file …]
 import { spawn } from "node:child_process";
 import { dirname, join } from "node:path";

@@ -1,5 +1,6 @@
 // Makes a fresh clone usable: installs what the lockfile names, builds `dist`. Runs before `npm run demo`, `npm test`
-// and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is missing.
+// and `npm run check`, on whatever Node the machine has (>= 18), so it needs no dependency. Fast when nothing is
+// missing.
 //   node scripts/setup.mjs [--no-build]
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,8 +30,8 @@ const firstMissing = () => {
 };
 
 /**
- * Runs it with its words kept back, and says how long it takes: a line that moves on a terminal, elsewhere one every ten
- * seconds. Resolves to what it said when it failed, else undefined.
+ * Runs it with its words kept back, and says how long it takes: a line that moves on a terminal, elsewhere one every
+ * ten seconds. Resolves to what it said when it failed, else undefined.
  */
 const quietly = (what, command, args, env = {}) =>
   new Promise((resolve) => {

@@ -1,9 +1,9 @@
 import { uptime } from "node:os";
 
 /**
- * The time of a service: the machine's clock as it was at the start, and from then on what has passed. A machine's clock
- * that is set, forth or back, changes nothing of it, so what waits is due after the span that it was to wait, and a
- * budget counts what was worked. What others compare with clocks of their own (signatures, dates in answers of
+ * The time of a service: the machine's clock as it was at the start, and from then on what has passed. A machine's
+ * clock that is set, forth or back, changes nothing of it, so what waits is due after the span that it was to wait, and
+ * a budget counts what was worked. What others compare with clocks of their own (signatures, dates in answers of
  * providers) takes the machine's clock.
  */
 export type Clock = () => Date;

@@ -8,7 +8,9 @@ import { createScanner, parse, type ParseError, printParseErrorCode } from "json
 /** Levels of what models and programs pass as arguments. */
 export const deepest = 64;
 
-/** Whether a value is nested at most so deep; a text or number is no level. Takes no stack and one look at each part. */
+/**
+ * Whether a value is nested at most so deep; a text or number is no level. Takes no stack and one look at each part.
+ */
 export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
   let level: unknown[] = [value];
   for (let depth = 0; ; depth += 1) {
@@ -20,8 +22,8 @@ export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
 };
 
 /**
- * The same of a JSON text, before anything is built from it; and whether it has at most so many values, each of which takes
- * time and memory. What stands within strings does not count.
+ * The same of a JSON text, before anything is built from it; and whether it has at most so many values, each of which
+ * takes time and memory. What stands within strings does not count.
  */
 export const isTextNestedWithin = (text: string, levels: number, values = Number.POSITIVE_INFINITY): boolean => {
   let depth = 0;
@@ -68,8 +70,8 @@ const isJsoncNestedWithin = (text: string, levels: number): boolean => {
 };
 
 /**
- * Reads JSON with comments and trailing commas that a project wrote. `problem`: what is wrong with it first; `value` is then
- * what could be read, undefined where it is nested deeper than `deepest`: whoever parses that ends the stack.
+ * Reads JSON with comments and trailing commas that a project wrote. `problem`: what is wrong with it first; `value` is
+ * then what could be read, undefined where it is nested deeper than `deepest`: whoever parses that ends the stack.
  */
 export const parseJsonc = (text: string): { value: unknown; problem: string | undefined } => {
   if (!isJsoncNestedWithin(text, deepest))

@@ -4,8 +4,8 @@ import { setImmediate } from "node:timers/promises";
 const longestMs = 10;
 
 /**
- * For loops whose rounds are short and many: `await pace()` in each lets everything else run as soon as the rounds since
- * the last time took long together.
+ * For loops whose rounds are short and many: `await pace()` in each lets everything else run as soon as the rounds
+ * since the last time took long together.
  */
 export const createPace = (ms = longestMs): (() => Promise<void> | undefined) => {
   let since = performance.now();

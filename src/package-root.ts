@@ -22,7 +22,9 @@ export const entryPoint = (name: string): string => {
   return join(packageRoot, extension === ".ts" ? "src" : "dist", `${name}${extension}`);
 };
 
-/** What a thread or process of ours needs in its environment to find the code that was compiled before; nothing else. */
+/**
+ * What a thread or process of ours needs in its environment to find the code that was compiled before; nothing else.
+ */
 export const compileCacheEnv = (): Record<string, string> => {
   const folder = getCompileCacheDir();
   // What Node says is a folder of this version within the one that it takes.

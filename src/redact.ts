@@ -13,8 +13,9 @@ import { inThread, type Job } from "./thread.ts";
 
 /**
  * Keeps secrets out of everything that is written: the values this service knows, in the encodings in which they
- * usually leak and under escapes of any of their characters, and at export and in the log also any text in the form of a secret. It does not find a value that was
- * encrypted, compressed, reversed, or cut into pieces of fewer than 20 characters.
+ * usually leak and under escapes of any of their characters, and at export and in the log also any text in the form of
+ * a secret. It does not find a value that was encrypted, compressed, reversed, or cut into pieces of fewer than 20
+ * characters.
  */
 
 export type Secret = { kind: string; value: string };

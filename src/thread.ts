@@ -18,7 +18,9 @@ export type ThreadOptions = {
   signal?: AbortSignal | undefined;
   /** Counted from when the job begins; 30 s. */
   timeoutMs?: number;
-  /** Bytes of the input that are handed over where they can be, instead of copied: the caller cannot use them any more. */
+  /**
+   * Bytes of the input that are handed over where they can be, instead of copied: the caller cannot use them any more.
+   */
   give?: readonly Uint8Array[];
 };
 

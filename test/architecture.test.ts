@@ -2,7 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { expect, test } from "vitest";
 
-/** The drawings of ARCHITECTURE.md: the rooms from the lowest up, and the files that POST /task passes on its way to the ZIP. */
+/**
+ * The drawings of ARCHITECTURE.md: the rooms from the lowest up, and the files that POST /task passes on its way to the
+ * ZIP.
+ */
 
 const root = resolve(import.meta.dirname, "..");
 const text = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");

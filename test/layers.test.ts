@@ -138,7 +138,10 @@ const mayImport = (path: string): readonly string[] | undefined => {
   return below && [room, ...below, ...(more ?? [])];
 };
 
-/** Text without comments; strings stay. Good enough for our own formatted code: `//` inside a string needs a colon before it. */
+/**
+ * Text without comments; strings stay. Good enough for our own formatted code: `//` inside a string needs a colon
+ * before it.
+ */
 const code = (text: string): string =>
   text.replaceAll(/\/\*[\s\S]*?\*\//g, " ").replaceAll(/(^|[^:"'`])\/\/.*$/gm, "$1");
 

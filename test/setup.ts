@@ -7,8 +7,9 @@ import { slowTests } from "./harness/runner.ts";
 import { endAtStandstill } from "./harness/standstill.ts";
 
 /**
- * Around the whole run: a folder for what all tests use (test/harness/built.ts), and one loud line that says what did not run for
- * want of PostgreSQL (test/harness/postgres.ts), a sandbox or a browser. At the end the slowest tests, whatever the reporters are.
+ * Around the whole run: a folder for what all tests use (test/harness/built.ts), and one loud line that says what did
+ * not run for want of PostgreSQL (test/harness/postgres.ts), a sandbox or a browser. At the end the slowest tests,
+ * whatever the reporters are.
  */
 export default function setup({ vitest }: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), "sortie-skips-"));

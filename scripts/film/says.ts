@@ -1,6 +1,9 @@
 import type { MockRequest, MockTurn } from "../../test/harness/double/mock-provider.ts";
 
-/** What the model of the film says, turn by turn: it reads, runs the tests, writes one, mends the sum and runs them again. */
+/**
+ * What the model of the film says, turn by turn: it reads, runs the tests, writes one, mends the sum and runs them
+ * again.
+ */
 
 const call = (tool: string, input: object) => ({ tool, input });
 

@@ -7,7 +7,10 @@ import { fix } from "./requests.ts";
 import { says } from "./says.ts";
 import { at, model, need, prepare, type World } from "./world.ts";
 
-/** Everything that waits for a person: a question, approvals of a plan and of a landing, a budget, what a project requests. */
+/**
+ * Everything that waits for a person: a question, approvals of a plan and of a landing, a budget, what a project
+ * requests.
+ */
 
 const question: MockTurn = {
   text: "Both readings fit the tests, and undoing the wrong one later would change every invoice.",

@@ -32,8 +32,8 @@ export type AgentSession = {
   /** The complete system prompt, replacing the one that `systemOf` builds from a Task. Missions set it. */
   system?: string;
   /**
-   * What its requests begin with, where that stays from one attempt to the next: the first one's system prompt, given the
-   * one that would be made now. Says before an unread message what has changed (`UserMessage.before`).
+   * What its requests begin with, where that stays from one attempt to the next: the first one's system prompt, given
+   * the one that would be made now. Says before an unread message what has changed (`UserMessage.before`).
    */
   opening?: (now: string) => Promise<Opening>;
   limits: Limits;
@@ -63,7 +63,10 @@ export type AgentSession = {
   between?: () => Promise<void>;
   /** What the next reply has to be; undefined, or without the function: whatever the agent wants. */
   demand?: () => Demand | undefined;
-  /** The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. Rejects with `NoFiles`. */
+  /**
+   * The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. Rejects
+   * with `NoFiles`.
+   */
   workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;

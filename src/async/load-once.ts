@@ -1,6 +1,6 @@
 /**
- * What is loaded when it is first needed, and then kept. A load that failed is not: too many open files, a full memory and
- * a disk that does not answer pass, and the next call tries again. Nor is what `isWhole` refuses.
+ * What is loaded when it is first needed, and then kept. A load that failed is not: too many open files, a full memory
+ * and a disk that does not answer pass, and the next call tries again. Nor is what `isWhole` refuses.
  */
 export const loadOnce = <T>(load: () => Promise<T>, isWhole?: (value: T) => boolean): (() => Promise<T>) => {
   const kept = new Map<undefined, Promise<T>>();

@@ -31,7 +31,9 @@ export type CheckOptions = {
   limits: Limits;
   /** Ends the check's commands; `runCheck` then rejects. */
   signal: AbortSignal;
-  /** What commands may reach. true: they share this machine's network, so two servers cannot listen on one port at once. */
+  /**
+   * What commands may reach. true: they share this machine's network, so two servers cannot listen on one port at once.
+   */
   network: Network;
   browser: Browser;
   /** Reads a blob by its SHA-256; undefined when it is not in the data folder. */

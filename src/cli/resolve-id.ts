@@ -55,7 +55,9 @@ const likeIt = (ids: readonly string[], beginning: string, ending: string): stri
   return begun.length > 0 || ending === "" ? begun : ids.filter((id) => id.endsWith(ending));
 };
 
-/** The Task's id: from a full id, a unique beginning or end among the project's Tasks, or `@last` for the newest one. */
+/**
+ * The Task's id: from a full id, a unique beginning or end among the project's Tasks, or `@last` for the newest one.
+ */
 export const resolveID = async (service: Service, target: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
   const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), target.url);

@@ -46,7 +46,8 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     process.stderr.write(`sortie: ${error.message}\n`);
     process.exit(error.exitCode);
   });
-  // The fault is in one Task or request; ending the process would end all others. An exception that nobody caught still does.
+  // The fault is in one Task or request; ending the process would end all others. An exception that nobody caught still
+  // does.
   process.on("unhandledRejection", (error) => service.unhandled(error));
   process.on("SIGINT", () => stop());
   // Other nodes answer meanwhile. A service that is alone lets nobody wait.

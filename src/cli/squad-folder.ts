@@ -7,7 +7,10 @@ import { readZip } from "../squad/package/zip.ts";
 
 /** A package as it is on this machine, for `sortie squad validate` where no service answers. */
 
-/** undefined: nothing is there. `zip`: its bytes in base64, or the path of a folder. External agents are the configuration's, and not looked up. */
+/**
+ * undefined: nothing is there. `zip`: its bytes in base64, or the path of a folder. External agents are the
+ * configuration's, and not looked up.
+ */
 export const checkHere = async (source: { path: string } | { zip: string }, scope: "user" | "project") => {
   if ("path" in source && statSync(source.path, { throwIfNoEntry: false }) === undefined) return undefined;
   const read =

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import type { Log } from "../log.ts";
 
 /**
- * Tells systemd how the service stands (sd_notify(3)), where it is run by a unit with `Type=notify`. Node has no datagram
- * sockets of Unix, so each message is sent by `systemd-notify`, a program of systemd's own.
+ * Tells systemd how the service stands (sd_notify(3)), where it is run by a unit with `Type=notify`. Node has no
+ * datagram sockets of Unix, so each message is sent by `systemd-notify`, a program of systemd's own.
  */
 
 export interface ServiceManager {

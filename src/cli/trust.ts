@@ -11,9 +11,9 @@ import { clean } from "./terminal/format.ts";
 import type { Screen } from "./terminal/screen.ts";
 
 /**
- * `sortie trust`: shows what a project asks for, MCP servers in one file and an environment in another, and grants it for exactly
- * the files as they are. It writes into the service's data folder, so it is the operator's: no caller of the service can do
- * it. Tasks that begin afterwards have it.
+ * `sortie trust`: shows what a project asks for, MCP servers in one file and an environment in another, and grants it
+ * for exactly the files as they are. It writes into the service's data folder, so it is the operator's: no caller of
+ * the service can do it. Tasks that begin afterwards have it.
  */
 
 export type TrustOptions = Flags & { directory: string; digest?: string; revoke?: true };

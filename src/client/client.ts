@@ -14,8 +14,8 @@ export { type CallError, type Result, ServiceCallError, StrangeAnswer } from "./
  * The typed client: the generated operations with the directory and the credentials added, plus event streams that
  * resume by themselves, and `wait`. Runs in browsers and in Node, without dependencies.
  *
- * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call, every
- * operation throws instead: a `ServiceCallError`, or why the service was not reached.
+ * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call,
+ * every operation throws instead: a `ServiceCallError`, or why the service was not reached.
  *
  * A POST has an `Idempotency-Key`, so that it is done once however often it is sent. What the service calls retryable,
  * and what a lost connection left unanswered, is sent again (send.ts).

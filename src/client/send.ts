@@ -46,7 +46,9 @@ export const createSend = ({ fetch, retries, waitMs = 250 }: SendOptions) => {
   };
 };
 
-/** Without an answer it is unknown whether a DELETE was carried out; a second one would be told that nothing is there. */
+/**
+ * Without an answer it is unknown whether a DELETE was carried out; a second one would be told that nothing is there.
+ */
 const isRepeatable = (method: string): boolean => method !== "DELETE";
 
 const delayed = (waitMs: number, sent: number): number => Math.min(longestWaitMs, waitMs * 2 ** (sent - 1));

@@ -28,7 +28,10 @@ export type Config = {
   blobs: "folder" | "database" | Bucket | undefined;
   /** The name of this service among several of one database; undefined: it has its database alone. */
   node: string | undefined;
-  /** Of a node. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself alone. */
+  /**
+   * Of a node. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself
+   * alone.
+   */
   role: "all" | "api" | "worker";
   /** What runs the Tasks that are due: DBOS's queues, which several nodes share, or this process alone. */
   engine: "dbos" | "local";

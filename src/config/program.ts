@@ -2,8 +2,8 @@ import { StartError } from "../error.ts";
 import type { AgentSettings, McpSettings } from "./file.ts";
 
 /**
- * Programs and servers that agents work with, as the configuration names them: with the values of the variables that they
- * are given.
+ * Programs and servers that agents work with, as the configuration names them: with the values of the variables that
+ * they are given.
  */
 
 type Variables = Readonly<Record<string, string | undefined>>;

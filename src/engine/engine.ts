@@ -38,8 +38,8 @@ export interface Engine extends AsyncDisposable {
   pause(pauses: boolean): void;
 
   /**
-   * Begins nothing more, for good. Handlers that run end at the end of their step (`betweenSteps`), those that stand aside
-   * at once, and all others when `until` aborts. Resolves when all have ended.
+   * Begins nothing more, for good. Handlers that run end at the end of their step (`betweenSteps`), those that stand
+   * aside at once, and all others when `until` aborts. Resolves when all have ended.
    */
   drain(until: AbortSignal): Promise<void>;
 

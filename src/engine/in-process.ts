@@ -9,8 +9,8 @@ import type { Engine } from "./engine.ts";
 /**
  * The engine of one process. It queries the store whenever it may have missed something: at the start, on a nudge, when
  * a handler returned, at the earliest due time, and every `reconcileMs` in any case. Requests of one tick share one
- * query, and there is none while `maxRunning` handlers run. Where the store has bounds on the Tasks that run, those without room
- * are left where they are until a run ends or the next query.
+ * query, and there is none while `maxRunning` handlers run. Where the store has bounds on the Tasks that run, those
+ * without room are left where they are until a run ends or the next query.
  */
 
 export type LocalEngineOptions = {
@@ -33,8 +33,8 @@ export type LocalEngineOptions = {
 
 export type LocalEngine = Engine & {
   /**
-   * Looks at what is due, among it maybe this stream. Resolves when its run has ended; soon, if none begins, because it is
-   * not due, held by another worker, or there is no place for it.
+   * Looks at what is due, among it maybe this stream. Resolves when its run has ended; soon, if none begins, because it
+   * is not due, held by another worker, or there is no place for it.
    */
   take(stream: StreamID): Promise<void>;
 };
@@ -191,8 +191,8 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   };
 
   /**
-   * What the store's bounds leave beside the Tasks that run anywhere, and those that begin here. What stands aside here before
-   * it has a claim may wait for one that has no room else.
+   * What the store's bounds leave beside the Tasks that run anywhere, and those that begin here. What stands aside here
+   * before it has a claim may wait for one that has no room else.
    */
   const roomBeside = async (): Promise<RunningCount | undefined> => {
     if (store.bounds === undefined || store.running === undefined) return undefined;

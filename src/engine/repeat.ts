@@ -17,8 +17,8 @@ export const lacksDescriptors = (error: unknown): boolean => {
 
 export type Repeats = {
   /**
-   * For a run that begins: decides, once, whether an error that ends it is one to begin anew after. Then it is recorded, without
-   * which the next run would take the service for dead in this step.
+   * For a run that begins: decides, once, whether an error that ends it is one to begin anew after. Then it is
+   * recorded, without which the next run would take the service for dead in this step.
    */
   begin(stream: StreamID): (error: unknown, record: RecordEvents) => Promise<boolean>;
 };

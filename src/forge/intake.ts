@@ -17,9 +17,10 @@ import { replyAddress } from "./reply.ts";
 import type { EventEntry } from "./settings.ts";
 
 /**
- * From an event to the same calls that HTTP users have: a label or a comment makes a Task, a review and failed checks are
- * messages to the Task of the pull request. Only texts of the entry's authors reach a prompt, as they stood at the event,
- * and marked as material. The same body does nothing twice: its hash is the idempotency key of the call's commit.
+ * From an event to the same calls that HTTP users have: a label or a comment makes a Task, a review and failed checks
+ * are messages to the Task of the pull request. Only texts of the entry's authors reach a prompt, as they stood at the
+ * event, and marked as material. The same body does nothing twice: its hash is the idempotency key of the call's
+ * commit.
  */
 
 export type IntakeDeps = {

@@ -11,8 +11,8 @@ import type { EventEntry } from "./settings.ts";
 import { nameOf, signatureOf } from "./signature.ts";
 
 /**
- * A listener of its own for events of forges: POST /github, /gitlab, /gitea, and nothing else. A body is parsed only once
- * its signature is right, and counts only for repositories of the entry whose secret signed it.
+ * A listener of its own for events of forges: POST /github, /gitlab, /gitea, and nothing else. A body is parsed only
+ * once its signature is right, and counts only for repositories of the entry whose secret signed it.
  */
 
 export type ForgeListenerDeps = {
@@ -22,7 +22,10 @@ export type ForgeListenerDeps = {
 };
 
 const bodyBytes = 5 * 1024 * 1024;
-/** Above these the oldest connection whose body has not come is closed: nobody keeps the next event out by sending nothing. */
+/**
+ * Above these the oldest connection whose body has not come is closed: nobody keeps the next event out by sending
+ * nothing.
+ */
 const connectionsAtMost = 256;
 const bytesAtMost = 64 * 1024 * 1024;
 const graceMs = 5_000;

@@ -2,8 +2,8 @@ import type { WebhookMessage } from "../protocol/webhook.ts";
 import { ForgeRefused, RepositoryAway, type Repositories } from "../repository/repository.ts";
 
 /**
- * Answers as comments where a Task was asked for. They go through the queue of webhooks, in the commit of what they tell:
- * tried again over restarts, and each posted once, because the thread is searched for its mark before.
+ * Answers as comments where a Task was asked for. They go through the queue of webhooks, in the commit of what they
+ * tell: tried again over restarts, and each posted once, because the thread is searched for its mark before.
  */
 
 export type ReplyPlace = { repository: string; number: number; on: "issue" };

@@ -6,8 +6,8 @@ import type { ForgeKind } from "../repository/repository.ts";
 export const shortestSecret = 16;
 
 /**
- * Whether a body is from who knows the secret; it is given in parts, as they come, so that hashing a long one for many secrets
- * holds nobody up. GitHub, Gitea and Forgejo sign it with HMAC-SHA256; GitLab sends the secret itself.
+ * Whether a body is from who knows the secret; it is given in parts, as they come, so that hashing a long one for many
+ * secrets holds nobody up. GitHub, Gitea and Forgejo sign it with HMAC-SHA256; GitLab sends the secret itself.
  */
 export const signatureOf = (
   kind: ForgeKind,

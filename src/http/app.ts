@@ -91,7 +91,9 @@ export type AppDeps = {
   metrics(): Promise<string>;
   /** Other nodes, which answer what needs files of theirs; undefined: there are none, or this one is told of none. */
   peers?: Peers | undefined;
-  /** A node that only works answers on these paths alone, and refuses the others with 503; undefined: it answers on all. */
+  /**
+   * A node that only works answers on these paths alone, and refuses the others with 503; undefined: it answers on all.
+   */
   serves?: (path: string) => boolean;
   /** The service is stopping: everything but /health is refused with 503. */
   draining(): boolean;

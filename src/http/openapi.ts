@@ -40,8 +40,8 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
 };
 
 /**
- * A reference with a description of its own also says that no other field is allowed, and knows no field. What it refers
- * to decides that.
+ * A reference with a description of its own also says that no other field is allowed, and knows no field. What it
+ * refers to decides that.
  */
 const freeReferences = (document: object): object =>
   JSON.parse(JSON.stringify(document), (_key, value: unknown) => {

@@ -5,8 +5,8 @@ import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
- * The branch of a Mission in a directory's repository. Its Tasks begin and land there, so that a later phase begins from what
- * an earlier one left and nothing reaches the branch that the user works on before the whole is merged.
+ * The branch of a Mission in a directory's repository. Its Tasks begin and land there, so that a later phase begins
+ * from what an earlier one left and nothing reaches the branch that the user works on before the whole is merged.
  *
  * Its name is a fact before the branch is made. One that is there already is somebody else's and left alone, unless it
  * stands where the Mission's was about to be made: then a run died in between.
@@ -25,8 +25,8 @@ export const branchHead = async (run: Place & Pick<MissionRun, "state">): Promis
 };
 
 /**
- * The full name of the branch on which a Task that is dispatched now begins and lands, which is there then; undefined: where
- * the project is. One that was removed is made anew: from what landed there, if that was not merged.
+ * The full name of the branch on which a Task that is dispatched now begins and lands, which is there then; undefined:
+ * where the project is. One that was removed is made anew: from what landed there, if that was not merged.
  */
 export const readyBranch = async (run: MissionRun): Promise<{ onto: string | undefined } | { why: string }> => {
   for (;;) {
@@ -67,7 +67,9 @@ export const catalogDirectory = async (run: MissionRun, newest = false): Promise
   return files.root;
 };
 
-/** The newest commit of its phases that the project's branch has not all of; undefined: none landed, or they are merged. */
+/**
+ * The newest commit of its phases that the project's branch has not all of; undefined: none landed, or they are merged.
+ */
 const landedOn = async (branches: Branches, { branch, tasks }: MissionState): Promise<string | undefined> => {
   let newest: string | undefined;
   for (const { merge, ends } of tasks)

@@ -24,8 +24,8 @@ const hasChanged = ({ landedCommit, evidence }: End): boolean =>
 const leastWords = 75;
 
 /**
- * How many characters of each report are told: where the room is short, of the first, which says what the work is, and of the
- * newest, and none of those between.
+ * How many characters of each report are told: where the room is short, of the first, which says what the work is, and
+ * of the newest, and none of those between.
  */
 export const sharedAmong = (reports: readonly string[], room: number): number[] => {
   const lengths = reports.map(({ length }) => length);

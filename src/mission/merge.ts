@@ -18,8 +18,8 @@ import { ownTask } from "./own-task.ts";
 import type { MissionDeps, MissionRun } from "./run.ts";
 
 /**
- * Merges a Mission's branch: a Task of the service's own, in one commit with the Mission's record of it. What is special about
- * a merge (conflicts, checks, approval, the user's files) is what every landing of a Task has.
+ * Merges a Mission's branch: a Task of the service's own, in one commit with the Mission's record of it. What is
+ * special about a merge (conflicts, checks, approval, the user's files) is what every landing of a Task has.
  */
 
 type MergeDeps = Pick<MissionDeps, "tasks" | "limits"> & { workspaces: Pick<Workspaces, "inspect" | "branches"> };

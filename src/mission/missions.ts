@@ -37,9 +37,9 @@ import type { Workspaces } from "../workspace/workspace.ts";
 export interface Missions {
   /**
    * Starts a Mission, or gives an existing one more direction; either way its agent becomes due. Concurrent wakes of a
-   * new id create one Mission. `body.repository` is what `directory` was made from. Refuses with `invalid_request` for a new Mission without a text, `squad_not_available`,
-   * `model_not_found`, `model_not_configured`, `disk_low`. `by`: an agent takes away no approval that the Mission asks for, and
-   * has no branch merged that a person merges.
+   * new id create one Mission. `body.repository` is what `directory` was made from. Refuses with `invalid_request` for
+   * a new Mission without a text, `squad_not_available`, `model_not_found`, `model_not_configured`, `disk_low`. `by`:
+   * an agent takes away no approval that the Mission asks for, and has no branch merged that a person merges.
    */
   wake(
     directory: string,
@@ -101,8 +101,9 @@ export interface Missions {
     from: Answerer,
   ): Promise<Accepted<MissionAnswered>>;
   /**
-   * Merges the Mission's own branch into the project's, by a Task that the service does itself. Refuses with `not_mergeable`
-   * while something of the Mission goes on, and where there is nothing to merge; and like `Tasks.create`.
+   * Merges the Mission's own branch into the project's, by a Task that the service does itself. Refuses with
+   * `not_mergeable` while something of the Mission goes on, and where there is nothing to merge; and like
+   * `Tasks.create`.
    */
   merge(directory: string | undefined, missionID: string, once?: IdempotencyKey): Promise<Accepted<TaskCreated>>;
   /**

@@ -8,7 +8,9 @@ import type { MissionDispatch } from "../task/tasks.ts";
 type Own = Pick<EventData["task.dispatched"], "callID" | "phase" | "brief" | "reserved"> &
   Partial<Pick<EventData["task.dispatched"], "merge" | "judges">>;
 
-/** What every such Task has; written only while the Mission's log is where `state` is. `fence`: see `MissionDispatch`. */
+/**
+ * What every such Task has; written only while the Mission's log is where `state` is. `fence`: see `MissionDispatch`.
+ */
 export const ownTask = (
   { missionID, sessionID, version, models, named }: MissionState,
   own: Own,

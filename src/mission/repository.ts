@@ -9,7 +9,8 @@ import type { MissionRun } from "./run.ts";
 
 /**
  * A Mission of a repository by address. Its Tasks land on one branch of the Mission's own, so that a later phase begins
- * from what an earlier one left and nothing reaches the branch of others; at the end that branch is proposed as a whole.
+ * from what an earlier one left and nothing reaches the branch of others; at the end that branch is proposed as a
+ * whole.
  */
 
 const refOf = (run: MissionRun): string => `refs/heads/${branchOf(run.state())}`;
@@ -18,7 +19,9 @@ const refOf = (run: MissionRun): string => `refs/heads/${branchOf(run.state())}`
 const branchPlace = (run: MissionRun, { url }: MissionRepository): RepositoryPlace =>
   run.repositories.place(url, branchOf(run.state()) ?? undefined);
 
-/** Where its catalog is read and its Tasks work: of a repository the Mission's branch, once something was dispatched. */
+/**
+ * Where its catalog is read and its Tasks work: of a repository the Mission's branch, once something was dispatched.
+ */
 export const workDirectory = (run: MissionRun): string => {
   const { directory, repository, tasks } = run.state();
   return repository === null || tasks.length === 0 ? directory : branchPlace(run, repository).directory;
@@ -46,8 +49,8 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
 };
 
 /**
- * The directory for a Task to be dispatched. The branch is made from what the base has now, if it is not there: its name is a
- * fact before, and one that somebody else has is left alone.
+ * The directory for a Task to be dispatched. The branch is made from what the base has now, if it is not there: its
+ * name is a fact before, and one that somebody else has is left alone.
  */
 export const branchOut = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
   const { directory, repository } = run.state();
@@ -121,7 +124,10 @@ export const proposeWhole = async (run: MissionRun): Promise<void> => {
   await run.record([{ type: "mission.proposed", data: { sessionID: run.stream, ...done } }]);
 };
 
-/** Once the pull request is merged its branch goes, where it is as it was proposed: what comes then is a change of its own. */
+/**
+ * Once the pull request is merged its branch goes, where it is as it was proposed: what comes then is a change of its
+ * own.
+ */
 const seeMerge = async (run: MissionRun): Promise<void> => {
   const { pullRequest, proposed, directory } = run.state();
   const base = run.repositories.at(directory);

@@ -18,9 +18,9 @@ import { branchOut } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
- * Has the whole judged by somebody who did not plan it: a Task of the service's own, in one commit with the Mission's record
- * of it, whose agent has the user's words and the whole change before it, may run what it likes in a worktree of its own, and
- * gives its verdict as the Task's output. Nothing of its files lands.
+ * Has the whole judged by somebody who did not plan it: a Task of the service's own, in one commit with the Mission's
+ * record of it, whose agent has the user's words and the whole change before it, may run what it likes in a worktree of
+ * its own, and gives its verdict as the Task's output. Nothing of its files lands.
  */
 
 /** The squad that judges: a general one, which everybody has. */

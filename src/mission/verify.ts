@@ -14,8 +14,8 @@ import type { CheckEnvironment, Checkout, Head } from "../workspace/workspace.ts
 import type { MissionRun } from "./run.ts";
 
 /**
- * Runs checks on the project's head, in the sandbox, on files of which nothing stays: the Mission writes nothing but what
- * came of them. What was on record when the service died is not run again.
+ * Runs checks on the project's head, in the sandbox, on files of which nothing stays: the Mission writes nothing but
+ * what came of them. What was on record when the service died is not run again.
  */
 
 export type Verified = Pick<EventData["mission.verified"], "commit" | "results">;

@@ -145,8 +145,8 @@ const resolved = (
 });
 
 /**
- * The asks that a wake supersedes. One without a text is no answer to anything: it closes an approval that is not wanted any
- * more, and the Mission waits on for the others, with nothing to read until somebody answers.
+ * The asks that a wake supersedes. One without a text is no answer to anything: it closes an approval that is not
+ * wanted any more, and the Mission waits on for the others, with nothing to read until somebody answers.
  */
 const closedBy = ({ text, approve }: MissionWake, state: MissionState): DomainEvent[] => {
   if (text !== undefined) return asksClosedBy(state, "steered");

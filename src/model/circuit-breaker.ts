@@ -14,8 +14,8 @@ export interface Breaker {
 }
 
 /**
- * What a breaker tells those of other processes, so that all of them are one. `failed`: one more in a row; `open`: calls are held for
- * `pauseMs`; `probing`: a call finds out; `closed`: it was answered.
+ * What a breaker tells those of other processes, so that all of them are one. `failed`: one more in a row; `open`:
+ * calls are held for `pauseMs`; `probing`: a call finds out; `closed`: it was answered.
  */
 export type BreakerNews =
   | readonly ["failed"]
@@ -43,7 +43,10 @@ export type BreakerState = {
 const firstPauseMs = 5_000;
 const longestPauseMs = 60_000;
 
-/** Where another process has opened it, that one's probe comes first: so long after the pause, and as much again at most. */
+/**
+ * Where another process has opened it, that one's probe comes first: so long after the pause, and as much again at
+ * most.
+ */
 const behindMs = 750;
 
 /** `threshold` 0: never opens. `probeMs`: how long a probe without any answer keeps others waiting. */

@@ -119,8 +119,8 @@ export type Facts = {
     skills?: { name: string; description: string }[];
   };
   /**
-   * Constants of the Task and of the machine that it runs on, each a line for language models. `commands`: for those that
-   * run them.
+   * Constants of the Task and of the machine that it runs on, each a line for language models. `commands`: for those
+   * that run them.
    */
   about?: readonly { all: string; commands?: string }[];
   /** Tokens that the agent's model can hold. */
@@ -153,7 +153,10 @@ export type ModelFailure = {
   failure: TurnFailure;
   /** Milliseconds that the provider asked to wait (`Retry-After`). */
   retryAfterMs?: number;
-  /** No request was sent: the provider's circuit breaker is open, or its pause is not over. Does not count as an attempt. */
+  /**
+   * No request was sent: the provider's circuit breaker is open, or its pause is not over. Does not count as an
+   * attempt.
+   */
   held?: true;
   /** The cause is the provider (quota, overload, outage): a model of another provider may well answer. */
   elsewhere?: true;

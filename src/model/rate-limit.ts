@@ -1,8 +1,8 @@
 import { type Model, type ModelFailure, noUsage } from "./model.ts";
 
 /**
- * A pause per model, shared by all Tasks: when its provider limits the rate of requests and says for how long, calls are held
- * back until then, instead of each being told the same.
+ * A pause per model, shared by all Tasks: when its provider limits the rate of requests and says for how long, calls
+ * are held back until then, instead of each being told the same.
  */
 export interface RateLimit {
   /** Milliseconds for which calls are held back; 0: they are not. */
@@ -12,8 +12,8 @@ export interface RateLimit {
 }
 
 /**
- * A longer one is no window that passes for all: each Task hears of it by itself, gives its place up, and tries again at once
- * when somebody writes to it.
+ * A longer one is no window that passes for all: each Task hears of it by itself, gives its place up, and tries again
+ * at once when somebody writes to it.
  */
 const longestMs = 60_000;
 

@@ -2,8 +2,8 @@ import type { OutboundOptions } from "./address.ts";
 import { openOutbound } from "./request.ts";
 
 /**
- * `fetch` for a library that talks to one server: to its origins alone, redirects being answers like any other, and with no more of a body than
- * `maxBytes`. Its headers go nowhere else.
+ * `fetch` for a library that talks to one server: to its origins alone, redirects being answers like any other, and
+ * with no more of a body than `maxBytes`. Its headers go nowhere else.
  */
 export const fetchFrom =
   (origins: readonly string[], options: OutboundOptions & { maxBytes: number }) =>

@@ -107,8 +107,8 @@ export const openOutbound = async (
 };
 
 /**
- * A GET whose body, of a success, goes to `onPart` as it comes, undecoded and with no limit but what that throws. Ends with
- * `signal` alone. Resolves to the status; redirects are answers like any other.
+ * A GET whose body, of a success, goes to `onPart` as it comes, undecoded and with no limit but what that throws. Ends
+ * with `signal` alone. Resolves to the status; redirects are answers like any other.
  */
 export const streamOutbound = async (
   text: string,

@@ -1,11 +1,12 @@
 import { createPace } from "../pace.ts";
 
 /**
- * What a program wrote for a terminal, as one reads it there: without colours and other sequences, with carriage returns and
- * backspaces applied, so that of a progress bar its last state is left.
+ * What a program wrote for a terminal, as one reads it there: without colours and other sequences, with carriage
+ * returns and backspaces applied, so that of a progress bar its last state is left.
  */
 
-// CSI sequences; then strings (OSC, DCS, SOS, PM, APC) up to their terminator or the end of the line; then every other one.
+// CSI sequences; then strings (OSC, DCS, SOS, PM, APC) up to their terminator or the end of the line; then every other
+// one.
 const sequences =
   // oxlint-disable-next-line no-control-regex -- to remove them is what it is for
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
@@ -44,7 +45,9 @@ export const plainLine = (line: string): string => {
 /** The characters of a line, and its UTF-16: kept, since bytes that are no text have thousands of such lines. */
 let kept: { cells: Uint32Array; units: Uint16Array; bytes: Buffer } | undefined;
 
-/** As a terminal has it: a carriage return goes back to the beginning, a backspace by one, and what follows overwrites. */
+/**
+ * As a terminal has it: a carriage return goes back to the beginning, a backspace by one, and what follows overwrites.
+ */
 const typed = (text: string): string => {
   if (kept === undefined) {
     const units = new Uint16Array(2 * widest);

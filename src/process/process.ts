@@ -40,8 +40,8 @@ export interface Processes {
   refusesPath(path: string): string | undefined;
 
   /**
-   * What the commands of a Task and its forks get until the result is disposed; undefined: what all get. Of several that
-   * are not disposed, the last one counts.
+   * What the commands of a Task and its forks get until the result is disposed; undefined: what all get. Of several
+   * that are not disposed, the last one counts.
    */
   setEnvironment(taskID: string, environment: TaskEnvironment | undefined): Disposable;
 
@@ -54,12 +54,14 @@ export interface Processes {
   /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
   program(name: string): string | undefined;
 
-  /** Whether a program of this name is on the PATH of a Task's commands, as far as this machine or their image tells. */
+  /**
+   * Whether a program of this name is on the PATH of a Task's commands, as far as this machine or their image tells.
+   */
   finds(taskID: string, name: string): boolean;
 
   /**
-   * The files of an image that an engine of this machine has, made available where they are not yet. Rejects with the reason
-   * and its remedy.
+   * The files of an image that an engine of this machine has, made available where they are not yet. Rejects with the
+   * reason and its remedy.
    */
   openImage(reference: string): Promise<Image>;
 
@@ -215,7 +217,9 @@ export type InteractiveCommand = {
    * folder, removed when the program ends.
    */
   home: string | undefined;
-  /** What the program may reach, whatever the Task's commands may. Rejects where this machine cannot keep it to a list. */
+  /**
+   * What the program may reach, whatever the Task's commands may. Rejects where this machine cannot keep it to a list.
+   */
   network: Network;
   signal: AbortSignal;
 };

@@ -2,8 +2,8 @@ import { type Issue, ServiceError } from "../error.ts";
 import type { Limits } from "./limit.ts";
 
 /**
- * What attachments must be beyond their schema: canonical base64, within the size limits, a base name as file name, and for
- * images and PDFs content that matches the media type. Source: shared/design/security.md C2.
+ * What attachments must be beyond their schema: canonical base64, within the size limits, a base name as file name, and
+ * for images and PDFs content that matches the media type. Source: shared/design/security.md C2.
  */
 
 export type Attachment = { filename: string; mime: string; data: string };

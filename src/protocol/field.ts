@@ -80,7 +80,10 @@ export const modelRef = z
 
 export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
 
-/** Not `z.base64()`: it decodes all files in one turn of the loop, 40 ms at their bound; `attachmentFaults` does it file by file. */
+/**
+ * Not `z.base64()`: it decodes all files in one turn of the loop, 40 ms at their bound; `attachmentFaults` does it file
+ * by file.
+ */
 const fileText = z.string().meta({
   format: "base64",
   contentEncoding: "base64",
@@ -160,7 +163,9 @@ export const would = z
   })
   .meta({ id: "Would" });
 
-/** Where the phases of a Mission land: each on the project's branch, or all on one of the Mission's own, merged once. */
+/**
+ * Where the phases of a Mission land: each on the project's branch, or all on one of the Mission's own, merged once.
+ */
 export const missionLanding = z.enum(["commit", "branch"]);
 export type MissionLanding = z.infer<typeof missionLanding>;
 

@@ -76,7 +76,9 @@ export const defaultLimits = {
   /** Model calls of one review, and the tokens that they may take together: with the last of them it has to judge. */
   reviewTurns: 6,
   reviewTokens: 40_000,
-  /** For each of the project's own checks, which run if a request names none, and for a proof by contrast; 0 = neither. */
+  /**
+   * For each of the project's own checks, which run if a request names none, and for a proof by contrast; 0 = neither.
+   */
   projectCheckSeconds: 120,
   /** Rounds in which conflicts with the project go back to the agents. */
   landingRounds: 3,
@@ -101,7 +103,10 @@ export const defaultLimits = {
   permissionSeconds: 600,
   /** How long a node that is to take up nothing more lets its runs come to the end of their steps. */
   drainSeconds: 30,
-  /** How often the files of a Task that other nodes could go on with are kept for them while it works; 0 = when they are committed. */
+  /**
+   * How often the files of a Task that other nodes could go on with are kept for them while it works; 0 = when they are
+   * committed.
+   */
   checkpointSeconds: 30,
   /** Percentage of each cap of a Mission that no phase's first attempt is given. */
   reservePercent: 15,

@@ -1,6 +1,6 @@
 /**
- * A text with its escapes undone, so that a secret is found of which any characters are escaped: `\u0061`, `\x61`, `\141`
- * and the short ones of JSON, `%61`, `&#97;`. Linear in the text.
+ * A text with its escapes undone, so that a secret is found of which any characters are escaped: `\u0061`, `\x61`,
+ * `\141` and the short ones of JSON, `%61`, `&#97;`. Linear in the text.
  */
 
 export type Unescaped = {
@@ -56,7 +56,9 @@ export const unescapedLevels = (text: string, open = false): Unescaped[] => {
   return levels;
 };
 
-/** The end in the escaped text of what ends before the unit `end`; an escape that stands for two units is kept whole. */
+/**
+ * The end in the escaped text of what ends before the unit `end`; an escape that stands for two units is kept whole.
+ */
 export const endOf = ({ at }: Unescaped, end: number): number => {
   let unit = end;
   while (unit > 0 && unit < at.length - 1 && at[unit] === at[unit - 1]) unit += 1;

@@ -85,8 +85,8 @@ const fits = (pattern: string, name: string): boolean => {
 };
 
 /**
- * `scheme://[user@]host[:port]/path`, where `*` stands for any part of a name, and at the end of the path for all below.
- * undefined: it is no such pattern.
+ * `scheme://[user@]host[:port]/path`, where `*` stands for any part of a name, and at the end of the path for all
+ * below. undefined: it is no such pattern.
  */
 export const parsePattern = (text: string): Pattern | undefined => {
   const [, scheme = "", authority = "", path = "/*"] = partsOf.exec(text.trim()) ?? [];

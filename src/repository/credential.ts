@@ -5,13 +5,14 @@ import { type Address, type Pattern, parsePattern } from "./address.ts";
 import type { ForgeKind } from "./repository.ts";
 
 /**
- * The operator's credentials for repositories. They reach git by a file of one call's own, which only this user can read
- * and which is removed with the call: never by an argument, a variable, an address or a sandbox.
+ * The operator's credentials for repositories. They reach git by a file of one call's own, which only this user can
+ * read and which is removed with the call: never by an argument, a variable, an address or a sandbox.
  */
 
 /**
- * An entry of `repositories.credentials`. `token`: `env:NAME` or `file:PATH`. `forge`, `api`: what the host runs for pull
- * requests, where its name does not say so. `app`: a GitHub App; `key` is its private key, `env:NAME` or `file:PATH`.
+ * An entry of `repositories.credentials`. `token`: `env:NAME` or `file:PATH`. `forge`, `api`: what the host runs for
+ * pull requests, where its name does not say so. `app`: a GitHub App; `key` is its private key, `env:NAME` or
+ * `file:PATH`.
  */
 export type CredentialSettings = { match: string } & (
   | { username?: string | undefined; token: string; forge?: ForgeKind | undefined; api?: string | undefined }

@@ -26,8 +26,8 @@ export const tipsWithout = async (git: Git, commit: string): Promise<string[] | 
 };
 
 /**
- * What commits add to those `without`; undefined: more than `mostBytes`. `thin`: as differences to what these have, where that
- * is less.
+ * What commits add to those `without`; undefined: more than `mostBytes`. `thin`: as differences to what these have,
+ * where that is less.
  */
 export const packed = async (
   git: Git,
@@ -61,8 +61,8 @@ export const packed = async (
 };
 
 /**
- * `without`: a commit that both have. `file`: a path for what is underway, removed in the end. Rejects where it takes more
- * than `mostBytes`.
+ * `without`: a commit that both have. `file`: a path for what is underway, removed in the end. Rejects where it takes
+ * more than `mostBytes`.
  */
 export const takeCommit = async (
   { from, to }: { from: Git; to: Git },

@@ -20,7 +20,9 @@ export type MirrorLimits = {
 
 const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
 
-/** Above as many packs they are put together: each fetch that brings something leaves one, and every git looks into all. */
+/**
+ * Above as many packs they are put together: each fetch that brings something leaves one, and every git looks into all.
+ */
 const mostPacks = 20;
 
 /** How often a running fetch is measured, in milliseconds. */
@@ -82,8 +84,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   };
 
   /**
-   * Rolls small packs into one, and leaves large ones alone. All objects stay, also those that no ref leads to: a Task may be
-   * about to name them. A git at work finds what it reads in the new pack.
+   * Rolls small packs into one, and leaves large ones alone. All objects stay, also those that no ref leads to: a Task
+   * may be about to name them. A git at work finds what it reads in the new pack.
    */
   const gather = async (place: RepositoryPlace, signal: AbortSignal): Promise<void> => {
     const names = await readdir(join(place.mirror, "objects", "pack"));

@@ -1,6 +1,7 @@
 /**
  * The port of the repository room: projects that are named by address instead of by a directory. The service keeps one
- * bare mirror per repository, and per ref a folder with its files, which is the `directory` of everything that needs one.
+ * bare mirror per repository, and per ref a folder with its files, which is the `directory` of everything that needs
+ * one.
  */
 export interface Repositories {
   /**
@@ -16,7 +17,9 @@ export interface Repositories {
   forget(mirror: string): boolean;
   /** How long a Task waits for a remote that cannot be asked. */
   readonly patienceSeconds: number;
-  /** Address of the service's page, without a slash at its end, for links in pull requests; undefined: there are none. */
+  /**
+   * Address of the service's page, without a slash at its end, for links in pull requests; undefined: there are none.
+   */
   readonly page: string | undefined;
   /**
    * What callers may ask for, and what they get who do not ask. `proposes`: why no pull request can be opened for this
@@ -28,19 +31,20 @@ export interface Repositories {
     proposes: string | undefined;
   };
   /**
-   * Brings mirror and files to what the remote has now; one fetch serves everybody who asked before it began. Rejects with
-   * `RepositoryAway` where the remote could not be asked, with `repository_unsupported` where it has what is not carried
-   * out, and with `repository_unavailable` where it has no such ref.
+   * Brings mirror and files to what the remote has now; one fetch serves everybody who asked before it began. Rejects
+   * with `RepositoryAway` where the remote could not be asked, with `repository_unsupported` where it has what is not
+   * carried out, and with `repository_unavailable` where it has no such ref.
    */
   fetch(place: RepositoryPlace, signal: AbortSignal): Promise<Fetched>;
   /**
-   * As `fetch`, for a directory that is a clone of the repository: the commit is brought into the clone's objects instead of
-   * into files of the service's. Rejects with `repository_unsupported` where the remote's branch lacks the clone's `head`.
+   * As `fetch`, for a directory that is a clone of the repository: the commit is brought into the clone's objects
+   * instead of into files of the service's. Rejects with `repository_unsupported` where the remote's branch lacks the
+   * clone's `head`.
    */
   fetchInto(place: RepositoryPlace, clone: Clone & { head: string }, signal: AbortSignal): Promise<Fetched>;
   /**
-   * Brings a commit of such a clone into the mirror, so that it can be pushed. `base`: the one that it was made on, of the
-   * remote's. Rejects with `RepositoryAway`.
+   * Brings a commit of such a clone into the mirror, so that it can be pushed. `base`: the one that it was made on, of
+   * the remote's. Rejects with `RepositoryAway`.
    */
   take(place: RepositoryPlace, clone: Clone & { commit: string; base: string }, signal: AbortSignal): Promise<void>;
   /** Whether a commit is in the mirror. */
@@ -48,9 +52,9 @@ export interface Repositories {
   /** Asks the remote again what it has, where nobody has for so long; what it cannot be asked is asked later. */
   refresh(place: RepositoryPlace, afterMs: number, signal: AbortSignal): Promise<void>;
   /**
-   * What commits of the mirror add to `base`, as a pack; undefined: more than `mostBytes`. `thin`: with what the base has only
-   * named, where that is less. `whole`: no branch or tag of the remote led to the base any more, and the pack has all that
-   * none leads to.
+   * What commits of the mirror add to `base`, as a pack; undefined: more than `mostBytes`. `thin`: with what the base
+   * has only named, where that is less. `whole`: no branch or tag of the remote led to the base any more, and the pack
+   * has all that none leads to.
    */
   packed(
     place: RepositoryPlace,
@@ -62,8 +66,8 @@ export interface Repositories {
   /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */
   filledFrom(place: RepositoryPlace, base: string): string | null;
   /**
-   * A commit as the remote is to have it: the names of submodules and of large files stand again for what was filled in.
-   * A change of those is `refused`.
+   * A commit as the remote is to have it: the names of submodules and of large files stand again for what was filled
+   * in. A change of those is `refused`.
    */
   unfilled(place: RepositoryPlace, change: { commit: string; base: string }, signal: AbortSignal): Promise<Unfilled>;
   /** The name of the branch that a Task's result is pushed to, by the operator's template. */
@@ -71,13 +75,15 @@ export interface Repositories {
   /** The commit that the remote has at a ref; null: it has none of this name. Rejects with `RepositoryAway`. */
   ask(place: RepositoryPlace, ref: string, signal: AbortSignal): Promise<string | null>;
   /**
-   * Pushes a commit of the mirror, if the remote's ref is at `from` (null: does not exist). Idempotent: whether an earlier
-   * call that was cut off got through is asked of the remote. Rejects with `RepositoryAway` while that cannot be known.
+   * Pushes a commit of the mirror, if the remote's ref is at `from` (null: does not exist). Idempotent: whether an
+   * earlier call that was cut off got through is asked of the remote. Rejects with `RepositoryAway` while that cannot
+   * be known.
    */
   push(place: RepositoryPlace, change: Push, signal: AbortSignal): Promise<Pushed>;
   /**
-   * Opens the pull request of a branch that was pushed, or brings the one that it has up to date. Idempotent: the branch
-   * tells whether an earlier call got through. Rejects with `RepositoryAway`, and with `ForgeRefused` in the forge's words.
+   * Opens the pull request of a branch that was pushed, or brings the one that it has up to date. Idempotent: the
+   * branch tells whether an earlier call got through. Rejects with `RepositoryAway`, and with `ForgeRefused` in the
+   * forge's words.
    */
   propose(place: RepositoryPlace, proposal: Proposal, signal: AbortSignal): Promise<PullRequest>;
   /** What became of a pull request. Rejects as `propose`; undefined: it is gone. */
@@ -94,8 +100,9 @@ export interface Repositories {
 export type RemoteLanding = "commit" | "branch" | "pull-request";
 
 /**
- * `fresh`: nothing is known of a pull request for it yet, so that it gets the operator's labels. `ref`: the branch (`refs/heads/…`) that was pushed, at `commit`. `ended`: an earlier pull request of it that is known to
- * be over; null: none is.
+ * `fresh`: nothing is known of a pull request for it yet, so that it gets the operator's labels. `ref`: the branch
+ * (`refs/heads/…`) that was pushed, at `commit`. `ended`: an earlier pull request of it that is known to be over; null:
+ * none is.
  */
 export type Proposal = {
   ref: string;
@@ -153,7 +160,9 @@ export type Fetched = {
   commit: string;
   /** The remote's own. */
   of: string;
-  /** The name of the remote's branch (`refs/heads/…`); null: the ref is a tag or a commit, on which nothing can land. */
+  /**
+   * The name of the remote's branch (`refs/heads/…`); null: the ref is a tag or a commit, on which nothing can land.
+   */
   branch: string | null;
   /** The ref of the mirror that has the branch's commit. */
   tracking: string | null;

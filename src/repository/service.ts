@@ -193,7 +193,10 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     return update;
   };
 
-  /** Everybody who asks while a fetch runs shares the one that begins after it: what it brings is newer than their asking. */
+  /**
+   * Everybody who asks while a fetch runs shares the one that begins after it: what it brings is newer than their
+   * asking.
+   */
   const update = (place: RepositoryPlace, remote: Remote): Promise<void> => {
     const now = running.get(place.mirror);
     if (now === undefined) return begin(place, remote);

@@ -16,9 +16,9 @@ export const unusedMirrors = (dataDir: string, days: number, now: Date, mark = f
   );
 
 /**
- * Removes mirrors that nobody used for `days`, a minute after the start and by the hour: of repositories that have no Task
- * and no Mission any more, because diffs, archives and the work of failed Tasks are in the mirror, and without squads that
- * were made for them. 0: none.
+ * Removes mirrors that nobody used for `days`, a minute after the start and by the hour: of repositories that have no
+ * Task and no Mission any more, because diffs, archives and the work of failed Tasks are in the mirror, and without
+ * squads that were made for them. 0: none.
  */
 export const createMirrorSweep = ({
   dataDir,

@@ -4,8 +4,8 @@ import { basename, dirname, join } from "node:path";
 import { removeTree } from "../workspace/file/remove-tree.ts";
 
 /**
- * When the mirrors of the data folder were used last, by the time of a file beside each; and their removal. A folder that
- * is being removed has another name first, by which a later start finds what a killed one left.
+ * When the mirrors of the data folder were used last, by the time of a file beside each; and their removal. A folder
+ * that is being removed has another name first, by which a later start finds what a killed one left.
  */
 
 /** `squads`: some were made for it, and stand in the folder alone. */

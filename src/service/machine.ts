@@ -17,8 +17,8 @@ import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
 import { type Kept, keptIn } from "../workspace/worktree/left-behind.ts";
 
 /**
- * What the configuration finds on this machine: sandbox, squads, browser, worktrees and mirrors that stayed. `sortie doctor` uses the
- * same functions.
+ * What the configuration finds on this machine: sandbox, squads, browser, worktrees and mirrors that stayed. `sortie
+ * doctor` uses the same functions.
  */
 
 export const sandboxOf = (config: Config, trial?: Trial): Promise<Sandbox> => {
@@ -56,8 +56,8 @@ export const listProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">
 };
 
 /**
- * What environments need and this machine does not have, by the setting that names it, as far as can be told without running
- * anything.
+ * What environments need and this machine does not have, by the setting that names it, as far as can be told without
+ * running anything.
  */
 export const environmentProblems = (
   { environments, secretStore, env }: Pick<Config, "environments" | "secretStore" | "env">,
@@ -116,8 +116,8 @@ export const imagesOn = async (
 };
 
 /**
- * Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. `programs`: of the
- * image, where the sandbox is a container.
+ * Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. `programs`: of
+ * the image, where the sandbox is a container.
  */
 export const mcpServersOn = (
   { mcpServers, env }: Pick<Config, "mcpServers" | "env">,

@@ -90,7 +90,9 @@ export type Service = {
   missions: Missions;
   /** Resolves when the service finds that its data cannot be trusted and has to end. */
   failure: Promise<StartError>;
-  /** A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy. */
+  /**
+   * A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy.
+   */
   unhandled(error: unknown): void;
   /** Takes up nothing more; resolves when no run is left, after `limits.drainSeconds` at the latest. */
   drain(): Promise<void>;

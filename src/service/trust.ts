@@ -11,8 +11,8 @@ import { FileRefused } from "../workspace/file/files.ts";
 import { inspectProject } from "../workspace/project.ts";
 
 /**
- * What of a project's own requests the operator has granted: a file of the data folder, changed by `sortie trust` alone and
- * read whenever a Task begins. A grant is of one project and of exactly these bytes.
+ * What of a project's own requests the operator has granted: a file of the data folder, changed by `sortie trust` alone
+ * and read whenever a Task begins. A grant is of one project and of exactly these bytes.
  */
 
 const granted = z.object({

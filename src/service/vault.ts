@@ -6,9 +6,9 @@ import type { Environments } from "../task/run.ts";
 import { EnvironmentLost } from "../workspace/error.ts";
 
 /**
- * The operator's environments, and the values of the secrets that they name: variables and files are read whenever they are
- * asked for, a command of the operator's is run on this machine, outside of any sandbox. Every value that was read is
- * redacted from then on, for as long as the service runs.
+ * The operator's environments, and the values of the secrets that they name: variables and files are read whenever they
+ * are asked for, a command of the operator's is run on this machine, outside of any sandbox. Every value that was read
+ * is redacted from then on, for as long as the service runs.
  */
 
 export type VaultDeps = {

@@ -7,8 +7,8 @@ import type { Log } from "../log.ts";
 import { blobRef } from "../protocol/text.ts";
 
 /**
- * What checks said of a tree, kept over Tasks: a file each in the data folder. Nothing depends on one; what is not there
- * is run again. A result is believed for a day, because what the machine has besides the tree may change.
+ * What checks said of a tree, kept over Tasks: a file each in the data folder. Nothing depends on one; what is not
+ * there is run again. A result is believed for a day, because what the machine has besides the tree may change.
  */
 
 const keptResult = z.object({

@@ -3,8 +3,8 @@ import { hash } from "node:crypto";
 import type { Nodes } from "./node.ts";
 
 /**
- * The sessions that were logged out, until they would have ended: by their hash, so that what is kept opens nothing. They
- * are few, and read and written only where somebody has a valid session.
+ * The sessions that were logged out, until they would have ended: by their hash, so that what is kept opens nothing.
+ * They are few, and read and written only where somebody has a valid session.
  */
 
 export interface EndedSessions {
@@ -15,15 +15,17 @@ export interface EndedSessions {
 
 const most = 10_000;
 
-/** Between two looks at what other nodes have ended, in milliseconds. They tell it; a look is for what was not heard. */
+/**
+ * Between two looks at what other nodes have ended, in milliseconds. They tell it; a look is for what was not heard.
+ */
 const lookMs = 5_000;
 const topic = "ended session";
 
 type Others = Pick<Nodes, "tell" | "onTold" | "endedSessions" | "endSession">;
 
 /**
- * `file`: where they are kept; undefined: in memory only. `others`: the nodes at which the same sessions are good. What could not be
- * written for them is written with the next look.
+ * `file`: where they are kept; undefined: in memory only. `others`: the nodes at which the same sessions are good. What
+ * could not be written for them is written with the next look.
  */
 export const createEndedSessions = (file: string | undefined, now: () => number, others?: Others): EndedSessions => {
   let kept: Map<string, number> | undefined;

@@ -30,8 +30,8 @@ export type Configuration = Record<ConfigurationPart, string>;
 export type Terms = Configuration & { tier: number; browser: boolean };
 
 /**
- * What a node has for Tasks that any node may take up. `configuration` null: it is not known, as of an older version, which
- * takes whatever comes. `hasSpace`: on its disk, for a new Task.
+ * What a node has for Tasks that any node may take up. `configuration` null: it is not known, as of an older version,
+ * which takes whatever comes. `hasSpace`: on its disk, for a new Task.
  */
 export type Offer = { configuration: Configuration | null; tier: number; browser: boolean; hasSpace: boolean };
 
@@ -81,13 +81,19 @@ export type NodeList = {
 
 export type SharedPackage = { digest: string; files: readonly { path: string; bytes: Buffer }[] };
 
-/** The packages for every project, which all nodes of a database have: the newest of each in full, or that it was removed. */
+/**
+ * The packages for every project, which all nodes of a database have: the newest of each in full, or that it was
+ * removed.
+ */
 export interface SharedSquads {
   /** By id. `digest` null: removed. `seen`: the digest that this data folder last had in common; null: it had none. */
   list(): Promise<Map<string, { digest: string | null; seen: string | null }>>;
   /** undefined: there is none, or it was removed. */
   read(id: string): Promise<SharedPackage | undefined>;
-  /** Replaces the package of this digest (null: none, or a removed one) by another, or removes it; false: it is another one. */
+  /**
+   * Replaces the package of this digest (null: none, or a removed one) by another, or removes it; false: it is another
+   * one.
+   */
   replace(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
   /** This data folder now has in common what is of this digest; null: no package. */
   note(id: string, digest: string | null): Promise<void>;
@@ -95,12 +101,15 @@ export interface SharedSquads {
 
 export type Words = readonly (string | number)[];
 
-/** Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost or begins nothing. */
+/**
+ * Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost or begins
+ * nothing.
+ */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
 /**
- * A directory in which something was begun. `node`: whose it is; null: each keeps such files for this repository by itself.
- * `git`: it has commits.
+ * A directory in which something was begun. `node`: whose it is; null: each keeps such files for this repository by
+ * itself. `git`: it has commits.
  */
 export type KnownDirectory = {
   node: string | null;
@@ -109,15 +118,23 @@ export type KnownDirectory = {
   repository: { url: string; ref: string | null } | null;
 };
 
-/** Something that one node at a time does. `isHeld`: false once the database cannot be reached, as another may do it then. */
+/**
+ * Something that one node at a time does. `isHeld`: false once the database cannot be reached, as another may do it
+ * then.
+ */
 export type Turn = AsyncDisposable & { isHeld(): boolean };
 
 export interface Nodes {
   /** This one's name. */
   readonly name: string;
-  /** Has what goes by this name to itself until disposed, or until this node ends; undefined: somebody else is at it. */
+  /**
+   * Has what goes by this name to itself until disposed, or until this node ends; undefined: somebody else is at it.
+   */
   turn(name: string): Promise<Turn | undefined>;
-  /** Calls the listener when another node has made a stream due. May be lost, and may be of a stream that is not run here. */
+  /**
+   * Calls the listener when another node has made a stream due. May be lost, and may be of a stream that is not run
+   * here.
+   */
   onDue(listener: (stream: StreamID, due: { at: Date; rank: number }) => void): Disposable;
   /** What is known of the directories of this path, on any node. */
   directories(path: string): Promise<KnownDirectory[]>;
@@ -131,7 +148,10 @@ export interface Nodes {
   offer(offer: () => Offer): void;
   /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
   takers(): Promise<Map<string, Offer>>;
-  /** Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost or begins nothing. */
+  /**
+   * Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost or
+   * begins nothing.
+   */
   unplaced(streams: readonly StreamID[]): Promise<Map<StreamID, Terms | null>>;
   /** What is due and may be taken up by any node, at most a thousand. */
   untaken(): Promise<Map<StreamID, Terms | null>>;

@@ -59,8 +59,8 @@ type Wanted = Pick<DiskOptions, "dataDir"> & {
 
 /**
  * Locks the folder for this process, and the database if it is a server's, removes temporary files of an earlier one,
- * and opens the store. Also on a full disk: then it uses the space that is kept back. `locked`: called once the folder is
- * this process's.
+ * and opens the store. Also on a full disk: then it uses the space that is kept back. `locked`: called once the folder
+ * is this process's.
  */
 export const openData = async (
   wanted: Wanted,

@@ -1,6 +1,6 @@
 /**
- * Bounds on the Tasks that run at the same time, in all and of one project, over all nodes as on one; 0: none. A Task runs while a
- * claim on it is held. Missions do not count, and what only ends needs no room.
+ * Bounds on the Tasks that run at the same time, in all and of one project, over all nodes as on one; 0: none. A Task
+ * runs while a claim on it is held. Missions do not count, and what only ends needs no room.
  */
 export type RunningBounds = { all: number; project: number };
 

@@ -16,10 +16,10 @@ import type { Webhooks } from "./webhook-queue.ts";
  * idempotency answers), and the blobs. Two implementations, `sqlite/sqlite.ts` and `postgres/postgres.ts`, pass one
  * contract suite, `test/store/store.test.ts`.
  *
- * Every write is one transaction: when its promise resolves the write is on disk (unless it is `lazy`), when it rejects with a
- * `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database was lost
- * during the commit, and could not be asked for a minute. The exceptions are `Blobs.put`, which writes a file, and
- * `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
+ * Every write is one transaction: when its promise resolves the write is on disk (unless it is `lazy`), when it rejects
+ * with a `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database
+ * was lost during the commit, and could not be asked for a minute. The exceptions are `Blobs.put`, which writes a file,
+ * and `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
  *
  * What a lost connection or a lock that is not free stands in the way of is tried again: for ten seconds, and for a
  * minute through a claim.
@@ -54,8 +54,8 @@ export interface Store extends AsyncDisposable {
   /**
    * Takes the right to write to a stream as its worker, and raises the stream's epoch, so that an earlier claim can no
    * longer commit. undefined: another worker holds the stream, or it does not exist. After a crash of the holder the
-   * claim is free at the next start of a service, or once its lease has expired (PostgreSQL). Undefined, too, where `bounds`
-   * leave no room for the Task. `urgent`: the run only ends the stream, see `Write.urgent`.
+   * claim is free at the next start of a service, or once its lease has expired (PostgreSQL). Undefined, too, where
+   * `bounds` leave no room for the Task. `urgent`: the run only ends the stream, see `Write.urgent`.
    */
   claim(stream: StreamID, worker: string, urgent?: boolean): Promise<Claim | undefined>;
 
@@ -79,7 +79,8 @@ export interface Store extends AsyncDisposable {
 
   /**
    * Events of one stream in ascending order: those with a version greater than `after` (default 0), of the given types,
-   * at most `limit` (default: all). `last` selects the newest `limit` instead of the oldest. None for an unknown stream.
+   * at most `limit` (default: all). `last` selects the newest `limit` instead of the oldest. None for an unknown
+   * stream.
    */
   read(
     stream: StreamID,
@@ -121,12 +122,14 @@ export interface Store extends AsyncDisposable {
    */
   aged(query: AgedQuery, signal?: AbortSignal): Promise<{ tasks: TaskSummary[]; next: AgedQuery["after"] }>;
 
-  /** Projects that have Tasks, last update first. `directory` and `repository` are those of the project's newest Task. */
+  /**
+   * Projects that have Tasks, last update first. `directory` and `repository` are those of the project's newest Task.
+   */
   projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
 
   /**
-   * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it is now.
-   * By index: what has ended does not count.
+   * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it
+   * is now. By index: what has ended does not count.
    */
   overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Overview>;
 
@@ -148,8 +151,8 @@ export interface Store extends AsyncDisposable {
   // ---- the queue ----------------------------------------------------------------------------------------------------
 
   /**
-   * At most `limit` unclaimed streams whose due time has come, lowest rank first; with `full`, without Tasks that have no room,
-   * except those that only end.
+   * At most `limit` unclaimed streams whose due time has come, lowest rank first; with `full`, without Tasks that have
+   * no room, except those that only end.
    */
   due(now: Date, limit: number, full?: Full): Promise<DueStream[]>;
 
@@ -162,7 +165,10 @@ export interface Store extends AsyncDisposable {
   /** How many unclaimed Tasks have a due time, past or future. Missions do not count. */
   waiting(): Promise<number>;
 
-  /** For each of these streams that waits in the queue, how many run before it: one query, two for more than two streams. */
+  /**
+   * For each of these streams that waits in the queue, how many run before it: one query, two for more than two
+   * streams.
+   */
   places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
 
   // ---- health -------------------------------------------------------------------------------------------------------
@@ -199,8 +205,8 @@ export type Write = {
   urgent?: boolean;
   /**
    * The promise may resolve before the write is on disk: a crash of the machine may lose it, with all that came later;
-   * one of the service does not. For what can be found out or done again, so that nobody is told of it. Readers are shown
-   * it, and later writes resolve, when it is on disk. Default: false. Makes no difference on PostgreSQL.
+   * one of the service does not. For what can be found out or done again, so that nobody is told of it. Readers are
+   * shown it, and later writes resolve, when it is on disk. Default: false. Makes no difference on PostgreSQL.
    */
   lazy?: boolean;
 };
@@ -245,8 +251,8 @@ export interface Claim extends AsyncDisposable {
   readonly lost: AbortSignal;
   /**
    * Gives the stream back. A due time that was set since the claim stays. Otherwise an active stream becomes due again
-   * after a backoff of 1 to 60 seconds, so that none is forgotten. `unfinished`: the run failed, and what the stream was due for is
-   * not done; it becomes due again also where it is not active, as a Mission that hears of a Task's end.
+   * after a backoff of 1 to 60 seconds, so that none is forgotten. `unfinished`: the run failed, and what the stream
+   * was due for is not done; it becomes due again also where it is not active, as a Mission that hears of a Task's end.
    */
   release(unfinished?: boolean): Promise<void>;
 }
@@ -346,7 +352,10 @@ export type OrphanBlobs = {
    * is done: `find` sees that it still names them.
    */
   markOrphans(stream: StreamID): Promise<void>;
-  /** Notes blobs that the stream's events name and nobody asks for any more: the stream counts as one that does not name them. */
+  /**
+   * Notes blobs that the stream's events name and nobody asks for any more: the stream counts as one that does not name
+   * them.
+   */
   release(stream: StreamID, blobs: readonly string[]): Promise<void>;
   /**
    * The noted blobs that no stream names now. The others are forgotten. None while it is not yet known what the events
@@ -363,8 +372,8 @@ export type OrphanBlobs = {
 };
 
 /**
- * Live deltas of a reply or of a running command for current subscribers, and how far those have come. Never stored, lost
- * in a crash.
+ * Live deltas of a reply or of a running command for current subscribers, and how far those have come. Never stored,
+ * lost in a crash.
  */
 export interface Live {
   /** `after`: the newest event that the frame follows; a reader that has not seen that event yet gets it first. */

@@ -11,8 +11,8 @@ import type { TasksDeps } from "./tasks.ts";
 import { unheardMinutes } from "./unreported-end.ts";
 
 /**
- * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the commit
- * of that. Refuses with `budget_reached` where the Mission's cap leaves nothing.
+ * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the
+ * commit of that. Refuses with `budget_reached` where the Mission's cap leaves nothing.
  */
 
 /** What else the commit holds: for the Task's log, and for its Mission's. */
@@ -26,7 +26,9 @@ export const createReserve = ({
   store,
   limits,
 }: Pick<TasksDeps, "limits"> & { store: Pick<Store, "mission" | "dispatched" | "state" | "read"> }) => {
-  /** Its Mission beside what its Tasks have come to: what one that is aborted has not heard of is used, or free again. */
+  /**
+   * Its Mission beside what its Tasks have come to: what one that is aborted has not heard of is used, or free again.
+   */
   const seen = async (stream: StreamID): Promise<MissionState | undefined> => {
     const mission = await store.mission(stream);
     if (mission === undefined || mission.cap === null) return mission;

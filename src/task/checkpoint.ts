@@ -5,7 +5,10 @@ import type { Store } from "../store/store.ts";
 import { repositoryPlace } from "./repository-place.ts";
 import type { Run } from "./run.ts";
 
-/** What of a Task's work is kept where other nodes reach it, which go on from there when this one is gone. Decisions 0274 and 0299. */
+/**
+ * What of a Task's work is kept where other nodes reach it, which go on from there when this one is gone. Decisions
+ * 0274 and 0299.
+ */
 
 /** A change that takes more is not kept: blobs pass through memory. */
 const mostBytes = 28 * 1024 * 1024;
@@ -13,8 +16,8 @@ const mostBytes = 28 * 1024 * 1024;
 type Kept = EventData["checkpoint.kept"];
 
 /**
- * Stores the commits, as far as the base does not have them. `told`: what the event says of that. `bytes`: that it takes. undefined:
- * they are too many.
+ * Stores the commits, as far as the base does not have them. `told`: what the event says of that. `bytes`: that it
+ * takes. undefined: they are too many.
  */
 export const storeCommits = async (
   run: Pick<Run, "state" | "store" | "stream" | "repositories" | "log">,
@@ -31,8 +34,8 @@ export const storeCommits = async (
 };
 
 /**
- * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there are
- * none, and for a commit that is kept already.
+ * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there
+ * are none, and for a commit that is kept already.
  */
 export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> => {
   const { repository, tree, workspace, checkpoint, sessions } = run.state();
@@ -59,8 +62,8 @@ export const recordCheckpoint = (
   run.record([{ type: "checkpoint.kept", data: { ...kept, ...told, ...(forks.length > 0 ? { forks } : {}) } }]);
 
 /**
- * Brings the newest checkpoint into the mirror, which has what the remote has now; where it is damaged, or the remote no longer
- * has what it is based on, the one before. null: neither is to be had.
+ * Brings the newest checkpoint into the mirror, which has what the remote has now; where it is damaged, or the remote
+ * no longer has what it is based on, the one before. null: neither is to be had.
  */
 export const fetchCheckpoint = async (
   run: Pick<Run, "state" | "repositories" | "store" | "signal">,

@@ -5,8 +5,8 @@ import type { EnvironmentSettings } from "../protocol/task/environment.ts";
 /** What the commands of one project get besides its files, as the operator has said it or granted it. */
 
 /**
- * The command for new worktrees: of the service's configuration, or of the project's environment, which the operator has
- * granted. `network`: what it may reach; undefined: what the Task's commands may. `env`: secrets that it is given.
+ * The command for new worktrees: of the service's configuration, or of the project's environment, which the operator
+ * has granted. `network`: what it may reach; undefined: what the Task's commands may. `env`: secrets that it is given.
  */
 export type Setup = { run: string; network: Network | undefined; env?: Readonly<Record<string, string>> };
 

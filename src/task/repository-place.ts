@@ -3,7 +3,9 @@ import { ServiceError } from "../error.ts";
 import type { Repositories, RepositoryPlace } from "../repository/repository.ts";
 import type { Run } from "./run.ts";
 
-/** Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more. */
+/**
+ * Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more.
+ */
 export const placeOfTask = (
   repositories: Pick<Repositories, "local" | "place">,
   { repository, remote }: Pick<TaskState, "repository" | "remote">,

@@ -108,8 +108,8 @@ export type Run = RunDeps & {
   chats: Conversations;
   /**
    * Commits events through the claim and folds them in, together with what others appended. Resolves to false when
-   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `next` again. Waits while the
-   * disk is full. Rejects with `ClaimLost`.
+   * `decidedAt` was given and other events came in after it: nothing was committed, so ask `next` again. Waits while
+   * the disk is full. Rejects with `ClaimLost`.
    */
   record: CommitEvents;
   /** See `Patience`: asked before whatever writes is begun. */
@@ -158,7 +158,10 @@ export type Run = RunDeps & {
 
 /** What is kept of a Task's files while its agents work, and how long. Nothing here rejects. */
 export type Checkpoints = {
-  /** Call when a call has ended: keeps the files if none is under way that may change them, and it is time, beside what follows. */
+  /**
+   * Call when a call has ended: keeps the files if none is under way that may change them, and it is time, beside what
+   * follows.
+   */
   look(): void;
   /** Keeps them at once, if calls have changed them: the run is about to end, or waits. Resolves when that is done. */
   now(): Promise<void>;
@@ -198,8 +201,8 @@ export interface Baseline extends AsyncDisposable {
   /** Resolves when the results on the base, as it is now, are on record. */
   settled(): Promise<void>;
   /**
-   * A sentence for each that says nothing of the work or is red without it, and for each that another Task has seen pass
-   * on the same tree. `isKnown`: agents know it without.
+   * A sentence for each that says nothing of the work or is red without it, and for each that another Task has seen
+   * pass on the same tree. `isKnown`: agents know it without.
    */
   news(isKnown: (spec: RunCheck, result: BaseResult) => boolean): string[];
   /** Ends what runs, and begins nothing before `settled` is called: the Task is about to end. */
@@ -209,8 +212,8 @@ export interface Baseline extends AsyncDisposable {
 /** What one Task may have on the disk (`limits.taskDiskBytes`). */
 export interface DiskBound {
   /**
-   * Runs what may write. `signal` aborts when the Task has outgrown its bound. `over`: what it has, if that is too much;
-   * `ended`: the signal has aborted.
+   * Runs what may write. `signal` aborts when the Task has outgrown its bound. `over`: what it has, if that is too
+   * much; `ended`: the signal has aborted.
    */
   during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<{ value: T; over: Usage | undefined; ended: boolean }>;
   /** Whether the Task had too much when it was last measured. */

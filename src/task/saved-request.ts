@@ -4,8 +4,8 @@ import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { Files } from "../workspace/file/files.ts";
 
 /**
- * The requests that a project keeps in `.claude/commands`, as other agents' users have them: Markdown with arguments. Their
- * front matter gives no rights: what it says of tools and models is not taken.
+ * The requests that a project keeps in `.claude/commands`, as other agents' users have them: Markdown with arguments.
+ * Their front matter gives no rights: what it says of tools and models is not taken.
  */
 
 const place = ".claude/commands";

@@ -63,8 +63,8 @@ export interface Tasks {
    * `model_not_found`, `model_not_configured`, `disk_low`, or `queue_full` when `limits.waiting` Tasks wait.
    *
    * `origin`: a Mission dispatches the Task; both logs are written in the same commit. Rejects with `MissionMovedOn`
-   * when the Mission's log changed or its claim was lost. `replyTo`: an address of the service's own that is told of it, in
-   * the place of a callback.
+   * when the Mission's log changed or its claim was lost. `replyTo`: an address of the service's own that is told of
+   * it, in the place of a callback.
    */
   create(
     directory: string,
@@ -119,10 +119,11 @@ export interface Tasks {
     signal: AbortSignal,
   ): Promise<Accepted<CaptureAccepted>>;
   /**
-   * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of the
-   * current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
+   * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of
+   * the current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
    * ended is restarted in its conversation; of a Mission's Task that is reserved in the Mission's log, or refused with
-   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget and checks from now on.
+   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget and checks from
+   * now on.
    */
   message(
     directory: string,
@@ -131,11 +132,13 @@ export interface Tasks {
     once?: IdempotencyKey,
     mission?: { callID: string; budget?: MissionBudget; checks?: NonNullable<TaskCreate["checks"]> },
   ): Promise<Accepted<MessageAccepted>>;
-  /** Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error. */
+  /**
+   * Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error.
+   */
   see(taskID: string, signal: AbortSignal): Promise<void>;
   /**
-   * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step and
-   * give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
+   * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step
+   * and give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
    * cancelled; cancelling again changes nothing. Refuses with `task_settled` when the Task has completed or failed, or
    * is landing; waits up to five seconds for the landing, so that the refusal can name its end. `by`: the agent of its
    * Mission wants that, and no person.
@@ -174,8 +177,9 @@ export interface Tasks {
     once?: IdempotencyKey,
   ): Promise<Accepted<InterruptAccepted>>;
   /**
-   * Begins the next attempt of an ended Task: its request again, in a conversation begun anew, on the files as the project
-   * has them now; the agent is told on which branch the attempt before left its work. Refuses with `task_active`.
+   * Begins the next attempt of an ended Task: its request again, in a conversation begun anew, on the files as the
+   * project has them now; the agent is told on which branch the attempt before left its work. Refuses with
+   * `task_active`.
    */
   retry(directory: string, taskID: string, body: TaskRetry, once?: IdempotencyKey): Promise<Accepted<RetryAccepted>>;
   /**
@@ -313,7 +317,9 @@ export type CapturesDeps = {
   /** Whether commands share this machine's network, and what else separates them from it. */
   network: boolean;
   tier: 1 | 2 | 3;
-  /** What an ended Task's commands get, and the setup of new files; undefined: nothing. Rejects with `EnvironmentLost`. */
+  /**
+   * What an ended Task's commands get, and the setup of new files; undefined: nothing. Rejects with `EnvironmentLost`.
+   */
   environment: (
     state: TaskState,
   ) => Promise<{ environment: Environment; setup: Setup | undefined; limits: Partial<Limits> } | undefined>;

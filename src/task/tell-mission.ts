@@ -6,8 +6,8 @@ import type { Store, Write } from "../store/store.ts";
 import { truncateMiddle } from "../tool/result.ts";
 
 /**
- * What a person says to a Task is said to its Mission too, in the same commit: a direction for all of it may be among the
- * words. It wakes nobody.
+ * What a person says to a Task is said to its Mission too, in the same commit: a direction for all of it may be among
+ * the words. It wakes nobody.
  */
 
 type Of = { sessionID: string; taskID: string; phase: string; title: string };

@@ -6,7 +6,9 @@ import { evolve } from "../domain/task/evolve.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import type { Store } from "../store/store.ts";
 
-/** Attempts of a Mission's Tasks that have ended, and of which it has not heard: while it is aborted it hears of none. */
+/**
+ * Attempts of a Mission's Tasks that have ended, and of which it has not heard: while it is aborted it hears of none.
+ */
 
 type Read = Pick<Store, "state" | "read">;
 
@@ -31,8 +33,8 @@ export const unheardMinutes = async (
 };
 
 /**
- * Minutes that the attempt worked that ended with this event. For an attempt before the newest one the Task's log is folded
- * anew, which is rare.
+ * Minutes that the attempt worked that ended with this event. For an attempt before the newest one the Task's log is
+ * folded anew, which is rare.
  */
 export const minutesUntil = async (store: Read, { stream, version, at }: Recorded): Promise<number> => {
   let state = await store.state(stream);

@@ -1,8 +1,8 @@
 import type { Now } from "../protocol/field.ts";
 
 /**
- * How long what Tasks of a project do usually takes: the median of the last times that it was done here. In memory only,
- * so that after a start nothing is unusual until it was seen a few times.
+ * How long what Tasks of a project do usually takes: the median of the last times that it was done here. In memory
+ * only, so that after a start nothing is unusual until it was seen a few times.
  */
 
 const fewest = 3;

@@ -3,7 +3,9 @@ import type { TaskState } from "../domain/state/task.ts";
 import { dueNow } from "../engine/due.ts";
 import type { Due } from "../store/store.ts";
 
-/** A Task that ends, or asks its Mission, makes that due in the same commit, so that a crash cannot separate the two. */
+/**
+ * A Task that ends, or asks its Mission, makes that due in the same commit, so that a crash cannot separate the two.
+ */
 export const missionWake = (
   { mission, priority }: TaskState,
   events: readonly DomainEvent[],

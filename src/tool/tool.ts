@@ -35,7 +35,9 @@ export interface Tool<I = unknown> {
   effectOf?(input: unknown): Effect;
   /** JSON Schema of the arguments as models read it, where that is not `input`'s. */
   readonly parameters?: object;
-  /** The tool that a call with these arguments means, with the arguments for that; it is then the one that is called. */
+  /**
+   * The tool that a call with these arguments means, with the arguments for that; it is then the one that is called.
+   */
   meant?(input: unknown): { tool: Tool; input: unknown } | undefined;
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
@@ -43,8 +45,8 @@ export interface Tool<I = unknown> {
 export const effectOf = (tool: Tool, input: unknown): Effect => tool.effectOf?.(input) ?? tool.effect;
 
 /**
- * Schema metadata of arguments that are taken, and left out of what language models read with every request: they are for
- * the built-in model, or another tool does the same.
+ * Schema metadata of arguments that are taken, and left out of what language models read with every request: they are
+ * for the built-in model, or another tool does the same.
  */
 export const untold = { untold: true };
 
@@ -61,7 +63,10 @@ export type ToolResult = {
   facts?: readonly DomainEvent[];
 };
 
-/** A file that a call changed, and its bytes before; null: it did not exist; undefined: not known. `gone`: it is removed. */
+/**
+ * A file that a call changed, and its bytes before; null: it did not exist; undefined: not known. `gone`: it is
+ * removed.
+ */
 export type Touched = { path: string; before: Uint8Array | null | undefined; gone?: true };
 
 export type ToolContext = {

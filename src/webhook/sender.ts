@@ -25,7 +25,9 @@ export type SenderDeps = AttemptDeps & {
 const most = 16;
 /** Longer than an attempt and recording its outcome, in milliseconds. */
 const leaseMs = 60_000;
-/** Longer than one request takes, of a webhook or to a forge, in milliseconds. None begins with less left of its lease. */
+/**
+ * Longer than one request takes, of a webhook or to a forge, in milliseconds. None begins with less left of its lease.
+ */
 const requestMs = 31_000;
 /** Longest delay of a delivery whose nudge was lost, in milliseconds. */
 const longestWaitMs = 30_000;
@@ -97,7 +99,8 @@ export const createSender = (deps: SenderDeps) => {
     webhook: Webhook | undefined,
     { url, secrets, isHeld }: { url: string | null; secrets: readonly SigningSecret[]; isHeld: () => boolean },
   ): Promise<void> => {
-    // The webhook or Task was removed since the delivery was claimed, or this process was stopped, and others may send it.
+    // The webhook or Task was removed since the delivery was claimed, or this process was stopped, and others may send
+    // it.
     if (url === null || !isHeld()) return;
     const { message, body } = delivery;
     const tried = await attempt({ url, message, body, secrets, isHeld }, deps, stop.signal);

@@ -18,8 +18,8 @@ export type WorktreeRecord = {
 };
 
 /**
- * undefined: there is none, or the machine died before its bytes were on the disk. Throws where it cannot be read now: who
- * took that for none would begin the Task's files anew.
+ * undefined: there is none, or the machine died before its bytes were on the disk. Throws where it cannot be read now:
+ * who took that for none would begin the Task's files anew.
  */
 const recordAt = (file: string): WorktreeRecord | undefined => {
   let text: string;

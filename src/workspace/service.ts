@@ -71,7 +71,8 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { repositoryAt = () => undefined } = options;
   const inspect = async (directory: string, loose = false): Promise<Project> => {
     const kept = repositoryAt(directory);
-    // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the mirror.
+    // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the
+    // mirror.
     if (kept !== undefined)
       return { directory: kept.directory, project: kept.identity, mirror: kept.mirror, git: undefined };
     return inspectProject(directory, { ...inspectOptions, loose });

@@ -16,8 +16,8 @@ export type Project = {
   /** Real path of the directory that the caller named. */
   directory: string;
   /**
-   * Its identity: real path of the Git common directory, else of the directory. All worktrees of one repository have the
-   * same. Of a repository that is named by its address: the address.
+   * Its identity: real path of the Git common directory, else of the directory. All worktrees of one repository have
+   * the same. Of a repository that is named by its address: the address.
    */
   project: string;
   /** Real path of the mirror of such a repository; then the directory is the service's own. */
@@ -46,10 +46,10 @@ export type PrepareRequest = {
   /** What becomes of the result. Only `commit` needs a branch to land on. */
   landing: "commit" | "branch" | "none";
   /**
-   * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has the
-   * branch to land on; of a clone, whose objects have the commit; of a directory, with the branch that was named (`named`).
-   * null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base itself; `unfinished`:
-   * its changes are none that anybody has committed.
+   * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has
+   * the branch to land on; of a clone, whose objects have the commit; of a directory, with the branch that was named
+   * (`named`). null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base
+   * itself; `unfinished`: its changes are none that anybody has committed.
    */
   base?: { commit: string; targetRef: string | null; tip?: string; unfinished?: boolean; named?: true };
   /** From the branch's commit alone, whatever stands beside it in the directory. */
@@ -83,8 +83,8 @@ export interface Workspace {
    */
   run(command: Command): Promise<CommandResult>;
   /**
-   * Runs a program of the service's own over the files, in the same sandbox as the commands and never outside it, because
-   * an agent shapes what the program reads. Like `run`, but without waiting for the operator's setup.
+   * Runs a program of the service's own over the files, in the same sandbox as the commands and never outside it,
+   * because an agent shapes what the program reads. Like `run`, but without waiting for the operator's setup.
    */
   runProgram(program: Program, args: readonly string[], command: Omit<Command, "run">): Promise<CommandResult>;
   /** Starts opening the sandbox in the background, to save the first command the wait. */
@@ -99,9 +99,9 @@ export interface Workspace {
    */
   commit(message: string, idleMs?: number): Promise<Commit | undefined>;
   /**
-   * One commit of the files as they are now, on the base, held by a ref of its own in the repository, while whoever works there
-   * goes on: nothing of theirs is touched. What a commit would leave out is left out. undefined: they are of the tree `known`,
-   * by default the base's. Rejects where git cannot; worktrees only.
+   * One commit of the files as they are now, on the base, held by a ref of its own in the repository, while whoever
+   * works there goes on: nothing of theirs is touched. What a commit would leave out is left out. undefined: they are
+   * of the tree `known`, by default the base's. Rejects where git cannot; worktrees only.
    */
   keep(
     message: string,
@@ -110,7 +110,8 @@ export interface Workspace {
   ): Promise<Pick<Commit, "commit" | "tree"> | undefined>;
   /**
    * The id of the tree that a commit of the files on disk would have now; null: not known, as in place without Git, or
-   * where too much would have to be read. It costs a few processes of git: for what follows a command that took longer anyway.
+   * where too much would have to be read. It costs a few processes of git: for what follows a command that took longer
+   * anyway.
    */
   tree(): Promise<string | null>;
   /** Restores the files of a commit: untracked files are removed, ignored files stay. Worktrees only. */
@@ -126,11 +127,13 @@ export interface Workspace {
    * without a base: "".
    */
   diff(commit: string | null, from?: string): Promise<string>;
-  /** The first line of a commit's message and the paths that it changed; undefined: there is no such commit any more. */
+  /**
+   * The first line of a commit's message and the paths that it changed; undefined: there is no such commit any more.
+   */
   about(commit: string): Promise<{ title: string; paths: string[] } | undefined>;
   /**
-   * What a commit has at these paths, from the top of the repository. null: no text, or one of more than 1 MiB. A path is
-   * missing where the commit has no file there; all are where it is gone.
+   * What a commit has at these paths, from the top of the repository. null: no text, or one of more than 1 MiB. A path
+   * is missing where the commit has no file there; all are where it is gone.
    */
   texts(commit: string, paths: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string | null>>;
   /** Which of these paths, from the top of the repository, the base says a program writes. */
@@ -266,7 +269,8 @@ export interface Workspaces {
    */
   open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
   /**
-   * Keeps what repositories below a Task's directory borrow from others before its commands run; later calls change nothing.
+   * Keeps what repositories below a Task's directory borrow from others before its commands run; later calls change
+   * nothing.
    */
   recordBorrowed(taskID: string, prepared: Prepared): void;
   /** Puts aside what the Task's commands let them borrow since, and forgets the record. Returns the paths. */
@@ -287,8 +291,8 @@ export interface Workspaces {
   closeHead(key: string): Promise<void>;
 
   /**
-   * A worktree for one of several agents that work at the same time, from a commit of the Task. `tip`: its files are of this
-   * commit, whose changes nobody has committed. Idempotent: a fork of this name and commit is opened as it is.
+   * A worktree for one of several agents that work at the same time, from a commit of the Task. `tip`: its files are of
+   * this commit, whose changes nobody has committed. Idempotent: a fork of this name and commit is opened as it is.
    */
   fork(workspace: Workspace, name: string, from: { commit: string; tree: string; tip?: string }): Promise<Workspace>;
   /**
@@ -316,8 +320,8 @@ export interface Workspaces {
   ): Promise<T | undefined>;
 
   /**
-   * The right to work in place in a directory, until disposed; `project`: as of `inspect`. undefined: another Task works
-   * there, or in a folder inside or around it, of this or of another service of this machine.
+   * The right to work in place in a directory, until disposed; `project`: as of `inspect`. undefined: another Task
+   * works there, or in a folder inside or around it, of this or of another service of this machine.
    */
   holdDirectory(directory: string, project: string): Disposable | undefined;
   /** Waits until no other landing into this project runs. Disposing ends the turn. Rejects when the signal aborts. */
@@ -330,20 +334,22 @@ export interface Workspaces {
   /**
    * Carries out a plan: files, index, ref. Idempotent: after a crash the same call completes the landing, path by path.
    * `kept`: paths that the user saved at the moment that the ref moved; their bytes stay. Not ok: the ref moved or is
-   * locked, the signal aborted before a file was changed, or the user saved the `edited` paths since the plan, which is to
-   * be made anew; every path was put back. Rejects on an I/O error; before the ref is moved, paths are put back then, too.
-   * Rejects with `LandingUnfinished` where that could not be done: then the index stays locked, and nothing else may land.
+   * locked, the signal aborted before a file was changed, or the user saved the `edited` paths since the plan, which is
+   * to be made anew; every path was put back. Rejects on an I/O error; before the ref is moved, paths are put back
+   * then, too. Rejects with `LandingUnfinished` where that could not be done: then the index stays locked, and nothing
+   * else may land.
    */
   land(workspace: Workspace, plan: LandingPlan, signal?: AbortSignal): Promise<Landed>;
   /**
-   * The Task whose landing still locks the index of this Task's project: one of this data folder, or of another one of this
-   * machine whose service died in it. Asked with the landing turn: then a dead process began it, or it could not be ended.
+   * The Task whose landing still locks the index of this Task's project: one of this data folder, or of another one of
+   * this machine whose service died in it. Asked with the landing turn: then a dead process began it, or it could not
+   * be ended.
    */
   unfinishedLanding(taskID: string): string | undefined;
   /**
-   * Ends such a landing, in the landing turn, also of a Task whose files are gone: carries it out, or takes it back where
-   * `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`. `at`: a Task
-   * of this data folder in the same project, perhaps the same.
+   * Ends such a landing, in the landing turn, also of a Task whose files are gone: carries it out, or takes it back
+   * where `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`.
+   * `at`: a Task of this data folder in the same project, perhaps the same.
    */
   endLanding(taskID: string, plan: LandingPlan | undefined, back: string | undefined, at: string): Promise<Landed>;
   /**
@@ -371,15 +377,19 @@ export interface Workspaces {
   /** Branches of the project, in a repository whose Git directory is `commonDir`. */
   branches(commonDir: string): Branches;
   /**
-   * Merges what a commit has beside the base of a Task, as one commit on that base, which its files are moved to; the call can
-   * be repeated. A conflict changes nothing; with `marks` the files then hold both sides, as with `rebaseWithMarkers`.
+   * Merges what a commit has beside the base of a Task, as one commit on that base, which its files are moved to; the
+   * call can be repeated. A conflict changes nothing; with `marks` the files then hold both sides, as with
+   * `rebaseWithMarkers`.
    */
   merge(workspace: Workspace, commit: string, message: string, marks: boolean): Promise<Merged>;
-  /** What a Task made of a conflict in such a merge, with what the other side has below `.sortie`: agents commit nothing there. */
+  /**
+   * What a Task made of a conflict in such a merge, with what the other side has below `.sortie`: agents commit nothing
+   * there.
+   */
   withMergedSettings(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
   /**
-   * One commit on the Task's base in which a folder of the service's own, relative to the project, holds exactly these files.
-   * The files of the Task stay at the base. undefined: the base has them so.
+   * One commit on the Task's base in which a folder of the service's own, relative to the project, holds exactly these
+   * files. The files of the Task stay at the base. undefined: the base has them so.
    */
   commitBelow(
     workspace: Workspace,
@@ -388,8 +398,8 @@ export interface Workspaces {
     message: string,
   ): Promise<Commit | undefined>;
   /**
-   * Whether files in such a folder can be committed as they are: the project's Git ignores none of them, and changes no byte
-   * when it checks them out.
+   * Whether files in such a folder can be committed as they are: the project's Git ignores none of them, and changes no
+   * byte when it checks them out.
    */
   keepsBelow(workspace: Workspace, folder: string, files: readonly { path: string; bytes: Buffer }[]): Promise<boolean>;
   /** A commit of the same files that also has the merged one as its parent; nothing is moved. */
@@ -413,9 +423,9 @@ export interface Workspaces {
    */
   retire(taskID: string, judge: () => Promise<string | null | undefined>): Promise<Retired>;
   /**
-   * Removes the files and refs of a Task or fork in which nobody has worked, since it ended while they were made. `judge` as above;
-   * it resolves to "made" where they may be whole, as the Task's log does not know of them; to "begun" where only half-made ones
-   * are to go. false: nothing went.
+   * Removes the files and refs of a Task or fork in which nobody has worked, since it ended while they were made.
+   * `judge` as above; it resolves to "made" where they may be whole, as the Task's log does not know of them; to
+   * "begun" where only half-made ones are to go. false: nothing went.
    */
   removeUnused(key: string, judge: () => Promise<"made" | "begun" | undefined>): Promise<boolean>;
   /**
@@ -428,13 +438,15 @@ export interface Workspaces {
   remove(taskID: string): Promise<void>;
   /** Whether there is a worktree of this Task or fork on the disk. */
   hasWorktree(taskID: string): boolean;
-  /** Whether this data folder has anything of the Task, which it can go on from; also once its worktree was tidied up. */
+  /**
+   * Whether this data folder has anything of the Task, which it can go on from; also once its worktree was tidied up.
+   */
   isKnown(taskID: string): boolean;
   /** The Task's worktree and forks that should have gone and could not. */
   kept(taskID: string): { reason: string; since: string }[];
   /**
-   * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing of the
-   * Task's may be running. `commonDir`: the repository's Git directory.
+   * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing
+   * of the Task's may be running. `commonDir`: the repository's Git directory.
    */
   unlockRefs(taskID: string, commonDir: string): Promise<void>;
   /** Call before a Task is deleted: a restarted service that finds the mark and no Task calls `remove`. */

@@ -2,7 +2,9 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
-/** The bounds that `sortie serve` sets V8, in a process of its own: V8 obeys them without saying so, or ignores them. */
+/**
+ * The bounds that `sortie serve` sets V8, in a process of its own: V8 obeys them without saying so, or ignores them.
+ */
 
 const heap = new URL("../../src/cli/heap.ts", import.meta.url).href;
 

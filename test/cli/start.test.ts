@@ -3,7 +3,10 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
-/** What `sortie serve` loads before it listens: each file and package more is time of every start, and memory of every service. */
+/**
+ * What `sortie serve` loads before it listens: each file and package more is time of every start, and memory of every
+ * service.
+ */
 
 const root = fileURLToPath(new URL("../../src/", import.meta.url));
 

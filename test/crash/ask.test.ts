@@ -8,7 +8,10 @@ import { startMockProvider } from "../harness/double/mock-provider.ts";
 import { startProcess } from "./process.ts";
 import { night } from "../harness/night.ts";
 
-/** Tasks that wait for an answer cost no place, and wait on through a kill. At night more of them than a service has places. */
+/**
+ * Tasks that wait for an answer cost no place, and wait on through a kill. At night more of them than a service has
+ * places.
+ */
 
 const places = night ? 64 : 2;
 const waiters = night ? 70 : 4;

@@ -8,11 +8,11 @@ import type { Leak } from "./leak.ts";
 import { watchPoints } from "./whole/points.ts";
 
 /**
- * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is
- * given. Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use
- * after a collection. With TEST_KILL_ANSWER it ends itself before the answer to a request for that path. After SIGHUP each Task that ends leaves what TEST_LEAK names, so large. At
- * SIGALRM an hour passes by its clock; with TEST_CLOCK, a file, that many milliseconds have passed from the start on, and it is
- * read again then.
+ * A service process that kills itself (SIGKILL) right after it committed the event of a given version, if one is given.
+ * Prints its URL on one line when it listens, and on SIGUSR2 `heap` with the megabytes that are still in use after a
+ * collection. With TEST_KILL_ANSWER it ends itself before the answer to a request for that path. After SIGHUP each Task
+ * that ends leaves what TEST_LEAK names, so large. At SIGALRM an hour passes by its clock; with TEST_CLOCK, a file,
+ * that many milliseconds have passed from the start on, and it is read again then.
  */
 // Before the service takes hold of the functions that are watched.
 const atPoints = await watchPoints({

@@ -13,8 +13,8 @@ export type Leak = (typeof leaks)[number];
 const rare = 5;
 
 /**
- * What is kept lives as long as the process: so many KB of the heap and of the database, and outside the heap four times
- * as many. Each call is a Task that ended.
+ * What is kept lives as long as the process: so many KB of the heap and of the database, and outside the heap four
+ * times as many. Each call is a Task that ended.
  */
 export const leakOf = (kinds: readonly Leak[], kB: number, dataDir: string): (() => void) => {
   const kept: unknown[] = [];

@@ -8,8 +8,8 @@ import { nothingLeft, startProcess } from "./process.ts";
 import { settingIn } from "./setting.ts";
 
 /**
- * The service is killed while a Mission's agent looks at its project: the look-ups are made again, and nothing of the files
- * that were checked out for them stays.
+ * The service is killed while a Mission's agent looks at its project: the look-ups are made again, and nothing of the
+ * files that were checked out for them stays.
  */
 
 const looks = [

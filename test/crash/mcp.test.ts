@@ -7,7 +7,10 @@ import { temporary } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 import { settingIn } from "./setting.ts";
 
-/** The service is killed around a server's list and a call: no call happens twice, no server stays, the list is the same. */
+/**
+ * The service is killed around a server's list and a call: no call happens twice, no server stays, the list is the
+ * same.
+ */
 
 const turns: MockTurn[] = [{ calls: [{ tool: "mcp__good__do", input: { text: "hello" } }] }, { text: "Done." }];
 

@@ -6,12 +6,16 @@ import { sampleByDay } from "../harness/night.ts";
 import { git } from "../harness/project.ts";
 import { type Here, type Scene, sameFromEach } from "./scene.ts";
 
-/** Missions that meet what the sweep's own runs do not, killed right after each of it: the same end from every point. */
+/**
+ * Missions that meet what the sweep's own runs do not, killed right after each of it: the same end from every point.
+ */
 
 const missionID = "m";
 const isMission = (system: string) => system.includes("You lead one Mission");
 const typesOf = async ({ url, directory }: Here) => (await eventsOf(url, directory, missionID)).map(({ type }) => type);
-/** An hour by the clock of this process; another one where nothing came of it. The one before may have been hours ahead. */
+/**
+ * An hour by the clock of this process; another one where nothing came of it. The one before may have been hours ahead.
+ */
 const anHour = ({ memo, service }: Here, why: string) => {
   const key = `${why} ${service.child.pid}`;
   if (Date.now() - Number(memo[key] ?? 0) < 5_000) return;

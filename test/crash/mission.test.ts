@@ -9,8 +9,8 @@ import { nothingLeft, startProcess } from "./process.ts";
 import { night, sampleByDay } from "../harness/night.ts";
 
 /**
- * A Mission of three Tasks and one production, by the embedded rules. The service is killed (SIGKILL) and started again:
- * the same end from every point, every ended Task heard of once, no second production, no second session.
+ * A Mission of three Tasks and one production, by the embedded rules. The service is killed (SIGKILL) and started
+ * again: the same end from every point, every ended Task heard of once, no second production, no second session.
  */
 
 /** By day only after what leaves the next start most to decide; at night after every event. */

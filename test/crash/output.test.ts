@@ -5,7 +5,10 @@ import { git, temporary } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 import { settingIn } from "./setting.ts";
 
-/** The service is killed around the moments at which an output is refused, asked for and given: none is lost or counted twice. */
+/**
+ * The service is killed around the moments at which an output is refused, asked for and given: none is lost or counted
+ * twice.
+ */
 
 const give = (output: unknown) => ({ tool: "give_output", input: { output } });
 const turns: MockTurn[] = [

@@ -8,8 +8,8 @@ import { git, makeProject, readText, temporary, until } from "../harness/project
 import { nothingLeft, startProcess } from "./process.ts";
 
 /**
- * The service is killed around what a Mission does with a branch of its own: that is made once, merged once, asked for once;
- * and what the user has not committed, and commits meanwhile, is as they left it.
+ * The service is killed around what a Mission does with a branch of its own: that is made once, merged once, asked for
+ * once; and what the user has not committed, and commits meanwhile, is as they left it.
  */
 
 const said = [

@@ -5,11 +5,14 @@ import { settingIn } from "./setting.ts";
 import { nothingLeft, type ServiceProcess, startProcess } from "./process.ts";
 
 /**
- * Something that happens to a service, played once as it is and once with a kill right after each of its points. Model and
- * user are told by what they see alone, so that they do the same after a restart.
+ * Something that happens to a service, played once as it is and once with a kill right after each of its points. Model
+ * and user are told by what they see alone, so that they do the same after a restart.
  */
 export type Scene = {
-  /** Types of events. Without a kill all of them come; the service dies right after the first of each, or after that of `:n`. */
+  /**
+   * Types of events. Without a kill all of them come; the service dies right after the first of each, or after that of
+   * `:n`.
+   */
   points: readonly string[];
   /** Those of them that come once more when a call is made again, and change nothing then. */
   again?: readonly string[];

@@ -12,8 +12,8 @@ import { play, type Scene } from "./scene.ts";
 import { create, isOver, pictureOf, taskIn, typesOf } from "./task-scene.ts";
 
 /**
- * A service that dies right after `run.stuck`: that a step records nothing cannot be brought about from outside, so the fact
- * is written into the log that a killed service left, as that service would have written it. The next one goes on.
+ * A service that dies right after `run.stuck`: that a step records nothing cannot be brought about from outside, so the
+ * fact is written into the log that a killed service left, as that service would have written it. The next one goes on.
  */
 
 const points = ["run.started", "reply.finished:2", "check.started", "check.finished", "landing.started"];

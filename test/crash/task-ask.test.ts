@@ -7,7 +7,9 @@ import { dispatch, eventsOf, finish, missionOf, newestOf, plan, taskIn, wake } f
 import { git, makeProject, readText, temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
-/** The service is killed around a Task's question to its Mission: it is heard once, and answered once, by whom it may. */
+/**
+ * The service is killed around a Task's question to its Mission: it is heard once, and answered once, by whom it may.
+ */
 
 const answers: Record<string, (task: string) => MockTurn> = {
   answer: (task) => ({ calls: [{ tool: "task_answer", input: { task, answer: "Blue." } }] }),

@@ -8,7 +8,10 @@ import { git, readText, writeFiles } from "../harness/project.ts";
 import { type Scene, sameFromEach } from "./scene.ts";
 import { create, isOver, pictureOf, taskIn, typesOf } from "./task-scene.ts";
 
-/** Tasks whose surroundings are not the usual ones, killed right after each event of that: the same end from every point. */
+/**
+ * Tasks whose surroundings are not the usual ones, killed right after each event of that: the same end from every
+ * point.
+ */
 
 const waited = async (memo: Record<string, string | undefined>, what: string): Promise<void> => {
   for (let times = 0; memo[what] === undefined && times < 600; times += 1)

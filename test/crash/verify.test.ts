@@ -7,8 +7,8 @@ import { makeProject, readText, temporary, until } from "../harness/project.ts";
 import { nothingLeft, startProcess } from "./process.ts";
 
 /**
- * The service is killed around the checks of a Mission: what is on record is not run again, what is not is, the Mission ends
- * once, and nothing of the files that were checked out for them stays.
+ * The service is killed around the checks of a Mission: what is on record is not run again, what is not is, the Mission
+ * ends once, and nothing of the files that were checked out for them stays.
  */
 
 const verify = { tool: "verify", input: { checks: ["grep one a.txt"] } };

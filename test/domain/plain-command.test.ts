@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { isCommandRule, isWholly, plainWords } from "../../src/domain/permission/plain-command.ts";
 
-/** A secret is given to a command that is wholly what the operator named: one program with its words, and nothing else. */
+/**
+ * A secret is given to a command that is wholly what the operator named: one program with its words, and nothing else.
+ */
 
 const rules = ["npm test", "npm run migrate *", "psql -c *"];
 const matches = (command: string) => rules.filter((rule) => isWholly(rule, command));

@@ -13,7 +13,9 @@ import { defaultLimits } from "../../src/protocol/limit.ts";
 import { parsePattern } from "../../src/repository/address.ts";
 import { longestTurnMs } from "../harness/pace.ts";
 
-/** Events by people who know no secret, and events whose texts are too much: what is refused, and before how much work. */
+/**
+ * Events by people who know no secret, and events whose texts are too much: what is refused, and before how much work.
+ */
 
 const secret = "events-secret-A1b2C3d4E5f6";
 const repository = { clone_url: "https://git.example/acme/app.git" };

@@ -7,8 +7,9 @@ import { rgPath } from "@vscode/ripgrep";
 export const withContainer = process.env["TEST_CONTAINER"] !== undefined;
 
 /**
- * The machine's own podman or docker as the sandbox, with the image that `TEST_IMAGE` names: bash, coreutils, git, and nothing in
- * /var/log and /run, which counts as the machine's. An engine that copies an image for each container (driver vfs) is too slow.
+ * The machine's own podman or docker as the sandbox, with the image that `TEST_IMAGE` names: bash, coreutils, git, and
+ * nothing in /var/log and /run, which counts as the machine's. An engine that copies an image for each container
+ * (driver vfs) is too slow.
  */
 export const containerHere = async (dataDir: string, home: string): Promise<Sandbox> => {
   const found = await findContainer({

@@ -1,6 +1,9 @@
 import { inflateRawSync } from "node:zlib";
 
-/** Reads a finished ZIP in memory: what it holds, and the bytes of an entry. No ZIP64, which our archives need only beyond 4 GiB. */
+/**
+ * Reads a finished ZIP in memory: what it holds, and the bytes of an entry. No ZIP64, which our archives need only
+ * beyond 4 GiB.
+ */
 
 export type Entry = { path: string; bytes: number; read(): Buffer };
 

@@ -10,8 +10,8 @@ export const slopeOf = (points: Points): number =>
   medianOf(points.flatMap(([x, y], index) => points.slice(index + 1).map(([x2, y2]) => (y2 - y) / (x2 - x))));
 
 /**
- * The median of the slopes between neighbours: what is given up at once, as a cache is, hides nothing that is kept before
- * and after it. For points with little noise.
+ * The median of the slopes between neighbours: what is given up at once, as a cache is, hides nothing that is kept
+ * before and after it. For points with little noise.
  */
 export const stepSlopeOf = (points: Points): number =>
   medianOf(

@@ -98,8 +98,8 @@ export const reference = "localhost/small:1";
 export const imageID = "5".repeat(64);
 
 /**
- * A podman that has the image, in a folder for the PATH; it writes what it was asked into `asked`. `more`: a script that it
- * runs first, with its arguments.
+ * A podman that has the image, in a folder for the PATH; it writes what it was asked into `asked`. `more`: a script
+ * that it runs first, with its arguments.
  */
 export const makeEngine = (folder: string, root: string, more = ""): { bin: string; asked: () => string[] } => {
   const bin = join(folder, "engine-bin");
@@ -155,8 +155,8 @@ export type ImageLab = {
 };
 
 /**
- * The image of the tests: the small one, or of the machine's own podman or docker the one that `TEST_IMAGE` names, which has
- * bash, coreutils, util-linux and perl.
+ * The image of the tests: the small one, or of the machine's own podman or docker the one that `TEST_IMAGE` names,
+ * which has bash, coreutils, util-linux and perl.
  */
 export const imageFor = (folder: string): ImageLab => {
   const named = process.env["TEST_IMAGE"];

@@ -4,8 +4,8 @@ import { seededRandom } from "./random.ts";
 export const night = process.env["MODE"] === "night";
 
 /**
- * All of them at night, by day so many in their order: which ones, a seed says that is printed. TEST_SEED brings a sample
- * again.
+ * All of them at night, by day so many in their order: which ones, a seed says that is printed. TEST_SEED brings a
+ * sample again.
  */
 export const sampleByDay = <T>(what: string, all: readonly T[], count: number): T[] => {
   if (night || all.length <= count) return [...all];

@@ -25,7 +25,9 @@ const mixedWork = (): unknown => [sameWork(), Buffer.alloc(4 * 1024 * 1024).fill
 /** Milliseconds of `mixedWork` on the idle machine for which the suite's bounds were written. */
 const thereMs = 14;
 
-/** How many times slower this machine is now than that one, at least 1: what a bound in milliseconds is multiplied by. */
+/**
+ * How many times slower this machine is now than that one, at least 1: what a bound in milliseconds is multiplied by.
+ */
 export const slowness = (): number => Math.max(1, cpuMs(mixedWork, 3) / thereMs);
 
 /** A bound on the clock in milliseconds, as fair as it is on that machine when others want this one's processor too. */

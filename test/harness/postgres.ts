@@ -94,8 +94,8 @@ export const freshDatabase = async (url: string, settings: Record<string, string
 const room = 24;
 
 /**
- * Before a service is started on PostgreSQL: files that run at the same time, each with three nodes, have more connections in
- * all than a server gives by default. Then whoever comes last waits a while.
+ * Before a service is started on PostgreSQL: files that run at the same time, each with three nodes, have more
+ * connections in all than a server gives by default. Then whoever comes last waits a while.
  */
 export const untilRoom = async (env: Readonly<Record<string, string | undefined>>): Promise<void> => {
   const url = postgresURL;

@@ -104,7 +104,10 @@ const commitFirst = (root: string, files: Record<string, string>): string => {
   return realpathSync(root);
 };
 
-/** What `git update-index --refresh` does after a copy, without a process: the index has the files' new times and inodes. */
+/**
+ * What `git update-index --refresh` does after a copy, without a process: the index has the files' new times and
+ * inodes.
+ */
 const refreshIndex = (root: string): void => {
   const path = join(root, ".git", "index");
   const index = readFileSync(path);
@@ -128,8 +131,9 @@ const refreshIndex = (root: string): void => {
 export const readText = (...parts: string[]): string => readFileSync(join(...parts), "utf8");
 
 /**
- * Asks until the answer pleases, with `pauseMs` in between; fails with the last answer. By default the pauses grow with the wait:
- * most questions are requests to a service that has the same two cores, and took a sixth of the time of what they waited for.
+ * Asks until the answer pleases, with `pauseMs` in between; fails with the last answer. By default the pauses grow with
+ * the wait: most questions are requests to a service that has the same two cores, and took a sixth of the time of what
+ * they waited for.
  */
 export const until = async <T>(
   ask: () => Promise<T>,

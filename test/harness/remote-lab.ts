@@ -7,8 +7,8 @@ import { type MockRequest, type MockTurn, startMockProvider, textOf } from "./do
 import { temporary } from "./project.ts";
 
 /**
- * A Git host, and a model whose every Task adds a file, and a line to it where a message says "again", unless `reply` says
- * otherwise: for services that are started as processes of their own, too.
+ * A Git host, and a model whose every Task adds a file, and a line to it where a message says "again", unless `reply`
+ * says otherwise: for services that are started as processes of their own, too.
  */
 export const makeRemoteLab = async (
   prefix: string,

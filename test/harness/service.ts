@@ -26,8 +26,8 @@ export const startService = async (
 const passed = new Map<string, ReturnType<Trial>>();
 
 /**
- * Of sandboxes that are opened by the same command line but for the data folder, the first is tried: trying one takes a third
- * of the processor time of a start.
+ * Of sandboxes that are opened by the same command line but for the data folder, the first is tried: trying one takes a
+ * third of the processor time of a start.
  */
 const triedOnce =
   (dataDir: string): Trial =>

@@ -1,7 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The contents of all files below a folder, as bytes in latin1, beside a service that goes on: what vanishes meanwhile is left out. */
+/**
+ * The contents of all files below a folder, as bytes in latin1, beside a service that goes on: what vanishes meanwhile
+ * is left out.
+ */
 export const textsIn = (folder: string): [path: string, text: string][] =>
   orNothing(() => readdirSync(folder, { withFileTypes: true })).flatMap((entry) => {
     const path = join(folder, entry.name);

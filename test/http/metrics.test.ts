@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import { createMetrics } from "../../src/http/metrics.ts";
 import type { Node } from "../../src/store/node.ts";
 
-/** What Prometheus is shown of each node; the names of all metrics are held against the manual in test/service/document. */
+/**
+ * What Prometheus is shown of each node; the names of all metrics are held against the manual in test/service/document.
+ */
 
 const node = (name: string, more: Partial<Node> = {}): Node => ({
   name,

@@ -39,8 +39,8 @@ const model = "test/month" as const;
 type Standing = { phases: { id: string; state: string; attempts: number }[]; running: string[] };
 
 /**
- * Plans ten phases for each text of the user's, dispatches what is ready, tries again what failed. `waits`: with nothing
- * under way it would often rather look again later.
+ * Plans ten phases for each text of the user's, dispatches what is ready, tries again what failed. `waits`: with
+ * nothing under way it would often rather look again later.
  */
 const playAgent = (messages: readonly PromptMessage[], random: Random, waits: boolean) => {
   const texts = messages.filter((message) => message.role === "user" && message.source === "user").length;
@@ -83,8 +83,8 @@ const playAgent = (messages: readonly PromptMessage[], random: Random, waits: bo
 };
 
 /**
- * At rest, once a day: it is in a state that its facts bear out, nothing was dispatched twice, and a standstill was said since
- * its agent last heard something.
+ * At rest, once a day: it is in a state that its facts bear out, nothing was dispatched twice, and a standstill was
+ * said since its agent last heard something.
  */
 const checkDay = async (store: Store, stream: StreamID, about: string): Promise<void> => {
   const state = await store.mission(stream);

@@ -750,7 +750,9 @@ describe("a request on a real project", () => {
     put("out/cat.txt", "cat\n");
   });
 
-  /** The loop in small: asks the model, runs its calls, until it calls no more. `cut` interrupts one call, done or not. */
+  /**
+   * The loop in small: asks the model, runs its calls, until it calls no more. `cut` interrupts one call, done or not.
+   */
   const carry = async (text: string, cut?: { at: number; done: boolean }) => {
     const signal = new AbortController().signal;
     const messages: PromptMessage[] = [user(text)];

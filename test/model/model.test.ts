@@ -106,7 +106,8 @@ for (const wire of wires) {
     });
 
     test("arguments that do not parse, or are no object, say how to repair them", async () => {
-      // Gemini's arguments are JSON within JSON, which cannot be malformed; the mock mends Anthropic's (see model-wire.test.ts).
+      // Gemini's arguments are JSON within JSON, which cannot be malformed; the mock mends Anthropic's (see
+      // model-wire.test.ts).
       if (wire.kind === "google" || wire.kind === "anthropic") return;
       const wrong = await replyOf(open(wire), requestOf([user("be wrong")]));
       expect(wrong.calls).toHaveLength(1);

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { publishedWindow } from "../../src/model/provider/window.ts";
 
-/** Names as Hugging Face, Ollama, LM Studio and vLLM have them, with the windows of models.dev (July 2026) and of model cards. */
+/**
+ * Names as Hugging Face, Ollama, LM Studio and vLLM have them, with the windows of models.dev (July 2026) and of model
+ * cards.
+ */
 const windows: Record<number, string[]> = {
   8_192: ["meta-llama/Meta-Llama-3-8B-Instruct", "llama3:8b", "gemma-2-27b-it", "gemma2:9b"],
   16_384: ["microsoft/phi-4", "phi4:14b"],

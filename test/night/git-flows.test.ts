@@ -8,8 +8,9 @@ import { git, gitEnv, makeProject, temporary } from "../harness/project.ts";
 import { startService } from "../harness/service.ts";
 
 /**
- * T7: sixteen ways by which a repository makes git run a program, with sixteen commands each; and forty ways to hide such a
- * repository where the service's own git comes by, through whole Tasks. The same with a user's plain git is the control.
+ * T7: sixteen ways by which a repository makes git run a program, with sixteen commands each; and forty ways to hide
+ * such a repository where the service's own git comes by, through whole Tasks. The same with a user's plain git is the
+ * control.
  */
 
 /** Shell that arms a repository: `$G` its own folder, `$W` its files, `$P` the program. */

@@ -16,8 +16,8 @@ import { backends, type Place } from "../harness/store.ts";
 import { formOfBefore } from "../harness/large/form-of-before.ts";
 
 /**
- * A log of 100,000 Tasks with one of 100,000 events (TEST_TASKS sets another number): what is asked of it holds up nothing
- * else. What each read took and the longest wait of anything else meanwhile are printed.
+ * A log of 100,000 Tasks with one of 100,000 events (TEST_TASKS sets another number): what is asked of it holds up
+ * nothing else. What each read took and the longest wait of anything else meanwhile are printed.
  */
 
 const tasks = Number(process.env["TEST_TASKS"] ?? 100_000);
@@ -44,8 +44,8 @@ const watch = () => {
 };
 
 /**
- * Runs each three times. `worst`: the longest wait of the best run, as what blocks does so each time, and a busy machine
- * does not.
+ * Runs each three times. `worst`: the longest wait of the best run, as what blocks does so each time, and a busy
+ * machine does not.
  */
 const measure = async (
   title: string,

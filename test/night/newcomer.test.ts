@@ -8,8 +8,9 @@ import { git, makeProject, readText, temporary, until } from "../harness/project
 import { registryAnswers, type Shell, shellIn } from "./packed.ts";
 
 /**
- * Somebody's first minutes, with a clock: from `git clone` to a change that landed, on the page in a real browser, with the
- * command line, and with curl alone; with what npm has in its cache here, and with nothing. Prints the seconds of each stage.
+ * Somebody's first minutes, with a clock: from `git clone` to a change that landed, on the page in a real browser, with
+ * the command line, and with curl alone; with what npm has in its cache here, and with nothing. Prints the seconds of
+ * each stage.
  */
 
 const home = join(import.meta.dirname, "../..");

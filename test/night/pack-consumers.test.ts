@@ -9,7 +9,9 @@ import { blocksOf, page } from "../service/document/manual.ts";
 import { makeProject, temporary } from "../harness/project.ts";
 import { folderOn, install, pack, registryAnswers, serve, type Shell } from "./packed.ts";
 
-/** The package as others build on it: bundled for a browser by Vite and esbuild, type-checked by their own TypeScript. */
+/**
+ * The package as others build on it: bundled for a browser by Vite and esbuild, type-checked by their own TypeScript.
+ */
 
 const root = temporary("sortie-consumers-");
 let shell: Shell;

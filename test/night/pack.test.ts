@@ -6,8 +6,8 @@ import { makeProject, temporary } from "../harness/project.ts";
 import { folderOn, install, pack, registryAnswers, registryWith, serve, type Shell } from "./packed.ts";
 
 /**
- * What `npm pack` makes, installed into an empty folder as a user does it, on every Node that it promises: the demo, the
- * service with a Task by curl, the client, the service inside of somebody's program. Needs the npm registry.
+ * What `npm pack` makes, installed into an empty folder as a user does it, on every Node that it promises: the demo,
+ * the service with a Task by curl, the client, the service inside of somebody's program. Needs the npm registry.
  */
 
 const root = temporary("sortie-pack-");

@@ -17,7 +17,9 @@ export const registryAnswers = spawnSync("npm", ["view", "node@24", "version"], 
 if (!registryAnswers)
   console.warn("\n!!! TESTS SKIPPED: the npm registry does not answer; nothing of the package was installed.\n");
 
-/** Nothing of the package's own scripts, and nothing that configures a service; npm keeps the settings of who runs this. */
+/**
+ * Nothing of the package's own scripts, and nothing that configures a service; npm keeps the settings of who runs this.
+ */
 const plain = Object.fromEntries(
   Object.entries(process.env).filter(
     ([name]) => !/^(SERVICE_|NODE_(ENV|OPTIONS|COMPILE_CACHE)$|npm_(package|lifecycle))/.test(name),
@@ -49,8 +51,8 @@ const must = async (shell: Shell, command: string, args: string[]): Promise<stri
 };
 
 /**
- * The archive that `npm pack` makes of this repository. One at a time: while it runs, a file of the package stands in the
- * repository, which it removes in the end.
+ * The archive that `npm pack` makes of this repository. One at a time: while it runs, a file of the package stands in
+ * the repository, which it removes in the end.
  */
 export const pack = async (into: string): Promise<string> => {
   await using _alone = await alone(`${compileCache.NODE_COMPILE_CACHE}-packing`);

@@ -42,7 +42,9 @@ const open = async (path: string, width = 1440, height = 900): Promise<{ page: P
   return { page, complaints };
 };
 
-/** A log scrolled through: ms between frames (median), and ms of work for each of them, whoever else uses the machine. */
+/**
+ * A log scrolled through: ms between frames (median), and ms of work for each of them, whoever else uses the machine.
+ */
 const scroll = async (page: Page, label: string): Promise<{ between: number; work: number }> => {
   const session = await page.context().newCDPSession(page);
   await session.send("Performance.enable", { timeDomain: "threadTicks" });

@@ -6,8 +6,8 @@ import { createFiles, type Files } from "../../src/workspace/file/files.ts";
 import { temporary } from "../harness/project.ts";
 
 /**
- * T8: four operations against a racer that swaps a folder for a link out of the project, thirty thousand times each. What a
- * lexical check lets through in the same time is the control.
+ * T8: four operations against a racer that swaps a folder for a link out of the project, thirty thousand times each.
+ * What a lexical check lets through in the same time is the control.
  */
 
 const seconds = 5;

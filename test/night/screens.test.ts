@@ -10,8 +10,8 @@ import { launch, violations } from "../web/browser.ts";
 import { inBrowser } from "../web/stage.ts";
 
 /**
- * Every screen and dialog of the pictures, with nothing, a little and far too much in it: whether everybody can read it, on a
- * laptop in the light and on a telephone in the dark. `test/web/screens.test.ts` has the control.
+ * Every screen and dialog of the pictures, with nothing, a little and far too much in it: whether everybody can read
+ * it, on a laptop in the light and on a telephone in the dark. `test/web/screens.test.ts` has the control.
  */
 
 let browser: Browser;

@@ -59,8 +59,8 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
   let count = 0;
 
   /**
-   * A node whose agent changes files in two turns, the second when `hold` lets it; then it is killed, or has been told to drain
-   * before the second, and another node goes on.
+   * A node whose agent changes files in two turns, the second when `hold` lets it; then it is killed, or has been told
+   * to drain before the second, and another node goes on.
    */
   const left = async (
     limits: object,
@@ -213,7 +213,9 @@ describe.skipIf(postgresURL === undefined || !canServe)("the files of a Task und
     return lab.host.git(name, "commit-tree", "-m", "Anew", made.toString().trim());
   };
 
-  /** A node whose agent has given work to others, the first of whom makes one more call than is kept; then it is killed. */
+  /**
+   * A node whose agent has given work to others, the first of whom makes one more call than is kept; then it is killed.
+   */
   const delegated = async (names: readonly string[], isKept: (data: Record<string, unknown>) => boolean) => {
     count += 1;
     const name = `r${count}`;

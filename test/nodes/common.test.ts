@@ -8,7 +8,9 @@ import { until } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { place } from "./stage.ts";
 
-/** What holds for all nodes as for one: who guesses passwords, which sessions are over, which provider is left alone. */
+/**
+ * What holds for all nodes as for one: who guesses passwords, which sessions are over, which provider is left alone.
+ */
 
 const right = { username: "service", password: "correct horses" };
 

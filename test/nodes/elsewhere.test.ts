@@ -12,7 +12,9 @@ import { startService } from "../harness/service.ts";
 import { manifestOf, unpack, verified } from "../harness/zip-reader.ts";
 import { ended, place, send } from "./stage.ts";
 
-/** What a node answers of a repository's Tasks that another one carried out: from the branch, or from the checkpoint. */
+/**
+ * What a node answers of a repository's Tasks that another one carried out: from the branch, or from the checkpoint.
+ */
 
 type Place = Awaited<ReturnType<typeof place>>;
 

@@ -13,7 +13,9 @@ import { until } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { place, send } from "./stage.ts";
 
-/** How soon a node does what another one was asked for, and shows what another one does; also where nothing is heard. */
+/**
+ * How soon a node does what another one was asked for, and shows what another one does; also where nothing is heard.
+ */
 
 const rounds = night ? 40 : 6;
 
@@ -48,7 +50,10 @@ const listenTo = (service: { url: string }, taskID: string, seen: (frame: Frame,
 const at = (times: readonly number[], share: number): number =>
   times.toSorted((one, two) => one - two)[Math.min(times.length - 1, Math.ceil(times.length * share) - 1)] ?? 0;
 
-/** Prints what was measured. `most`: milliseconds that half of them may take at most, on a machine that has nothing else to do. */
+/**
+ * Prints what was measured. `most`: milliseconds that half of them may take at most, on a machine that has nothing else
+ * to do.
+ */
 const bounded = (what: string, times: readonly number[], most: number): void => {
   const crowd = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism());
   console.log(

@@ -10,7 +10,9 @@ import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { git, until } from "../harness/project.ts";
 import { change, place, send, serve } from "./stage.ts";
 
-/** Three nodes behind `deploy/nginx.conf`: all are restarted one after the other while others work through the proxy. */
+/**
+ * Three nodes behind `deploy/nginx.conf`: all are restarted one after the other while others work through the proxy.
+ */
 
 const hasNginx = spawnSync("nginx", ["-v"]).status === 0;
 if (!hasNginx) console.warn("SKIPPED: nodes behind nginx, which is not here (Debian: apt-get install nginx-light).");

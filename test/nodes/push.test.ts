@@ -8,7 +8,10 @@ import { makeRemoteLab, type RemoteLab } from "../harness/remote-lab.ts";
 import { startService, type TestService } from "../harness/service.ts";
 import { ended, place, send, serve } from "./stage.ts";
 
-/** Three nodes, one of which is pushing while it is stopped, or told to stop; and what is left of a Task that a third one deletes. */
+/**
+ * Three nodes, one of which is pushing while it is stopped, or told to stop; and what is left of a Task that a third
+ * one deletes.
+ */
 
 type Place = Awaited<ReturnType<typeof place>>;
 

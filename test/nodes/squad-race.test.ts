@@ -10,8 +10,8 @@ import { seededRandom } from "../harness/random.ts";
 import { place, send, serve } from "./stage.ts";
 
 /**
- * Packages for every project that three nodes install, replace and remove at the same time, while nodes are killed in the middle:
- * each change has one winner, and all nodes come to have what was changed last.
+ * Packages for every project that three nodes install, replace and remove at the same time, while nodes are killed in
+ * the middle: each change has one winner, and all nodes come to have what was changed last.
  */
 
 type Change = { before: string | null; after: string | null };
@@ -92,7 +92,8 @@ describe.skipIf(postgresURL === undefined)("changes of one package on several no
       );
       console.log(`${acknowledged.length} changes, ${refused.length} refused, ${unknown.length} without an answer`);
       expect({ seed, wrong }).toEqual({ seed, wrong: [] });
-      // Whoever was told that it replaced a package alone did; of two that remove one, both are told that it is removed.
+      // Whoever was told that it replaced a package alone did; of two that remove one, both are told that it is
+      // removed.
       const afters = new Map<string, Set<string | null>>();
       for (const { before, after } of acknowledged)
         if (before !== null) afters.set(before, (afters.get(before) ?? new Set()).add(after));

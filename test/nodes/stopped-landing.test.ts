@@ -9,8 +9,9 @@ import { git, makeProject, until } from "../harness/project.ts";
 import { ended, place, send } from "./stage.ts";
 
 /**
- * A node that is stopped past its lease in the middle of a landing, beside another node that works in the same directory of this
- * machine: the other waits for the lock that the stopped one holds, and when that wakes both have landed, once and whole.
+ * A node that is stopped past its lease in the middle of a landing, beside another node that works in the same
+ * directory of this machine: the other waits for the lock that the stopped one holds, and when that wakes both have
+ * landed, once and whole.
  */
 
 const files = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`${"abcdefghij"[at]}.txt`, "one\n"]));

@@ -323,7 +323,9 @@ describe.skipIf(postgresURL === undefined || !canServe)("a node that is gone", (
     expect((await eventsOf(b, taskID)).filter(({ type }) => type === "run.started")).toHaveLength(1);
   });
 
-  /** Stops a node while it waits for the model, until another one has asked, and lets the first one's answer come in. */
+  /**
+   * Stops a node while it waits for the model, until another one has asked, and lets the first one's answer come in.
+   */
   const stopped = async (signal: "SIGKILL" | "SIGSTOP", wait: (node: string) => Promise<unknown>) => {
     const { name, first, second, of, create } = await begin();
     const held = Promise.withResolvers<MockTurn>();

@@ -5,8 +5,8 @@ import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { change, create, ended, place, send } from "./stage.ts";
 
 /**
- * A rolling upgrade: nodes of this version on a database that one of the next version has migrated. The next version does not
- * exist yet; what it may do to the schema, and an event that it may write, are done here by hand.
+ * A rolling upgrade: nodes of this version on a database that one of the next version has migrated. The next version
+ * does not exist yet; what it may do to the schema, and an event that it may write, are done here by hand.
  */
 
 describe.skipIf(postgresURL === undefined)("nodes of two versions", () => {

@@ -6,7 +6,9 @@ import { heldMarkOf } from "../../src/process/command/kill.ts";
 import { closedInProc } from "../../src/process/sandbox/bubblewrap.ts";
 import { temporary } from "../harness/project.ts";
 
-/** /proc is read while processes end and descriptors are closed: what is gone by then is passed over, and nothing else. */
+/**
+ * /proc is read while processes end and descriptors are closed: what is gone by then is passed over, and nothing else.
+ */
 
 /** Calls both until the naive way has failed once, which shows that what it is about has happened. */
 const until = (naive: () => void, ours: () => void): boolean => {

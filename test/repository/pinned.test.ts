@@ -11,7 +11,9 @@ import { canServeSsh, type SshServer, startSshServer } from "../harness/double/s
 import { openRepositories } from "../harness/open-repositories.ts";
 import { makeProject, readText, temporary } from "../harness/project.ts";
 
-/** `git://` and `ssh://`: the address that was judged is the one that is dialled, whatever the name says to git itself. */
+/**
+ * `git://` and `ssh://`: the address that was judged is the one that is dialled, whatever the name says to git itself.
+ */
 
 const root = temporary("sortie-pinned-");
 const signal = new AbortController().signal;

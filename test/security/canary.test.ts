@@ -11,8 +11,8 @@ import { textsIn } from "../harness/texts.ts";
 import { type MockRequest, type MockTurn, startMockProvider } from "../harness/double/mock-provider.ts";
 
 /**
- * T18: a provider's key in twelve encodings, let loose by a model, commands, files, requests and a provider's errors, and
- * then looked for in everything that the service gives out or keeps. What the project itself holds is the user's.
+ * T18: a provider's key in twelve encodings, let loose by a model, commands, files, requests and a provider's errors,
+ * and then looked for in everything that the service gives out or keeps. What the project itself holds is the user's.
  */
 
 const canary = `sk-canary-"q\\/+&<x>'%${randomBytes(30).toString("base64url")}`;

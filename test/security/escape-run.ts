@@ -16,8 +16,8 @@ import { escapes, harmful } from "./escapes.ts";
 import { kernelEscapes } from "./kernel-escapes.ts";
 
 /**
- * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier|image|container> <every nth>`.
- * Prints what escaped, how many were tried, and what changed of files that are not the Task's.
+ * Tries every way out, in a process of its own so that it can be another user's: `escape-run.ts <tier|image|container>
+ * <every nth>`. Prints what escaped, how many were tried, and what changed of files that are not the Task's.
  */
 
 const [asked = "1", nth = "1"] = process.argv.slice(2);

@@ -1,8 +1,8 @@
 /**
- * Ways out by the kernel: each reaches for another thing of it. Written as the others are (escapes.ts), and harmless where
- * nothing keeps them in, so that each is also tried without a sandbox, where it has to work. `{…}` are the test's: VICTIM a
- * process of the same user outside, with a secret file open as descriptor 7 and a terminal of its own; SHM and QUEUE a
- * shared memory segment and a message queue, UID a user of this machine.
+ * Ways out by the kernel: each reaches for another thing of it. Written as the others are (escapes.ts), and harmless
+ * where nothing keeps them in, so that each is also tried without a sandbox, where it has to work. `{…}` are the
+ * test's: VICTIM a process of the same user outside, with a secret file open as descriptor 7 and a terminal of its own;
+ * SHM and QUEUE a shared memory segment and a message queue, UID a user of this machine.
  */
 
 const ok = (command: string) => `( ${command} ) >/dev/null 2>&1 && echo ESCAPED`;

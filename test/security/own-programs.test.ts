@@ -14,7 +14,8 @@ import { sandboxesHere } from "../harness/sandboxes.ts";
 
 /**
  * Programs that the service itself runs over a Task's files. An agent can exchange a folder for a link between the look
- * at a path and the program's own: so the path that the program is given may lead anywhere. Here it does from the start.
+ * at a path and the program's own: so the path that the program is given may lead anywhere. Here it does from the
+ * start.
  */
 
 const secret = "the-outside-secret";

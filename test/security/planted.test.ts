@@ -6,8 +6,8 @@ import { git, makeProject } from "../harness/project.ts";
 import { startService, type TestService } from "../harness/service.ts";
 
 /**
- * An agent that works in place in a plain folder leaves a repository there; the next Task in the folder works in it. It is not
- * shown what another repository has by it, or another file of this machine.
+ * An agent that works in place in a plain folder leaves a repository there; the next Task in the folder works in it. It
+ * is not shown what another repository has by it, or another file of this machine.
  */
 
 let lab: Awaited<ReturnType<typeof makeLab>>;

@@ -8,9 +8,9 @@ import { night } from "../harness/night.ts";
 import { cpuMs, slowness } from "../harness/pace.ts";
 
 /**
- * T19: every regular expression of the sources, found by parsing them, against eight texts of a megabyte that are made of
- * what it looks for. A new one is covered as soon as it stands there; one that is put together at run time must be told of
- * here.
+ * T19: every regular expression of the sources, found by parsing them, against eight texts of a megabyte that are made
+ * of what it looks for. A new one is covered as soon as it stands there; one that is put together at run time must be
+ * told of here.
  */
 
 type Found = { file: string; source: string; regex: RegExp | undefined };
@@ -122,7 +122,10 @@ const once = (regex: RegExp, text: string): number =>
     regex.lastIndex = 0;
   }, 1);
 
-/** On the end of a text, more and more of it: what is not linear shows long before a megabyte, which it would not survive. */
+/**
+ * On the end of a text, more and more of it: what is not linear shows long before a megabyte, which it would not
+ * survive.
+ */
 const took = (regex: RegExp, text: string): number => {
   for (let length = 16; length < text.length; length = Math.ceil(length * 1.4)) {
     const part = text.slice(-length);
@@ -134,8 +137,9 @@ const took = (regex: RegExp, text: string): number => {
 };
 
 /**
- * A run that is looked through again and again is often one behind a certain beginning, such as `[` before spaces. So every
- * beginning of an expression, and behind it a run of each of its pieces: on twice as much, what is linear takes twice as long.
+ * A run that is looked through again and again is often one behind a certain beginning, such as `[` before spaces. So
+ * every beginning of an expression, and behind it a run of each of its pieces: on twice as much, what is linear takes
+ * twice as long.
  */
 const slowRun = (regex: RegExp): string | undefined => {
   const pieces = piecesOf(regex);

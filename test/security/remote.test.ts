@@ -8,8 +8,9 @@ import { makeRemoteLab, type RemoteLab } from "../harness/remote-lab.ts";
 import { startService, type TestService } from "../harness/service.ts";
 
 /**
- * Hostile repositories by address: what their trees, attributes, links, refs and words can do to the service. None runs a
- * program, reads or writes outside of its own folder, or reaches a terminal. `$M` is what a program of theirs would make.
+ * Hostile repositories by address: what their trees, attributes, links, refs and words can do to the service. None runs
+ * a program, reads or writes outside of its own folder, or reaches a terminal. `$M` is what a program of theirs would
+ * make.
  */
 
 describe.runIf(canServe)("hostile repositories by address", { timeout: 60_000 }, () => {

@@ -8,8 +8,8 @@ import { sandboxesHere } from "../harness/sandboxes.ts";
 import { leaving } from "./forms.ts";
 
 /**
- * A service as far as its commands go, to be killed: `survivor-owner.ts <tier|image|container> <folder> <run|talk> <token>`. It runs a
- * command that leaves everything, and stops in good order on SIGTERM.
+ * A service as far as its commands go, to be killed: `survivor-owner.ts <tier|image|container> <folder> <run|talk>
+ * <token>`. It runs a command that leaves everything, and stops in good order on SIGTERM.
  */
 
 const [tier = "1", folder = "", kind = "run", token = ""] = process.argv.slice(2);

@@ -16,8 +16,9 @@ import { alive, endAll, formNames, leaving, newToken } from "./forms.ts";
 import { night } from "../harness/night.ts";
 
 /**
- * T17: whatever a command leaves behind, in fourteen forms, is gone when it ends, runs out of time, is cancelled, or its
- * service is killed or stopped. By day a part of it; `test/crash/processes.test.ts` does the same to a whole service.
+ * T17: whatever a command leaves behind, in fourteen forms, is gone when it ends, runs out of time, is cancelled, or
+ * its service is killed or stopped. By day a part of it; `test/crash/processes.test.ts` does the same to a whole
+ * service.
  */
 
 const here = await sandboxesHere();

@@ -68,7 +68,10 @@ const makeScene = (setup = ":") => {
 
 const marker = (folder: string) => `${folder}.ran`;
 
-/** Each ends in the user's next plain git command running a program, unless it is undone. `$G` is the repository's own folder. */
+/**
+ * Each ends in the user's next plain git command running a program, unless it is undone. `$G` is the repository's own
+ * folder.
+ */
 const tricks: Record<string, string> = {
   "core.fsmonitor": 'git -C $P config core.fsmonitor "touch $M; false"',
   "core.hooksPath":

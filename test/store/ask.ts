@@ -8,8 +8,8 @@ import type { Filled } from "../harness/large/fill.ts";
 import { hook } from "./hook.ts";
 
 /**
- * Everything that a store can be asked, and each filter of it, for whoever looks at all its statements. A method or a filter that
- * has no entry here does not compile; what asks no database says why.
+ * Everything that a store can be asked, and each filter of it, for whoever looks at all its statements. A method or a
+ * filter that has no entry here does not compile; what asks no database says why.
  */
 
 type Ask = (store: Store) => Promise<unknown>;

@@ -14,8 +14,8 @@ import type { Filled } from "../harness/large/fill.ts";
 import { night } from "../harness/night.ts";
 
 /**
- * What is asked of a log that is larger than any window and page: every answer is the one that folding all events gives.
- * How long it takes is told by `test/night/large.test.ts`.
+ * What is asked of a log that is larger than any window and page: every answer is the one that folding all events
+ * gives. How long it takes is told by `test/night/large.test.ts`.
  */
 
 const size = { tasks: 3900, projects: 4, turns: 700 };

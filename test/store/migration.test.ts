@@ -156,8 +156,8 @@ test("of copies of one form the last is kept, and none that was cut off; control
 });
 
 /**
- * What a start says where the folder's disk has this much more room than the database takes. `earlier`: so much of it is taken by
- * the copy that an earlier start has made.
+ * What a start says where the folder's disk has this much more room than the database takes. `earlier`: so much of it
+ * is taken by the copy that an earlier start has made.
  */
 const startOn = (folder: string, file: string, more: number, earlier = 0): string => {
   const { size } = statSync(file);

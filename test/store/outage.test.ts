@@ -80,7 +80,8 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
         expect(await scene.store.commit(add(stream))).toMatchObject({ ok: true });
       }
 
-      // The control: a client that a pool has given away has no listener, so that the end of its connection ends the process.
+      // The control: a client that a pool has given away has no listener, so that the end of its connection ends the
+      // process.
       const plain = new Pool({ connectionString: url });
       const client = await plain.connect();
       expect(client.listenerCount("error")).toBe(0);

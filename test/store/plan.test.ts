@@ -8,7 +8,9 @@ import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { backends, type Place } from "../harness/store.ts";
 import { askAll, asksOf } from "./ask.ts";
 
-/** How both databases find whatever a store is asked (`ask.ts`): by an index, never by looking at all Tasks or events. */
+/**
+ * How both databases find whatever a store is asked (`ask.ts`): by an index, never by looking at all Tasks or events.
+ */
 
 /** What a store can be asked of which there is no entry. */
 const unasked = (store: Store, filled: Filled): string[] => {

@@ -7,7 +7,10 @@ import { silent } from "../../src/log.ts";
 import { keys, startS3 } from "../harness/double/s3.ts";
 import { temporary } from "../harness/project.ts";
 
-/** A bucket that fails, and one that is not as it should be. `SERVICE_TEST_S3`: the address of a real one, beside the double. */
+/**
+ * A bucket that fails, and one that is not as it should be. `SERVICE_TEST_S3`: the address of a real one, beside the
+ * double.
+ */
 
 const signal = new AbortController().signal;
 const open = (place: S3Place) => createS3Blobs(place, signal);

@@ -12,7 +12,10 @@ import { backends, type Place } from "../harness/store.ts";
 import { type Case, onEveryStore } from "./suite.ts";
 import { withoutIndex } from "./without-index.ts";
 
-/** A search finds what has the words in it, whatever they are and however it is found, and nothing of what was deleted is left to find. */
+/**
+ * A search finds what has the words in it, whatever they are and however it is found, and nothing of what was deleted
+ * is left to find.
+ */
 
 type Open = Place & { sql: NonNullable<Place["sql"]> };
 

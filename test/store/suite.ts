@@ -3,7 +3,10 @@ import type { RunningBounds } from "../../src/store/running.ts";
 import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { backends, type Place } from "../harness/store.ts";
 
-/** `bounds`: on the Tasks that run. `reopen`: not in memory, where there is nothing to open again. `beside`: SQLite has one process. */
+/**
+ * `bounds`: on the Tasks that run. `reopen`: not in memory, where there is nothing to open again. `beside`: SQLite has
+ * one process.
+ */
 export type Case = {
   name: string;
   needs?: "reopen" | "beside";

@@ -13,7 +13,10 @@ import { temporary } from "../harness/project.ts";
 import { seededRandom } from "../harness/random.ts";
 import { withoutIndex } from "./without-index.ts";
 
-/** A process that is killed while it fills the index of texts, or rewrites it: the next one goes on, and a search misses nothing. */
+/**
+ * A process that is killed while it fills the index of texts, or rewrites it: the next one goes on, and a search misses
+ * nothing.
+ */
 
 const directory = "/work/project";
 const many = 900;
@@ -47,7 +50,10 @@ const look = (dataDir: string): Index =>
       .get(),
   ) as Index;
 
-/** Lets a process work on the folder, and kills it once the file was so many times as `when` says. Resolves to what it acknowledged. */
+/**
+ * Lets a process work on the folder, and kills it once the file was so many times as `when` says. Resolves to what it
+ * acknowledged.
+ */
 const killed = async (
   dataDir: string,
   word: string,

@@ -123,7 +123,10 @@ test.each<[string, Answer, RegExp]>([
   expect(await told(origin)).toMatch(words);
 });
 
-/** Each is bounded by the limit of the call, 1.5 seconds, and by 4 MiB. `times`: how often the call may come, if not once. */
+/**
+ * Each is bounded by the limit of the call, 1.5 seconds, and by 4 MiB. `times`: how often the call may come, if not
+ * once.
+ */
 test.each<[string, Answer, RegExp, number?]>([
   [
     "a stream of events that never ends",

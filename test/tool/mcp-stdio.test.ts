@@ -11,7 +11,9 @@ import { McpFailure } from "../../src/tool/mcp/server.ts";
 import { temporary } from "../harness/project.ts";
 import { sandboxesHere } from "../harness/sandboxes.ts";
 
-/** Programs that bend the protocol: each call ends in time, with words about the server alone, and nothing of it stays. */
+/**
+ * Programs that bend the protocol: each call ends in time, with words about the server alone, and nothing of it stays.
+ */
 
 const path = process.env["PATH"] ?? "";
 const hasTier1 = (await sandboxesHere()).some(({ tier }) => tier === 1);

@@ -6,7 +6,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import { fitParts, parseEnvelope } from "../../src/tool/edit/patch-format.ts";
 import { makeToolLab } from "./fixture.ts";
 
-/** `apply_patch` in the form that models are trained on, and unified diffs with wrong numbers. Git's diffs: tool.test.ts. */
+/**
+ * `apply_patch` in the form that models are trained on, and unified diffs with wrong numbers. Git's diffs:
+ * tool.test.ts.
+ */
 
 const lab = makeToolLab();
 afterAll(() => lab[Symbol.asyncDispose]());

@@ -7,7 +7,9 @@ import type { TestService } from "../harness/service.ts";
 import { violations } from "./browser.ts";
 import { inBrowser, onStage } from "./stage.ts";
 
-/** What a Task hands over beside its commit, on its result: files that a page can show, and pictures of what it serves. */
+/**
+ * What a Task hands over beside its commit, on its result: files that a page can show, and pictures of what it serves.
+ */
 
 let service: TestService;
 let page: Page;

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { home } from "../service/document/manual.ts";
 
 /**
- * The colours of states are told apart by people who do not see all colours, in both themes. A state has its icon and its word
- * beside it all the same.
+ * The colours of states are told apart by people who do not see all colours, in both themes. A state has its icon and
+ * its word beside it all the same.
  */
 
 type Triple = readonly [number, number, number];

@@ -4,7 +4,10 @@ import { silent } from "../../src/log.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { created, settled } from "../harness/events.ts";
 
-/** Far too much of everything: 50,000 lines of log, 200 slices, 20 MB of a check's output, titles without end, any script. */
+/**
+ * Far too much of everything: 50,000 lines of log, 200 slices, 20 MB of a check's output, titles without end, any
+ * script.
+ */
 
 export const turns = 12_500;
 const commit = "a".repeat(40);
@@ -57,7 +60,10 @@ const turn = (index: number): DomainEvent[] => [
   { type: "note.written", data: { sessionID: "ses_1", callID: `call_${index}`, text: `Plan ${index}` } },
 ];
 
-/** Into a data folder that no service uses yet. The first Task has the long log, the second one the slices and the output. */
+/**
+ * Into a data folder that no service uses yet. The first Task has the long log, the second one the slices and the
+ * output.
+ */
 export const putMuch = async (dataDir: string, project: string): Promise<string[]> => {
   const ids: string[] = [];
   await using store = await createSqliteStore({ file: join(dataDir, "sortie.db"), dataDir, log: silent });

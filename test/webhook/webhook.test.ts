@@ -18,8 +18,9 @@ import { type Backend, backends } from "../harness/store.ts";
 import { night } from "../harness/night.ts";
 
 /**
- * What is told to whom, and when again: real stores, real receivers on this machine; the clock is the test's. Which facts are told
- * over HTTP is in test/service/webhook/webhook.test.ts, what a kill leaves in test/crash/webhook.test.ts.
+ * What is told to whom, and when again: real stores, real receivers on this machine; the clock is the test's. Which
+ * facts are told over HTTP is in test/service/webhook/webhook.test.ts, what a kill leaves in
+ * test/crash/webhook.test.ts.
  */
 
 const hour = 3_600_000;

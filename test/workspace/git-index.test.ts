@@ -7,8 +7,8 @@ import { longestTurnMs } from "../harness/pace.ts";
 import { git, makeProject, temporary } from "../harness/project.ts";
 
 /**
- * Indexes that no git wrote. An agent may write that of its Task, and every one where a Task works in place; the service reads
- * them itself.
+ * Indexes that no git wrote. An agent may write that of its Task, and every one where a Task works in place; the
+ * service reads them itself.
  */
 
 type Made = { version: 2 | 4; entries: number; mode?: number; hidden?: boolean; more?: Buffer };

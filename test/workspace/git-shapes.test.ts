@@ -12,8 +12,8 @@ import { sandboxesHere } from "../harness/sandboxes.ts";
 import { shapes } from "./git-shapes.ts";
 
 /**
- * Whatever shape an agent gives its tree and its Git directory, the Task's commit has what the tree holds, or is refused in
- * time and by name; the project stays as it was. The control: what plain git does with the same shape.
+ * Whatever shape an agent gives its tree and its Git directory, the Task's commit has what the tree holds, or is
+ * refused in time and by name; the project stays as it was. The control: what plain git does with the same shape.
  */
 
 const [sandbox] = await sandboxesHere();

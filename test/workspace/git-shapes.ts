@@ -1,7 +1,7 @@
 /**
- * Shapes of a tree and of its Git directory that a command can leave for the service's git, one mechanism each. `G` is the
- * Git directory, the working directory is the tree: `a.txt`, `sub/dir/b.txt`, `run.sh`, and a second commit behind HEAD.
- * Afterwards the honest change `more.txt` is made.
+ * Shapes of a tree and of its Git directory that a command can leave for the service's git, one mechanism each. `G` is
+ * the Git directory, the working directory is the tree: `a.txt`, `sub/dir/b.txt`, `run.sh`, and a second commit behind
+ * HEAD. Afterwards the honest change `more.txt` is made.
  */
 /** Plain git waits for as long as it is let: files that it opens and nobody writes. */
 const waiting: Record<string, string> = {

@@ -6,7 +6,9 @@ import { statOf } from "../../src/process/command/kill.ts";
 import { processPlace } from "../../src/process/command/living.ts";
 import { createScene, picture, prepare, type Scene } from "./fixture.ts";
 
-/** Landings beside a user who works: what is saved meanwhile, and what a dead landing left and the user went on from. */
+/**
+ * Landings beside a user who works: what is saved meanwhile, and what a dead landing left and the user went on from.
+ */
 
 let scene: Scene;
 beforeEach(() => {

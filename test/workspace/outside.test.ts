@@ -81,7 +81,9 @@ type Lab = Awaited<ReturnType<typeof open>>;
 const [first] = await sandboxesHere();
 const tier1 = first?.tier === 1 ? first : undefined;
 
-/** The same name for this machine and for a sandbox that shows `folder` at its own path, in which `name` is there, too. */
+/**
+ * The same name for this machine and for a sandbox that shows `folder` at its own path, in which `name` is there, too.
+ */
 const bothWays = (folder: string, name: string) => `${"../".repeat(folder.split("/").length - 1)}${name}`;
 
 describe.runIf(tier1 !== undefined)("what a sandbox mounts", () => {

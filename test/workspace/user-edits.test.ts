@@ -48,7 +48,10 @@ const interleave = async (seed: number, tasks: number): Promise<Outcome> => {
   const words = new Map<string, string>();
   let count = 0;
   const outcome: Outcome = { landed: 0, told: {}, merged: 0, kept: 0 };
-  /** Saved by the user during a landing, so kept as they were and told: a later `git add` of them is the user's own word. */
+  /**
+   * Saved by the user during a landing, so kept as they were and told: a later `git add` of them is the user's own
+   * word.
+   */
   const kept = new Set<string>();
 
   const textOf = (path: string) => readFileSync(join(root, path), "utf8");

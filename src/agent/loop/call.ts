@@ -29,8 +29,9 @@ import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
  * that may change files waits for all calls before it, and later calls wait for it. A call that waits for an answer
  * stays open and does not hold up the others.
  *
- * Once an edit failed, later commands of the reply are not run: they were meant for files that do not exist so, and what
- * they show would be evidence of other ones. Later edits are made, as each stands for itself, and reads are answered.
+ * Once an edit failed, later commands of the reply are not run: they were meant for files that do not exist so, and
+ * what they show would be evidence of other ones. Later edits are made, as each stands for itself, and reads are
+ * answered.
  */
 
 /**
@@ -117,7 +118,9 @@ const runCall = async (
   return result.outcome;
 };
 
-/** In place no commit says which files a call left: they are looked at, once there is evidence that may be of others. */
+/**
+ * In place no commit says which files a call left: they are looked at, once there is evidence that may be of others.
+ */
 const treeAfter = async (
   turn: AgentSession,
   call: Call,

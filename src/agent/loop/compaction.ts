@@ -103,8 +103,8 @@ const summarise = async (
 const answersHeading = "## What the user answered";
 
 /**
- * Questions and answers word for word, which no summary may change: those of the turns that go, and those that an earlier
- * summary brought along.
+ * Questions and answers word for word, which no summary may change: those of the turns that go, and those that an
+ * earlier summary brought along.
  */
 export const answersIn = (gone: readonly PromptMessage[]): string => {
   const asked = new Map<string, string>();

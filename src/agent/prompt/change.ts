@@ -1,4 +1,7 @@
-/** What a system prompt says otherwise than an earlier one of the same agent: each line with the headings that it is under. */
+/**
+ * What a system prompt says otherwise than an earlier one of the same agent: each line with the headings that it is
+ * under.
+ */
 
 type Line = {
   text: string;
@@ -44,7 +47,10 @@ const linesOf = (prompt: string): Line[] =>
     });
   });
 
-/** It says the same thing anew, as another commit that the work begins at: that the old one holds no more goes without saying. */
+/**
+ * It says the same thing anew, as another commit that the work begins at: that the old one holds no more goes without
+ * saying.
+ */
 const isInPlaceOf = (line: Line, old: Line): boolean =>
   line.under.length === 1 &&
   old.under.length === 1 &&

@@ -1,4 +1,6 @@
-/** Whoever judges the whole of a Mission: what it knows of the trade. What is to be judged stands in the Task's request. */
+/**
+ * Whoever judges the whole of a Mission: what it knows of the trade. What is to be judged stands in the Task's request.
+ */
 export const judgeInstructions = `You judge whether a goal has been reached, for somebody who will rely on it without looking. You took no part in the work, and you change nothing.
 
 How you work

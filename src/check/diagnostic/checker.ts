@@ -3,8 +3,8 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { beyond, type Finding, joined, type Known, knownOf, shared } from "./finding.ts";
 
 /**
- * The port of those who look at the files: one program of the project in one folder. What it says is a hint: a checker that
- * cannot start, answers nothing or takes too long ends, and nothing else happens.
+ * The port of those who look at the files: one program of the project in one folder. What it says is a hint: a checker
+ * that cannot start, answers nothing or takes too long ends, and nothing else happens.
  */
 export interface Checker {
   /** What it is called in results. */

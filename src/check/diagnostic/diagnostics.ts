@@ -10,9 +10,9 @@ import { createFileChecker, createProjectChecker, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
 
 /**
- * What the project's own checkers say of an edit, for as long as its result is held back for it: what comes later stands in
- * a later result. They begin with the first file that an agent reads that one of them covers, in the sandbox of the Task,
- * and end with the turn.
+ * What the project's own checkers say of an edit, for as long as its result is held back for it: what comes later
+ * stands in a later result. They begin with the first file that an agent reads that one of them covers, in the sandbox
+ * of the Task, and end with the turn.
  */
 
 /** How long a result is held back. */

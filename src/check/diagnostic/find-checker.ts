@@ -6,8 +6,9 @@ import type { Checker, Place } from "./checker.ts";
 import { type Kind, kinds, tsc } from "./kind.ts";
 
 /**
- * Which checkers a project has for a file: by the settings of a program that stand in the folder of the file or above, and
- * where the program itself is there. Read in the user's directory, which agents do not change; no process is started.
+ * Which checkers a project has for a file: by the settings of a program that stand in the folder of the file or above,
+ * and where the program itself is there. Read in the user's directory, which agents do not change; no process is
+ * started.
  */
 
 export type FoundChecker = {

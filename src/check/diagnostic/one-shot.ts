@@ -4,7 +4,10 @@ import type { Touched } from "../../tool/tool.ts";
 import { type Checker, createLedger, mostFailures, type Place } from "./checker.ts";
 import { beyond, type Finding, findingsIn, knownOf } from "./finding.ts";
 
-/** Checkers that are started for each look: over the whole project, fast for what they keep on the disk, or over the touched files. */
+/**
+ * Checkers that are started for each look: over the whole project, fast for what they keep on the disk, or over the
+ * touched files.
+ */
 
 export type OnceProgram = {
   name: string;

@@ -3,8 +3,8 @@ import { createLedger, type Checker, mostFailures, type Place } from "./checker.
 import { findingsIn } from "./finding.ts";
 
 /**
- * A checker that stays: its program watches the files itself, and prints all that it finds after each change, between two
- * lines that it is known by. A pass counts for an edit if it began after it.
+ * A checker that stays: its program watches the files itself, and prints all that it finds after each change, between
+ * two lines that it is known by. A pass counts for an edit if it began after it.
  */
 
 export type WatchProgram = {

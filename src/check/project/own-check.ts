@@ -2,8 +2,8 @@ import type { Facts } from "../../model/model.ts";
 import type { CheckSpec } from "../../protocol/check.ts";
 
 /**
- * The project's own commands as checks, for a request that names none: what passes on the base must pass at the end. None
- * where they have no time.
+ * The project's own commands as checks, for a request that names none: what passes on the base must pass at the end.
+ * None where they have no time.
  */
 export const ownChecks = (
   checks: readonly CheckSpec[],

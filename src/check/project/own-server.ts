@@ -5,7 +5,9 @@ import { makeIn, packageIn, recipesOf, scriptsOf } from "./script.ts";
 
 /** Which command that starts a server is nobody's but the project's, or the operator's: such a one has secrets. */
 
-/** The names under which projects start what they serve. A caller of the service may name these, and no other script. */
+/**
+ * The names under which projects start what they serve. A caller of the service may name these, and no other script.
+ */
 const serves = /^(?:start|dev|serve|preview)$/;
 
 export type Server = {
@@ -15,8 +17,8 @@ export type Server = {
 };
 
 /**
- * The files to lay over the work, so that the server is the one that the base commit defines; undefined: it is neither a
- * script or target of the base that serves, nor wholly what a rule of the operator names. `shell`: these rules, as
+ * The files to lay over the work, so that the server is the one that the base commit defines; undefined: it is neither
+ * a script or target of the base that serves, nor wholly what a rule of the operator names. `shell`: these rules, as
  * `isWholly` reads them. Without arguments, variables and a folder of its own: those are the caller's.
  */
 export const ownServer = async (

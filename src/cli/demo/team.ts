@@ -10,9 +10,9 @@ import { assertKept, createGit, onStage, patch, type Stage } from "./stage.ts";
 import { type Heard, startTeamHost, type TeamHost } from "./team-host.ts";
 
 /**
- * `sortie demo --team`: from an issue to a merged pull request, on a Git host of the demo's own: a label, the Task that it
- * makes, checks, a pull request, a review, the follow-up, the merge. Nothing leaves this machine. Every statement it prints
- * is verified; one that does not hold ends the demo with exit code 1.
+ * `sortie demo --team`: from an issue to a merged pull request, on a Git host of the demo's own: a label, the Task that
+ * it makes, checks, a pull request, a review, the follow-up, the merge. Nothing leaves this machine. Every statement it
+ * prints is verified; one that does not hold ends the demo with exit code 1.
  */
 
 const issue = {

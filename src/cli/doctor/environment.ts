@@ -2,8 +2,8 @@ import type { Config } from "../../config/config.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
 
 /**
- * The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, and no
- * command of the operator's is run.
+ * The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, and
+ * no command of the operator's is run.
  */
 
 /** `lists`: why commands cannot be kept to a list of hosts. */

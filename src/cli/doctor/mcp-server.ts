@@ -3,7 +3,10 @@ import type { Config } from "../../config/config.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 import { line } from "../terminal/format.ts";
 
-/** The checks of `sortie doctor` on MCP servers: programs that are missing, and addresses that do not answer. None is started. */
+/**
+ * The checks of `sortie doctor` on MCP servers: programs that are missing, and addresses that do not answer. None is
+ * started.
+ */
 
 /** `lists`: why programs cannot be kept to a list of hosts. */
 export const checkMcpServers = async (

@@ -1,7 +1,9 @@
 import type { Config } from "../../config/config.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 
-/** The checks of `sortie doctor` on repositories by address: what may be named, and mirrors that nobody used for long. */
+/**
+ * The checks of `sortie doctor` on repositories by address: what may be named, and mirrors that nobody used for long.
+ */
 
 export const checkRepositories = async (config: Config): Promise<Finding[]> => {
   const { allow, credentials, mirrorDays: days } = config.repositories;

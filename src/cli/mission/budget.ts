@@ -1,7 +1,9 @@
 import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { expectData, type Service } from "../connection.ts";
 
-/** The caps of a Mission's budget as options name them. The service takes a whole budget, and a person raises one cap. */
+/**
+ * The caps of a Mission's budget as options name them. The service takes a whole budget, and a person raises one cap.
+ */
 
 export type Caps = {
   maxCost?: number | "none";

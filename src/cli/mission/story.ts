@@ -7,9 +7,10 @@ export type Told = { lead: string; rest: string; tone: Tone };
 type Tone = "plain" | "good" | "bad" | "need" | "quiet";
 
 /**
- * A Mission's log as its story: what was said, planned, dispatched, ended, approved, refused and verified. Phases and Tasks
- * go by their titles. Events must be passed in order from the first one, because later ones name what they are about only by
- * id; of its Tasks' events those count that ask a person something. undefined: the event is no part of the story.
+ * A Mission's log as its story: what was said, planned, dispatched, ended, approved, refused and verified. Phases and
+ * Tasks go by their titles. Events must be passed in order from the first one, because later ones name what they are
+ * about only by id; of its Tasks' events those count that ask a person something. undefined: the event is no part of
+ * the story.
  */
 export const createStory = (): ((event: Frame) => Told | undefined) => {
   const phases = new Map<string, { title: string; text: string }>();

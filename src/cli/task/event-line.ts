@@ -9,8 +9,8 @@ const nameOfAgent = (agent: string): string => (agent === "orchestrator" ? "Orch
 
 /**
  * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
- * because later events name checks and calls only by id; `checks` has the names of those that were found before. Returns
- * undefined for events that need no line, including those of a newer service.
+ * because later events name checks and calls only by id; `checks` has the names of those that were found before.
+ * Returns undefined for events that need no line, including those of a newer service.
  */
 export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map<string, string>()) => {
   const { bold, dim, green, red, yellow } = colors;

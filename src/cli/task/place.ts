@@ -17,8 +17,8 @@ const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
 };
 
 /**
- * Throws unless the Task may work where it would: on a copy, or in the files themselves because the caller says so. Asks
- * where somebody can answer, which is not enough for repository work.
+ * Throws unless the Task may work where it would: on a copy, or in the files themselves because the caller says so.
+ * Asks where somebody can answer, which is not enough for repository work.
  */
 export const checkPlace = async (
   target: Target,

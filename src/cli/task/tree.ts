@@ -23,7 +23,9 @@ const wrapped = (text: string, width: number): string[] => {
   return lines;
 };
 
-/** The same of a line that stands further in or is an item of a list: what is broken off begins where its words begin. */
+/**
+ * The same of a line that stands further in or is an item of a list: what is broken off begins where its words begin.
+ */
 const hanging = (text: string, width: number): string[] => {
   const [lead = ""] = /^ *(?:(?:[-*+]|\d+\.) +)?/.exec(text) ?? [];
   return wrapped(text.slice(lead.length), width - lead.length).map(

@@ -18,8 +18,8 @@ import { type Blob, treeOf } from "./git-tree.ts";
 import { openZip, type Unzip } from "./unzip.ts";
 
 /**
- * `sortie task verify`: verifies the archive of a Task, or of a Mission with its Tasks, offline: files, ledgers, tree. If somebody rewrote all of it
- * consistently, only a head that was noted before reveals it.
+ * `sortie task verify`: verifies the archive of a Task, or of a Mission with its Tasks, offline: files, ledgers, tree.
+ * If somebody rewrote all of it consistently, only a head that was noted before reveals it.
  */
 
 const manifestName = `${flow}manifest.json`;

@@ -117,7 +117,9 @@ const word = (text: string): string => (/^[\w@%+=:,./-]{1,200}$/.test(text) ? te
 
 const quoted = (files: readonly TestFile[]): string => files.map(({ path }) => word(path)).join(" ");
 
-/** What the project's own script gives a runner: variables before it, and those of its options that say how tests load. */
+/**
+ * What the project's own script gives a runner: variables before it, and those of its options that say how tests load.
+ */
 const givenBy = (scripts: readonly string[], program: string, taking: ReadonlySet<string>, flags: RegExp) => {
   for (const script of scripts)
     for (const command of script.split(/&&|\|\||[;|&]/)) {

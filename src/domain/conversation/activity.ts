@@ -5,7 +5,9 @@ import type { LongText } from "../../protocol/text.ts";
 import { editingTools, notRun } from "./edited.ts";
 import { type Conversation, messagesOf } from "./message.ts";
 
-/** What the agent of a session did, as its conversation has it: the files that it changed and the commands that it ran. */
+/**
+ * What the agent of a session did, as its conversation has it: the files that it changed and the commands that it ran.
+ */
 
 export type Activity = { files: string[]; commands: { command: string; exitCode: number | null }[] };
 

@@ -102,8 +102,8 @@ export const planCompaction = (chat: Conversation, window: number, forced: boole
 };
 
 /**
- * Everything up to the newest reply, but for what people wrote; undefined if nothing was said yet. For a conversation whose
- * turn is over: that reply's results were read, or say nothing new.
+ * Everything up to the newest reply, but for what people wrote; undefined if nothing was said yet. For a conversation
+ * whose turn is over: that reply's results were read, or say nothing new.
  */
 export const planRenewal = (chat: Conversation): Compaction | undefined => {
   const at = chat.said.findLastIndex(({ role }) => role === "assistant");

@@ -263,7 +263,8 @@ const compact = (chat: Conversation, event: Compacted): void => {
   // A conversation restored from a later compaction does not contain these turns.
   if (last < 0) return;
   const end = chat.said[last + 1]?.role === "tool" ? last + 2 : last + 1;
-  // Whoever opens it from here has read no reply. Only what is queued asks for it, which a Mission's messages never are.
+  // Whoever opens it from here has read no reply. Only what is queued asks for it, which a Mission's messages never
+  // are.
   if (!chat.said.slice(end).some(({ role }) => role === "assistant")) chat.idle = false;
   chat.said.splice(0, end, ...replacement(event, chat.said.slice(0, end)));
   const calls = chat.said.flatMap((message) => (message.role === "assistant" ? message.calls : []));

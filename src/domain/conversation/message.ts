@@ -86,8 +86,8 @@ export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";
 
 /**
- * How many replies the conversation ends in that had neither words nor calls, or lost the calls that they announced; none
- * where there is something new to read.
+ * How many replies the conversation ends in that had neither words nor calls, or lost the calls that they announced;
+ * none where there is something new to read.
  */
 export const emptyReplies = ({ said, unread }: Conversation): number => {
   if (unread.length > 0) return 0;

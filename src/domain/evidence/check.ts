@@ -40,7 +40,10 @@ export const isGating = (state: TaskState, { id }: CheckSpec): boolean => {
   return isOwn(state, id) && base?.state === "passed" && base.flaky !== true;
 };
 
-/** The project's checks that passed on the base and fail on the work. One that was ended, or could not run, says nothing. */
+/**
+ * The project's checks that passed on the base and fail on the work. One that was ended, or could not run, says
+ * nothing.
+ */
 export const brokenOf = (state: TaskState): CheckRun[] =>
   state.ownChecks.flatMap((check) => {
     const result = state.results[check.id];

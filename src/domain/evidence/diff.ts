@@ -266,7 +266,10 @@ const foldersOf = (files: readonly FileDiff[]): string[] => {
 const sizeOf = ({ head, hunks, dropped }: FileDiff): number =>
   dropped > 0 ? Number.POSITIVE_INFINITY : head.length + hunks.reduce((total, hunk) => total + hunk.length, 0);
 
-/** What each gets of the room: all it needs, or the same as every other that needs more. None gets too little to say something. */
+/**
+ * What each gets of the room: all it needs, or the same as every other that needs more. None gets too little to say
+ * something.
+ */
 const sharesOf = (sizes: readonly number[], room: number): number[] => {
   const among = sizes.slice(0, Math.max(1, Math.floor(room / leastShare)));
   const shares = sizes.map(() => 0);

@@ -1,8 +1,8 @@
 import { failingLine } from "../../protocol/task/failing-line.ts";
 
 /**
- * The lines of an output that say how it went: of a failure the first that looks like an error with what follows it, the
- * line in which a test runner counts, and the end.
+ * The lines of an output that say how it went: of a failure the first that looks like an error with what follows it,
+ * the line in which a test runner counts, and the end.
  */
 
 /** Characters and lines that are looked at: the beginning, where causes stand, and the end. */

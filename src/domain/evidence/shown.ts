@@ -5,7 +5,10 @@ import { type CheckRun, isOfPresentFiles, type TaskState } from "../state/task.t
 import { onBase, specsOf } from "./check.ts";
 import { countsIn, cutWords } from "./output.ts";
 
-/** A slice's evidence as a reviewer reads it: what is of the files that it judges, and before that in a line each the rest. */
+/**
+ * A slice's evidence as a reviewer reads it: what is of the files that it judges, and before that in a line each the
+ * rest.
+ */
 
 type Piece = Goal["evidence"][number];
 
@@ -155,8 +158,8 @@ const bothEnds = (command: string): string =>
 const shortest = 12;
 
 /**
- * What was printed, marked as such, so that no line of it looks like evidence. What stands above is not repeated, but for
- * counts: most commands that fail on one cause print it each.
+ * What was printed, marked as such, so that no line of it looks like evidence. What stands above is not repeated, but
+ * for counts: most commands that fail on one cause print it each.
  */
 const saidLines = (text: string, said: Set<string>): string[] => {
   if (text === "") return [];

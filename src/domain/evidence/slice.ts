@@ -54,8 +54,8 @@ const proofsOf = (state: TaskState, slice: Slice): string[] =>
 export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);
 
 /**
- * Whether it was reviewed under its present contract, on the present files, and its author has answered no review since:
- * an answer is judged again, be it in words alone.
+ * Whether it was reviewed under its present contract, on the present files, and its author has answered no review
+ * since: an answer is judged again, be it in words alone.
  */
 export const isReviewed = (state: TaskState, { review, contract }: Slice): boolean =>
   review !== null &&

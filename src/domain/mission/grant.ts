@@ -16,22 +16,22 @@ export type Grant =
   | { ok: false; name: Name; left: number; cap: number; why: "cap" | "own" | "wanted" };
 
 /**
- * Of what is kept from first attempts this part is the agent's own: no Task is given it, so that the agent can still think
- * while they run.
+ * Of what is kept from first attempts this part is the agent's own: no Task is given it, so that the agent can still
+ * think while they run.
  */
 const thought = 1 / 3;
 
 /**
- * A share is at most so many times the mean of the phases that the same squad did, once two of them ended; but never below
- * this part of the cap. What another squad used, which may be one agent or ten, says nothing of this one.
+ * A share is at most so many times the mean of the phases that the same squad did, once two of them ended; but never
+ * below this part of the cap. What another squad used, which may be one agent or ten, says nothing of this one.
  */
 const mostMeans = 3;
 const leastPart = 0.01;
 
 /**
  * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
- * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given. `squad`: who
- * is to do it; absent: it does the work of no phase, and is held against all of them.
+ * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given. `squad`:
+ * who is to do it; absent: it does the work of no phase, and is held against all of them.
  */
 export const shareOf = (
   state: MissionState,
@@ -69,8 +69,9 @@ const meanOf = ({ tasks }: MissionState, name: Name, squad: string | undefined):
 };
 
 /**
- * The budget of a Task that goes on, or whose budget is to be another one: what it has, or what is wanted, as far as the
- * cap leaves that. `used`: by the Task so far, minutes of its ended attempts. `exact`: all that is wanted, or nothing.
+ * The budget of a Task that goes on, or whose budget is to be another one: what it has, or what is wanted, as far as
+ * the cap leaves that. `used`: by the Task so far, minutes of its ended attempts. `exact`: all that is wanted, or
+ * nothing.
  */
 export const grantOf = (
   state: MissionState,

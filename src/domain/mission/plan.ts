@@ -96,8 +96,8 @@ export const producedFor = (state: MissionState, phaseID: string): SquadRef | un
 };
 
 /**
- * A squad of this id was made for the Mission and refused, or what stands in the catalog now is not what was made: it is
- * used under no phase, until one of that id is made anew.
+ * A squad of this id was made for the Mission and refused, or what stands in the catalog now is not what was made: it
+ * is used under no phase, until one of that id is made anew.
  */
 export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef, "id" | "digest">): boolean => {
   const made = tasks.findLast(({ production, reconciled }) => production?.squad === id && reconciled !== null);
@@ -105,7 +105,10 @@ export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef,
   return "refused" in made.reconciled || made.reconciled.digest !== digest;
 };
 
-/** A squad that was made for the Mission, and whose newest Task of this phase failed by itself: it may be left for another. */
+/**
+ * A squad that was made for the Mission, and whose newest Task of this phase failed by itself: it may be left for
+ * another.
+ */
 export const hasFailedAt = (state: MissionState, phaseID: string, squadID: string): boolean => {
   const last = workOf(state, phaseID).findLast(({ squad }) => squad.id === squadID);
   return (

@@ -9,7 +9,10 @@ import { isVerdict } from "./whole/verdict.ts";
  * reads its tools, its prompt and the whole state, to say that it waits.
  */
 
-/** A Task's end: of a merge, of a verdict unless something is missing, and what the agent itself has withdrawn or may not go on from. */
+/**
+ * A Task's end: of a merge, of a verdict unless something is missing, and what the agent itself has withdrawn or may
+ * not go on from.
+ */
 export const isQuiet = (state: MissionState, end: EventData["task.ended"]): boolean =>
   isMerge(state, end.taskID) ||
   (isVerdict(state, end.taskID) && end.verdict?.verdict !== "rejected") ||
@@ -19,7 +22,10 @@ export const isQuiet = (state: MissionState, end: EventData["task.ended"]): bool
 /** The plan waits for a person's word, without which nothing is dispatched. Their answer wakes the agent. */
 export const waitsForPlan = (state: MissionState): boolean => askedPlan(state) !== undefined;
 
-/** Cancelled, of a phase that was dropped; and something is left that its agent will hear of, or it has said that it is done. */
+/**
+ * Cancelled, of a phase that was dropped; and something is left that its agent will hear of, or it has said that it is
+ * done.
+ */
 const isWithdrawn = (state: MissionState, { taskID, phase, outcome }: EventData["task.ended"]): boolean =>
   outcome === "cancelled" &&
   !state.plan.some(({ id }) => id === phase) &&

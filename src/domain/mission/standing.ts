@@ -91,8 +91,8 @@ export const standingOf = (state: MissionState): Standing => {
 };
 
 /**
- * The same beside what its Tasks are doing now. `known`: how many of them run as far as its own log tells. `asking`: how
- * many of them wait for an answer.
+ * The same beside what its Tasks are doing now. `known`: how many of them run as far as its own log tells. `asking`:
+ * how many of them wait for an answer.
  */
 export const standingAmong = (
   own: Pick<Standing, "state" | "reason" | "tasks">,

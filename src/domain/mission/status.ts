@@ -17,7 +17,9 @@ import { type Waits, waitsIn } from "./now.ts";
 
 /** What lists and the status record show of a Mission, from its own fold and the rows of its Tasks. */
 
-/** The stored list row of a Mission; what its Tasks do is added when it is read. `runs`: as far as its own log tells. */
+/**
+ * The stored list row of a Mission; what its Tasks do is added when it is read. `runs`: as far as its own log tells.
+ */
 export type MissionRow = Omit<MissionSummary, "status" | "taskStats"> & { standing: Standing; runs: number };
 
 export const rowOf = (state: MissionState): MissionRow => ({ ...headOf(state), ...innerOf(state) });
@@ -73,8 +75,8 @@ export const summaryOf = (
 };
 
 /**
- * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan and budget are
- * true while its agent is busy, and after an abort.
+ * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan and budget
+ * are true while its agent is busy, and after an abort.
  */
 export const seenWith = (
   state: MissionState,

@@ -19,7 +19,10 @@ export type OwnStep =
   | { kind: "recover" }
   /** Ask a person whether the plan may be carried out. */
   | { kind: "approve" }
-  /** Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out, or it is woken. */
+  /**
+   * Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out, or it
+   * is woken.
+   */
   | { kind: "ask"; until: string }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }

@@ -31,7 +31,9 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
   }
 };
 
-/** What a person said to one of its Tasks, whose words stay as those said to itself do; undefined: nobody said anything. */
+/**
+ * What a person said to one of its Tasks, whose words stay as those said to itself do; undefined: nobody said anything.
+ */
 export const answerNotice = ({
   data: { taskID, said },
 }: DomainEvent & { type: "task.answered" }): string | undefined =>

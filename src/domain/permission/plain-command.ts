@@ -1,6 +1,6 @@
 /**
- * Commands that are one program with its words and nothing else. Only such a command can be said to be what the operator
- * named: bash runs nothing besides it, and puts nothing into it.
+ * Commands that are one program with its words and nothing else. Only such a command can be said to be what the
+ * operator named: bash runs nothing besides it, and puts nothing into it.
  */
 
 /** Programs that run others which their words name: a rule about them would say nothing. */
@@ -10,7 +10,9 @@ const runners = new Set(
    npx flock strace`.split(/\s+/),
 );
 
-/** Each of these begins something else than a word: an expansion, a redirection, another command, a comment, a keyword. */
+/**
+ * Each of these begins something else than a word: an expansion, a redirection, another command, a comment, a keyword.
+ */
 const special = /[;&|<>()$`\\\n\r*?[\]{}~#!\0]/;
 
 /** The words of a text that is such a command; undefined: it is anything else. */

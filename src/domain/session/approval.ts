@@ -4,8 +4,8 @@ import { openAsks, rootOf, type Ask } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /**
- * Approvals: what a person is asked before it happens. What was approved is known by what would happen, so that anything
- * else has to be asked for anew.
+ * Approvals: what a person is asked before it happens. What was approved is known by what would happen, so that
+ * anything else has to be asked for anew.
  */
 
 /** The approval that is asked for now. */

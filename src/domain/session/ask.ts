@@ -4,9 +4,9 @@ import type { DomainEvent } from "../event.ts";
 import { type StreamState, type Ask, waitsForAnswers, openAsks, rootOf } from "../state/stream.ts";
 
 /**
- * Asks: permissions and questions that a call waits for, and approvals that the service asks for. Each is answered exactly
- * once: by a caller, by its timeout, or by what ended it. An answer is committed at the version it was decided at, so of
- * two answers one finds the ask closed.
+ * Asks: permissions and questions that a call waits for, and approvals that the service asks for. Each is answered
+ * exactly once: by a caller, by its timeout, or by what ended it. An answer is committed at the version it was decided
+ * at, so of two answers one finds the ask closed.
  */
 
 /** The id of a call's ask. Derived from the call, so that a call that runs again finds its ask. */
@@ -144,8 +144,8 @@ export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
 
 /**
  * Closes the asks that a message supersedes. A steering message answers questions in other words, while a permission is
- * a decision and stays open. An interrupting message closes both, a queued one neither. Whatever the message, what was to
- * be approved is not the last word any more.
+ * a decision and stays open. An interrupting message closes both, a queued one neither. Whatever the message, what was
+ * to be approved is not the last word any more.
  */
 export const asksClosedBy = (
   state: StreamState,

@@ -80,8 +80,8 @@ export const repetitionNote = (repetition: Repetition, call: number, result: Res
 const unnamed = (text: string): string => text.replaceAll(/\boutput:call_\w{1,40}/g, "output:");
 
 /**
- * An output without what differs between equal results: our own note, the duration of a command, the call's id, and what of
- * a Mission's budget is used, which each look at it adds to.
+ * An output without what differs between equal results: our own note, the duration of a command, the call's id, and
+ * what of a Mission's budget is used, which each look at it adds to.
  */
 const plain = (output: Result["output"]): string => {
   if (typeof output !== "string") return output.blob.sha256;

@@ -23,8 +23,8 @@ type Held = {
 const mending = 2;
 
 /**
- * The next turn of a review without a verdict so far. A turn costs about what the conversation held at its last one: the
- * one after which nothing would be left for another has to be the verdict.
+ * The next turn of a review without a verdict so far. A turn costs about what the conversation held at its last one:
+ * the one after which nothing would be left for another has to be the verdict.
  */
 export const nextReviewTurn = (
   chat: Held,

@@ -20,7 +20,10 @@ export type Dispatched = Omit<EventData["task.dispatched"], "sessionID" | "lookA
   attempt: number;
   /** When its agent wants to hear of it; null: at its end alone. */
   lookAt: string | null;
-  /** The call of the report that stood when its newest attempt was begun: a person went on after that. Absent: none stood. */
+  /**
+   * The call of the report that stood when its newest attempt was begun: a person went on after that. Absent: none
+   * stood.
+   */
   outdates?: string;
   /** For a Task that produces a squad: what the catalog showed afterwards. */
   reconciled: SquadRef | { refused: string } | null;
@@ -49,8 +52,8 @@ export type MissionState = StreamState & {
   /** When its own branch is merged, in a directory. */
   merge: MissionMerge;
   /**
-   * Its own branch in a directory's repository; null: it has none (yet). `of`: full name of the branch it is merged into.
-   * `used`: a Task was dispatched on it, so that whatever stands there is the Mission's.
+   * Its own branch in a directory's repository; null: it has none (yet). `of`: full name of the branch it is merged
+   * into. `used`: a Task was dispatched on it, so that whatever stands there is the Mission's.
    */
   branch: { name: string; commit: string; of: string | null; used: boolean } | null;
   /** Something landed there that no merge has been begun for; and why the newest one came to nothing. */
@@ -82,8 +85,8 @@ export type MissionState = StreamState & {
   /** What a person is asked before it happens: its own plan, and squads and landings of its Tasks. */
   approve: Approvable[];
   /**
-   * The plan that was approved last, also after a person said no to a later one (`planDenied`); the one that was asked about
-   * last, and who refused that without a word.
+   * The plan that was approved last, also after a person said no to a later one (`planDenied`); the one that was asked
+   * about last, and who refused that without a word.
    */
   approvedPlan: string | null;
   planDenied: boolean;
@@ -109,7 +112,10 @@ export type MissionState = StreamState & {
   finished: EventData["mission.finished"] | null;
   /** Its agent says that it is done, and the whole is judged before that stands. */
   judging: Omit<EventData["mission.judging"], "sessionID"> | null;
-  /** The newest verdict on the whole. `callID`: of the declaration that it was asked for. `heard`: as in its Task's `judges`. */
+  /**
+   * The newest verdict on the whole. `callID`: of the declaration that it was asked for. `heard`: as in its Task's
+   * `judges`.
+   */
   verdict: (NonNullable<MissionStatus["verdict"]> & { callID: string; heard: number }) | null;
   /** Version of the newest words of a person. */
   words: number;
@@ -132,8 +138,8 @@ export const isOfService = ({ merge, judges }: Dispatched): boolean => merge !==
 export const isWork = (task: Dispatched): boolean => task.production === null && !isOfService(task);
 
 /**
- * Its agent's report on the whole; null: it has given none, or a person has a Task of it go on since. When that ends its
- * agent is woken, or the report stands again.
+ * Its agent's report on the whole; null: it has given none, or a person has a Task of it go on since. When that ends
+ * its agent is woken, or the report stands again.
  */
 export const reportOf = ({ finished, tasks }: MissionState): MissionState["finished"] =>
   tasks.some((task) => isWork(task) && isRunning(task) && task.outdates === finished?.callID) ? null : finished;

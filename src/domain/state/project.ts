@@ -4,8 +4,8 @@
 export const repositoryIdentity = (url: string): string => url.replace(/\.git$/, "");
 
 /**
- * The identity of a stream's project: of a repository its address, which every node knows it by. Earlier versions wrote the
- * path of its mirror in one data folder down instead.
+ * The identity of a stream's project: of a repository its address, which every node knows it by. Earlier versions wrote
+ * the path of its mirror in one data folder down instead.
  */
 export const projectOf = ({
   project,

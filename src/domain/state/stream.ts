@@ -175,7 +175,10 @@ export type Session = {
   judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
   /** Who interrupted it; null: nobody did. */
   interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
-  /** Its own copy of the files; null: it works in the Task's. `tip`: the commit of its own that it goes on from on another node. */
+  /**
+   * Its own copy of the files; null: it works in the Task's. `tip`: the commit of its own that it goes on from on
+   * another node.
+   */
   fork: (NonNullable<EventData["session.started"]["fork"]> & { tip?: string }) | null;
   /** The commit of the Task's files that it began on; null: not known, or it has a fork. */
   from: string | null;
@@ -207,7 +210,8 @@ const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): 
 };
 
 /**
- * Every open call waits for an answer, or an approval is asked for: no work is being done, even if a worker holds the Task.
+ * Every open call waits for an answer, or an approval is asked for: no work is being done, even if a worker holds the
+ * Task.
  */
 export const waitsForAnswers = (state: StreamState): boolean =>
   state.open.length === 0
@@ -220,7 +224,9 @@ export const isWaiting = (state: StreamState, callID: string): boolean => waits(
 /** The asks that can be answered. */
 export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
-/** It waits for a quota on. A clock that is behind the moment at which the wait began was set back, and proves nothing. */
+/**
+ * It waits for a quota on. A clock that is behind the moment at which the wait began was set back, and proves nothing.
+ */
 export const isDeferred = ({ at, until }: NonNullable<StreamState["deferred"]>, now: Date): boolean =>
   Date.parse(at) <= now.getTime() && now.getTime() < Date.parse(until);
 

@@ -8,8 +8,8 @@ import type { ModelRef, SquadRef } from "../agent.ts";
 import { isRead, type StreamState } from "./stream.ts";
 
 /**
- * The state of a Task and simple predicates on it. `task/evolve.ts` folds it from events, `task/next/next.ts` decides the
- * next step, `task/cancel.ts` decides on a cancel request, and `task/end.ts` has the ways to end.
+ * The state of a Task and simple predicates on it. `task/evolve.ts` folds it from events, `task/next/next.ts` decides
+ * the next step, `task/cancel.ts` decides on a cancel request, and `task/end.ts` has the ways to end.
  */
 
 export type CheckRun = EventData["check.finished"];
@@ -76,12 +76,15 @@ export type TaskState = StreamState & {
   attempt: number;
   error: string | null;
   errorInfo: ErrorInfo | null;
-  /** The agent's last whole report of its work, and what of the service's its next words answer, if they may be no report. */
+  /**
+   * The agent's last whole report of its work, and what of the service's its next words answer, if they may be no
+   * report.
+   */
   summary: LongText | null;
   answers: "review" | "output" | "landing" | null;
   /**
-   * The JSON that its caller wants; null: none. `writes`: when it was given; `refused`: how often there was none that meets
-   * the schema in this attempt, last for this reason.
+   * The JSON that its caller wants; null: none. `writes`: when it was given; `refused`: how often there was none that
+   * meets the schema in this attempt, last for this reason.
    */
   output: { schema: LongText; value: LongText | null; writes: number; refused: number; reason: string | null } | null;
   slices: Slice[];
@@ -164,7 +167,10 @@ export type TaskState = StreamState & {
   landed: EventData["landing.finished"] | null;
   /** What the remote of its repository has of this Task. */
   pushed: { ref: string; commit: string } | null;
-  /** The pull request of what landed, as the forge had it last, the commit that it was brought up to date with, and in which attempt. */
+  /**
+   * The pull request of what landed, as the forge had it last, the commit that it was brought up to date with, and in
+   * which attempt.
+   */
   pullRequest: (EventData["landing.proposed"] & { seenIn: number }) | null;
   /** Everything that landed, attempt by attempt. `version`: of its event. */
   landings: Landed[];
@@ -221,8 +227,8 @@ export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
 /**
  * Whether something was seen on the files as they are, as far as is known: by the tree, whatever was called in between.
  * Between commits the newest observation says which tree that is. Where nobody has looked since, only calls that surely
- * changed files count; in place, where no commit will tell, every call that may have. There the files are looked at after
- * each such call, once there is evidence; without Git nothing can tell what they are.
+ * changed files count; in place, where no commit will tell, every call that may have. There the files are looked at
+ * after each such call, once there is evidence; without Git nothing can tell what they are.
  */
 export const isOfPresentFiles = (state: TaskState, seen: Seen): boolean => {
   const inPlace = state.workspace?.kind !== "worktree";

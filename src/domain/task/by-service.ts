@@ -2,7 +2,10 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import { isActive, type TaskState } from "../state/task.ts";
 import { type Description, namedPaths } from "./commit-text.ts";
 
-/** What the service does itself, by a Task of its own: it takes back what another one landed, or merges a Mission's branch. */
+/**
+ * What the service does itself, by a Task of its own: it takes back what another one landed, or merges a Mission's
+ * branch.
+ */
 
 /** What can be taken back, newest first; or why there is nothing. */
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {

@@ -10,15 +10,15 @@ const isBusy = (state: TaskState): boolean =>
   state.landingStarted !== null;
 
 /**
- * As seen by a run that is about to begin: the one before died in the middle of a step. `worker`: the process that it begins
- * in, which has not died of its own runs: those may end without a word while the database is away.
+ * As seen by a run that is about to begin: the one before died in the middle of a step. `worker`: the process that it
+ * begins in, which has not died of its own runs: those may end without a word while the database is away.
  */
 export const hasDied = (state: TaskState, worker?: string): boolean =>
   isBusy(state) && !state.stopped && state.worker !== worker;
 
 /**
- * The service died twice in a row while the Task was in the same step: it, or one that was so, too, may be the cause. Such
- * Tasks run one at a time, and no other beside them.
+ * The service died twice in a row while the Task was in the same step: it, or one that was so, too, may be the cause.
+ * Such Tasks run one at a time, and no other beside them.
  */
 export const isSuspect = (state: TaskState): boolean => isActive(state) && hasDied(state) && state.crashes > 0;
 

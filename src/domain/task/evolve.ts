@@ -352,8 +352,8 @@ const alone = (kept: NonNullable<TaskState["checkpoint"]>): Checkpoint => {
 };
 
 /**
- * The files are those of the checkpoint, or of the base. What is committed and kept goes on as it is; anything after that is
- * gone, and the rest of the work begins there.
+ * The files are those of the checkpoint, or of the base. What is committed and kept goes on as it is; anything after
+ * that is gone, and the rest of the work begins there.
  */
 const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskState => {
   const { tree, touched } = state;

@@ -34,7 +34,9 @@ export const isProposalDue = ({ landing, landed, pullRequest }: TaskState): bool
 export const isProposalUnseen = ({ pullRequest, pushed, attempt }: TaskState): boolean =>
   pullRequest !== null && pushed !== null && pullRequest.seenIn < attempt;
 
-/** What was merged is in the base by now, and its branch is done with: the rest is a change of its own, on a new base. */
+/**
+ * What was merged is in the base by now, and its branch is done with: the rest is a change of its own, on a new base.
+ */
 export const afterMerge = ({ pullRequest, pushed }: Pick<TaskState, "pullRequest" | "pushed">): boolean =>
   pullRequest?.state === "merged" && pushed !== null;
 

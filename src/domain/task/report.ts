@@ -9,9 +9,9 @@ import { readEnd } from "./commit-text.ts";
 /** The agent's report of its work: its last words, unless they are an answer that tells nothing of it. */
 
 /**
- * What the agent answers with what it says next, where that need not be a report: a reviewer, who reads it beside the report;
- * the question for an output; a conflict with work of others, but in a Task that is nothing else. Where checks or rules stood
- * against the work, it was another one before, and so was the report.
+ * What the agent answers with what it says next, where that need not be a report: a reviewer, who reads it beside the
+ * report; the question for an output; a conflict with work of others, but in a Task that is nothing else. Where checks
+ * or rules stood against the work, it was another one before, and so was the report.
  */
 export const answersService = (
   { mergeOf }: Pick<TaskState, "mergeOf">,
@@ -35,8 +35,8 @@ export const reported = (
 };
 
 /**
- * Whether words after a conflict are the report of the work as it is then: they name its commit below them, or are too long
- * for an event. A bare "done" leaves the one before.
+ * Whether words after a conflict are the report of the work as it is then: they name its commit below them, or are too
+ * long for an event. A bare "done" leaves the one before.
  */
 const tellsOfWhole = (text: LongText): boolean => {
   if (typeof text !== "string") return true;

@@ -1,6 +1,6 @@
 /**
- * A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. A block at the beginning stands
- * for the file that it names.
+ * A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. A block at the
+ * beginning stands for the file that it names.
  */
 export const titleOf = (request: string): string => {
   const lines = request.split("\n").filter((line) => line.trim() !== "");

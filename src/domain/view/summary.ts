@@ -28,8 +28,8 @@ export const phaseOf = (state: TaskState): Phase => {
 };
 
 /**
- * The actions that would not be refused with a 409 now. Whether a revert still applies is decided on the project's branch:
- * what is known here is that something of the Task landed there.
+ * The actions that would not be refused with a 409 now. Whether a revert still applies is decided on the project's
+ * branch: what is known here is that something of the Task landed there.
  */
 const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
   const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];

@@ -2,8 +2,8 @@ import type { Pool } from "pg";
 import type { Library } from "./library.ts";
 
 /**
- * DBOS keeps every row for ever, and takes up what a dead process had begun only under the same executor's id. Here a row
- * says nothing that the log does not: those of runs that are over go, and so do those of processes that are dead.
+ * DBOS keeps every row for ever, and takes up what a dead process had begun only under the same executor's id. Here a
+ * row says nothing that the log does not: those of runs that are over go, and so do those of processes that are dead.
  */
 
 const hourMs = 3_600_000;
@@ -15,8 +15,8 @@ const most = 500;
 export const executorID = (node: string, process: string): string => `${node} ${process}`;
 
 /**
- * Removes what is over. `self`: the executor of this process, beside which its name has no other. `living`: names of the
- * nodes that were there within the last hour.
+ * Removes what is over. `self`: the executor of this process, beside which its name has no other. `living`: names of
+ * the nodes that were there within the last hour.
  */
 export const cleanRows = async (
   library: Library,

@@ -16,9 +16,10 @@ import { freeLibrary, type Library, takeLibrary } from "./library.ts";
 
 /**
  * The engine of several nodes: DBOS Transact on the PostgreSQL of the store. One workflow without steps, `look`, whose
- * input is a stream. A node that has room begins what is due at once, as a workflow of its own; what it has no room for it
- * puts into a queue, the nodes' or its own, from which whoever has room takes it. The due times in the store stay the truth:
- * a job that is lost, doubled, late or out of order changes nothing, since every run begins with a claim and from the log.
+ * input is a stream. A node that has room begins what is due at once, as a workflow of its own; what it has no room for
+ * it puts into a queue, the nodes' or its own, from which whoever has room takes it. The due times in the store stay
+ * the truth: a job that is lost, doubled, late or out of order changes nothing, since every run begins with a claim and
+ * from the log.
  */
 
 type Options = Omit<LocalEngineOptions, "store" | "overflow" | "carry"> & {
@@ -213,8 +214,8 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
 const launchMs = 60_000;
 
 /**
- * Nodes launch one after the other: at once they make the tables for each other in vain, until PostgreSQL ends them. Asked for again
- * and again, since who waits for a lock holds up the indexes that its holder makes.
+ * Nodes launch one after the other: at once they make the tables for each other in vain, until PostgreSQL ends them.
+ * Asked for again and again, since who waits for a lock holds up the indexes that its holder makes.
  */
 const launch = async (library: Library, tables: string, pool: Pool) => {
   const client = await pool.connect();

@@ -13,9 +13,9 @@ const established = "01";
 type Ends = Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">;
 
 /**
- * The user id that owns the peer's socket; undefined when the table has no such entry. Both whole addresses count, since
- * a port alone may be used from many addresses of 127.0.0.0/8, and so does the state: what has ended stands in the table
- * as root's, whoever's it was, and so does what no process holds, whose inode is 0.
+ * The user id that owns the peer's socket; undefined when the table has no such entry. Both whole addresses count,
+ * since a port alone may be used from many addresses of 127.0.0.0/8, and so does the state: what has ended stands in
+ * the table as root's, whoever's it was, and so does what no process holds, whose inode is 0.
  */
 export const peerUser = (ends: Ends, read: (path: string, form: "latin1") => string = readFileSync) => {
   const peer = endOf(ends.remoteAddress, ends.remotePort);

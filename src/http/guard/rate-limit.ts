@@ -3,9 +3,9 @@ import type { Limits } from "../../protocol/limit.ts";
 import type { Nodes } from "../../store/node.ts";
 
 /**
- * Failed log-ins per client, on every bind: behind a reverse proxy loopback is where guesses come from. While a client is
- * shut out, its credentials are not looked at, right ones neither, or guesses would go on. Only a connection whose last
- * credentials were right goes on, so that whoever is in stays in.
+ * Failed log-ins per client, on every bind: behind a reverse proxy loopback is where guesses come from. While a client
+ * is shut out, its credentials are not looked at, right ones neither, or guesses would go on. Only a connection whose
+ * last credentials were right goes on, so that whoever is in stays in.
  */
 export interface Logins {
   /** Throws 429 when the client has failed too often; called before the credentials are looked at. */
@@ -55,7 +55,10 @@ export const createLogins = (now: () => number, others?: Pick<Nodes, "tell" | "o
   };
 };
 
-/** All of loopback is one client, and so is an IPv6 network of 64 bits: both have addresses for as many guesses as one likes. */
+/**
+ * All of loopback is one client, and so is an IPv6 network of 64 bits: both have addresses for as many guesses as one
+ * likes.
+ */
 const clientOf = (address: string): string => {
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
   if (plain.startsWith("127.") || plain === "::1") return "loopback";

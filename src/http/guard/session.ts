@@ -5,7 +5,8 @@ import type { EndedSessions } from "../../store/ended-session.ts";
 
 /**
  * Log-ins of browsers. A session is a cookie that says when it ends, signed for one Host with a key that is made of the
- * name and password: it is not stored, and another password ends it. What was logged out is kept until it would have ended.
+ * name and password: it is not stored, and another password ends it. What was logged out is kept until it would have
+ * ended.
  */
 
 export interface Sessions {
@@ -91,8 +92,8 @@ const cookies = (incoming: IncomingMessage, value: string, seconds: number, mark
 };
 
 /**
- * The service's own page sent it, as the browser says. Other ports of the host are the same site to a browser, so SameSite
- * alone does not tell; what changes something has to say where it comes from.
+ * The service's own page sent it, as the browser says. Other ports of the host are the same site to a browser, so
+ * SameSite alone does not tell; what changes something has to say where it comes from.
  */
 const isOwn = ({ method, headers }: IncomingMessage): boolean => {
   const { origin, host = "", "sec-fetch-site": site } = headers;

@@ -49,7 +49,8 @@ export const createMissionTools = ({
         "Follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      // The forms of a check stand in task_create already; `models` says what `model` says; who calls by MCP waits with mission_status.
+      // The forms of a check stand in task_create already; `models` says what `model` says; who calls by MCP waits with
+      // mission_status.
       shown: wake.omit({ callbackURL: true, limits: true, model: true }).extend({
         metadata: z.record(z.string(), z.unknown()).optional(),
         repository: shownRepository,
@@ -98,7 +99,8 @@ export const createMissionTools = ({
         const place = placeOf(given, caller);
         const known = await missions.find(place, id).then(
           () => place,
-          // Of another project than this connection's, as of a repository: found by its id, where that is one Mission's.
+          // Of another project than this connection's, as of a repository: found by its id, where that is one
+          // Mission's.
           (error: unknown) => {
             if (given === undefined && error instanceof ServiceError && error.code === "directory_mismatch")
               return undefined;

@@ -29,7 +29,8 @@ export const listenToPeers = async (
   const server = createServer(
     { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
     (incoming, outgoing) => {
-      // Before a byte of the body is read, which is done within the bounds of its route and compared with what was signed.
+      // Before a byte of the body is read, which is done within the bounds of its route and compared with what was
+      // signed.
       const claimed = verify(incoming.method ?? "", incoming.url ?? "", incoming.headers);
       if (claimed !== undefined) {
         expectBody(incoming, claimed.sha256);

@@ -2,8 +2,8 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
 /**
- * How one node shows another that a request is a node's: by a key that only the database has. What is signed is the whole
- * request, for one node, for a minute, once.
+ * How one node shows another that a request is a node's: by a key that only the database has. What is signed is the
+ * whole request, for one node, for a minute, once.
  */
 
 /** The header: who sends, when, a word that is used once, the body's SHA-256, and the code over all of it. */

@@ -162,7 +162,8 @@ const [quoteMark, backslash, comma, colon, open, openArray, close, closeArray] =
 ];
 
 /**
- * More than any valid request has: texts of `requestBytes` and files in base64. Escapes make JSON.parse four times slower.
+ * More than any valid request has: texts of `requestBytes` and files in base64. Escapes make JSON.parse four times
+ * slower.
  */
 const maxEscapes = 500_000;
 

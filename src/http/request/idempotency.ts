@@ -17,8 +17,8 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 export const keyForm = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there; of a
- * repository's the same on every node. `earlier`: what versions before that had in its place.
+ * The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there; of
+ * a repository's the same on every node. `earlier`: what versions before that had in its place.
  */
 export type RealPath = (directory: string) => Promise<{ name: string; earlier?: string }>;
 
@@ -104,8 +104,8 @@ export type AnswerOnce = <T extends object>(
 ) => Promise<HttpAnswer>;
 
 /**
- * For operations without a commit of their own: the key and the answer are committed after the effect, and until then no
- * other node begins it. A crash in between runs the operation again on the next request.
+ * For operations without a commit of their own: the key and the answer are committed after the effect, and until then
+ * no other node begins it. A crash in between runs the operation again on the next request.
  */
 export const createAnswerOnce = (
   store: Pick<Store, "commit" | "once"> & { nodes?: Pick<Nodes, "turn"> },

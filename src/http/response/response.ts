@@ -90,7 +90,10 @@ const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<Http
 
 const pieceBytes = 64 * 1024;
 
-/** The same; a long body goes out in pieces, and other work runs between them. Resolves when the socket has it, or is gone. */
+/**
+ * The same; a long body goes out in pieces, and other work runs between them. Resolves when the socket has it, or is
+ * gone.
+ */
 export const writeLong = async (
   outgoing: ServerResponse,
   answered: Exclude<HttpAnswer, typeof onSocket>,

@@ -26,8 +26,8 @@ export interface Streams {
   ofAll(call: Call<Routes["event.stream"]>): Promise<HttpAnswer>;
   ofMission(call: Call<Routes["mission.events"]>): Promise<HttpAnswer>;
   /**
-   * Resolves when `isOver`, which is asked at once and after each event of the stream or Mission; after these seconds, when
-   * the caller has gone and when the service stops. While it waits it counts as one of the streams.
+   * Resolves when `isOver`, which is asked at once and after each event of the stream or Mission; after these seconds,
+   * when the caller has gone and when the service stops. While it waits it counts as one of the streams.
    */
   wait(call: WaitCall, seconds: number, of: StreamID, isOver: () => Promise<boolean>): Promise<void>;
   /** Sends every reader its reconnection time, and ends the streams and waits. */

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { checkRequest, commandKinds, commandText } from "../../protocol/check.ts";
 
 /**
- * A check as a Mission's agent writes it: what a request takes, told in words once, with `dispatch`. As a JSON Schema it
- * would be a sixth of all that its tools say, and is read with every request.
+ * A check as a Mission's agent writes it: what a request takes, told in words once, with `dispatch`. As a JSON Schema
+ * it would be a sixth of all that its tools say, and is read with every request.
  */
 
 export const checkForms = [
@@ -17,8 +17,8 @@ export const checkForms = [
 ].join(" ");
 
 /**
- * Models are told no more than that it is a text or an object: some wires take no element without a type. What is wrong is
- * said of the form that was meant; a union would say of either that it is "Invalid input".
+ * Models are told no more than that it is a text or an object: some wires take no element without a type. What is wrong
+ * is said of the form that was meant; a union would say of either that it is "Invalid input".
  */
 export const checkInput = z
   .unknown()

@@ -240,7 +240,8 @@ const create = async (
         source: "mission",
         ...(Object.keys(state.limits).length === 0 ? {} : { limits: state.limits }),
         ...(budget === null ? {} : { budget }),
-        // A later phase starts from the project's branch, so the result has to land there; of a repository on the Mission's.
+        // A later phase starts from the project's branch, so the result has to land there; of a repository on the
+        // Mission's.
         ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,

@@ -14,8 +14,8 @@ import type { MissionRun } from "../run.ts";
  */
 
 /**
- * Characters of what a phase left, its corrections included: of one that this one starts from, and of another. Of the others
- * so many of the newest are told.
+ * Characters of what a phase left, its corrections included: of one that this one starts from, and of another. Of the
+ * others so many of the newest are told.
  */
 const longWords = 12_000;
 const shortWords = 600;

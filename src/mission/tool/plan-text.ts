@@ -12,8 +12,8 @@ import { someOf } from "./refusal.ts";
 /** The plan and the Tasks as JSON, for the Mission's agent. */
 
 /**
- * What became of the plan, without the words that its agent has just written: the phases that were written, those that are
- * gone, and in which state all are.
+ * What became of the plan, without the words that its agent has just written: the phases that were written, those that
+ * are gone, and in which state all are.
  */
 export const planSummary = (state: MissionState, written: readonly string[], dropped: readonly string[]): string => {
   const states = Map.groupBy(planOf(state), (phase) => phase.state);

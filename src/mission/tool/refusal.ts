@@ -14,8 +14,8 @@ import { deliveredBy, type Dispatched, isRunning, type MissionState } from "../.
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 
 /**
- * Why nothing is dispatched, for the Mission's agent: what stands in the way, and what it can do next. What was refused is said
- * behind it by whoever refuses.
+ * Why nothing is dispatched, for the Mission's agent: what stands in the way, and what it can do next. What was refused
+ * is said behind it by whoever refuses.
  */
 
 /** Ids that an answer names. */

@@ -33,8 +33,8 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
   ] as Tool[];
 
 /**
- * Those that its model is told of, with every request: not how a squad is made, where none may be. A call all the same is
- * refused with the reason.
+ * Those that its model is told of, with every request: not how a squad is made, where none may be. A call all the same
+ * is refused with the reason.
  */
 export const offeredTools = (run: MissionRun, tools: readonly Tool[]): Tool[] =>
   tools.filter(({ name }) => name !== "produce_squad" || whyNoSquads(run) === undefined);

@@ -107,7 +107,10 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
     }),
 });
 
-/** Why its agent says nothing to a Task of the service's own: whoever judges the whole is not talked round, and a person merges. */
+/**
+ * Why its agent says nothing to a Task of the service's own: whoever judges the whole is not talked round, and a person
+ * merges.
+ */
 const serviceBar = (task: Dispatched): string =>
   `Expected a Task that you dispatched, got ${task.taskID}, which ${dutyOf(task)} for the service and reads no message of yours. Nothing was sent. ${
     task.merge === undefined

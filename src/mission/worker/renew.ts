@@ -13,10 +13,10 @@ import { approvalLines, briefLines, cancelLines, doneLines, endLines, planLines 
 import { wholeLines } from "./whole-text.ts";
 
 /**
- * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was over,
- * everything before is replaced by the state of the Mission as facts tell it, and by what it had said and looked at, in a
- * line each. What people wrote stays word for word, and so does its note. Within a wake the conversation only grows, so that
- * providers can cache it.
+ * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was
+ * over, everything before is replaced by the state of the Mission as facts tell it, and by what it had said and looked
+ * at, in a line each. What people wrote stays word for word, and so does its note. Within a wake the conversation only
+ * grows, so that providers can cache it.
  */
 
 /** A renewal that frees fewer characters is not worth a new prefix. */

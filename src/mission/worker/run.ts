@@ -53,8 +53,9 @@ export const createRunMission = (deps: MissionDeps) => {
 };
 
 /**
- * Number of deaths with the same calls under way after which the calls are considered to crash the service. Deaths while
- * a run holds back do not count, so whoever only stood by when others ended the service hardly comes to that many.
+ * Number of deaths with the same calls under way after which the calls are considered to crash the service. Deaths
+ * while a run holds back do not count, so whoever only stood by when others ended the service hardly comes to that
+ * many.
  */
 const crashLoop = 6;
 

@@ -13,17 +13,17 @@ import { changeOf, deliveriesOf, sharedAmong } from "../delivery.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * The state of a Mission in lines, for its agent when it is woken. It is read again with every request, so what is done is
- * told in one line for each phase, and in full only what is not.
+ * The state of a Mission in lines, for its agent when it is woken. It is read again with every request, so what is done
+ * is told in one line for each phase, and in full only what is not.
  */
 
 const most = { phases: 60, done: 40, ends: 40, briefs: 20, reasons: 20 };
 const longest = { words: 300, objective: 200, brief: 800, reason: 1000 };
 
 /**
- * Characters of what Tasks reported, of all phases that are done together and of all that are not. Short reports are told
- * whole, the others get equal parts of what is left, and no less than `least`: whoever plans what comes next needs what was
- * found before.
+ * Characters of what Tasks reported, of all phases that are done together and of all that are not. Short reports are
+ * told whole, the others get equal parts of what is left, and no less than `least`: whoever plans what comes next needs
+ * what was found before.
  */
 const room = { done: 6_000, ends: 4_000, least: 150 };
 
@@ -139,7 +139,9 @@ const phaseLine = ({ id, title, phase, state, waits, after, squad, objective }: 
     oneLine(objective, longest.objective),
   ].join("; ");
 
-/** Of what is not done, and of phases that are in the plan no more. What the service does with the whole is told apart. */
+/**
+ * Of what is not done, and of phases that are in the plan no more. What the service does with the whole is told apart.
+ */
 export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new Set()): string[] => {
   const done = new Set(state.plan.filter((phase) => phaseState(state, phase) === "done").map(({ id }) => id));
   const open = state.tasks.filter(

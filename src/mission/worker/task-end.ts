@@ -19,9 +19,9 @@ import { shortDiff } from "../tool/task-evidence.ts";
 import { readVerdict } from "../verdict.ts";
 
 /**
- * Records what became of a Mission's Tasks, and what they ask it: one event for each ended attempt, and each question, that
- * its fold lacks, committed at the version it was decided at. So each is recorded exactly once, even if a nudge is lost,
- * doubled or late.
+ * Records what became of a Mission's Tasks, and what they ask it: one event for each ended attempt, and each question,
+ * that its fold lacks, committed at the version it was decided at. So each is recorded exactly once, even if a nudge is
+ * lost, doubled or late.
  */
 
 /** Longest text of a Task's last reply or error that is recorded, in characters. */
@@ -203,7 +203,10 @@ const landedBetween = (facts: readonly Recorded[], before: Recorded | undefined,
   return landing?.type === "landing.finished" ? landedAs(landing.data) : null;
 };
 
-/** Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is one. */
+/**
+ * Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is
+ * one.
+ */
 const byUser = (before: readonly Recorded[]): Pick<EventData["task.ended"], "cancelledByUser"> => {
   const request = before.findLast((event) => event.type === "cancel.requested");
   if (request === undefined || ofMission(request.data.surface, request.data)) return {};

@@ -3,12 +3,15 @@ import { messageOf } from "../../error.ts";
 /** Parses the arguments of a call as a model wrote them; what is wrong is a message to that model. */
 
 /**
- * Characters of a call's arguments: no model writes as much in one reply (128,000 tokens are half of it), and each of them
- * is parsed, kept, and sent again with every later turn.
+ * Characters of a call's arguments: no model writes as much in one reply (128,000 tokens are half of it), and each of
+ * them is parsed, kept, and sent again with every later turn.
  */
 const mostInput = 1024 * 1024;
 
-/** Values in them, twice as many as there may be keys in a body: a mebibyte of `1,` is half a million, and each is built. */
+/**
+ * Values in them, twice as many as there may be keys in a body: a mebibyte of `1,` is half a million, and each is
+ * built.
+ */
 const mostValues = 20_000;
 
 export const parsed = (tool: string, input: string, cut: boolean): { input: unknown; invalid?: string } => {

@@ -11,7 +11,9 @@ export type Tokens = Omit<ModelUsage, "costUSD">;
 
 let table: typeof import("@pydantic/genai-prices") | undefined;
 
-/** Models of the configuration that the table does not have: to look through all of it takes a fifth of a millisecond. */
+/**
+ * Models of the configuration that the table does not have: to look through all of it takes a fifth of a millisecond.
+ */
 const unpriced = new Set<string>();
 
 /** US dollars; null where the table does not know the model. `provider`: the table's name of whoever is paid. */

@@ -33,8 +33,8 @@ export class RedirectError extends Error {
 }
 
 /**
- * Bytes of one line of an answer. What a model says comes in small pieces; one piece is parsed at once, and arguments of a
- * mebibyte whose characters are all escaped fit in.
+ * Bytes of one line of an answer. What a model says comes in small pieces; one piece is parsed at once, and arguments
+ * of a mebibyte whose characters are all escaped fit in.
  */
 const longestLine = 6 * 1024 * 1024;
 

@@ -6,9 +6,9 @@ import type { PromptMessage } from "../model.ts";
 /** What a provider gave with a reply and is sent back, and by which ids it is told of its calls. */
 
 /**
- * Parts that a provider wants back unchanged (ids of calls, thinking signatures, encrypted reasoning), in their original
- * order; stored as `provider` of the reply. Text is not stored twice: a text part is the next `length` characters of
- * the reply.
+ * Parts that a provider wants back unchanged (ids of calls, thinking signatures, encrypted reasoning), in their
+ * original order; stored as `provider` of the reply. Text is not stored twice: a text part is the next `length`
+ * characters of the reply.
  */
 export type Kept = { ref: string; parts: KeptPart[] };
 export type KeptPart = { options?: SharedV4ProviderOptions } & (
@@ -17,7 +17,9 @@ export type KeptPart = { options?: SharedV4ProviderOptions } & (
   | { type: "call"; id?: string }
 );
 
-/** Mistral's API, and the chat templates of its models on other servers, refuse every id but nine letters and digits. */
+/**
+ * Mistral's API, and the chat templates of its models on other servers, refuse every id but nine letters and digits.
+ */
 const nine = /^[a-zA-Z0-9]{9}$/;
 const wantsNine = /mistral|mixtral|ministral|codestral|devstral|magistral|pixtral/i;
 

@@ -163,8 +163,8 @@ const textIn = (bytes: Uint8Array): string | undefined => {
 };
 
 /**
- * `strict`: tools whose schema allows it are (strict.ts). OpenAI's Responses API makes a schema strict, and each optional
- * parameter required, unless it is told not to.
+ * `strict`: tools whose schema allows it are (strict.ts). OpenAI's Responses API makes a schema strict, and each
+ * optional parameter required, unless it is told not to.
  */
 export const toolsFor = (
   request: ModelRequest,

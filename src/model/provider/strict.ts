@@ -2,9 +2,10 @@ import type { ToolSpec } from "../model.ts";
 import type { Connection } from "../provider-kind.ts";
 
 /**
- * Strict schemas: the provider then lets its model write no arguments but those that fit. OpenAI's and Anthropic's wires
- * have them for single tools. Every object has to be closed, and of OpenAI's every property required; what is optional
- * would be filled in with values that nobody meant. So a tool is strict where it has no optional parameter at any depth.
+ * Strict schemas: the provider then lets its model write no arguments but those that fit. OpenAI's and Anthropic's
+ * wires have them for single tools. Every object has to be closed, and of OpenAI's every property required; what is
+ * optional would be filled in with values that nobody meant. So a tool is strict where it has no optional parameter at
+ * any depth.
  */
 
 type Schema = Record<string, unknown>;

@@ -53,7 +53,9 @@ const published: readonly (readonly [name: RegExp, tokens: number])[] = [
   [/olmo-?3/, 65_536],
 ];
 
-/** undefined: the name is not known. Names of servers are read as their makers': `llama3.1:8b`, `Qwen/Qwen3-8B-GGUF`. */
+/**
+ * undefined: the name is not known. Names of servers are read as their makers': `llama3.1:8b`, `Qwen/Qwen3-8B-GGUF`.
+ */
 export const publishedWindow = (modelID: string): number | undefined => {
   const name = modelID.toLowerCase().replaceAll("_", "-");
   return published.find(([pattern]) => pattern.test(name))?.[1];

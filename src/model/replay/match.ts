@@ -59,7 +59,9 @@ export const compared = (value: Json): Compared => {
   return { value: normal, text: JSON.stringify(sorted(normal)), volatile };
 };
 
-/** Whose calls those are is told by their place. Recordings may have ids of ours where the provider's own are sent now. */
+/**
+ * Whose calls those are is told by their place. Recordings may have ids of ours where the provider's own are sent now.
+ */
 const isCallID = (part: { [key: string]: Json }, key: string): boolean =>
   key === "tool_call_id" || key === "tool_use_id" || key === "call_id" || (key === "id" && isCall(part));
 

@@ -3,8 +3,9 @@ import { setImmediate as turnOver, setTimeout as wait } from "node:timers/promis
 
 /**
  * How a later service process ends the commands of one that died: by a record of live process groups, and by the mark
- * (SERVICE_RUN_ID) that every descendant carries in its environment, and without a sandbox also as an open file. The record needs no fsync: a machine that goes
- * down ends the processes too. Without /proc only recorded groups of the running service can be ended.
+ * (SERVICE_RUN_ID) that every descendant carries in its environment, and without a sandbox also as an open file. The
+ * record needs no fsync: a machine that goes down ends the processes too. Without /proc only recorded groups of the
+ * running service can be ended.
  */
 
 export { wait };

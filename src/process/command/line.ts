@@ -8,8 +8,8 @@ import { withoutProxies } from "../sandbox/container.ts";
 
 /**
  * What a program in a container lives by. Whoever started it there is no parent of it, and its standard input is the
- * program's own, which may be deaf to its end. So process 1 also waits for the end of a named pipe that the service alone
- * holds, and that ends with the service however that ends.
+ * program's own, which may be deaf to its end. So process 1 also waits for the end of a named pipe that the service
+ * alone holds, and that ends with the service however that ends.
  */
 
 export type Line = { cut(): void };

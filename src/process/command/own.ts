@@ -38,7 +38,9 @@ export const createOwnPrograms = (spawner: RunnerClient, record: GroupRecord): O
   const entries = new Set<Entry>();
   const umask = process.umask();
 
-  /** Where the program is given descriptors or much to read, and as long as there is no runner, the service starts it. */
+  /**
+   * Where the program is given descriptors or much to read, and as long as there is no runner, the service starts it.
+   */
   const start = (program: OwnProgram, undisturbed: boolean, listener: OwnListener): void => {
     const input = typeof program.input === "string" ? Buffer.from(program.input) : program.input;
     if (!spawner.isUp() || typeof input === "number" || (input?.length ?? 0) > maxInputBytes) {

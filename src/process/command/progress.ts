@@ -31,8 +31,8 @@ export type Watch = Disposable & {
 };
 
 /**
- * Watches the processes of a group, or those that carry a mark. `onIdle` is called, at most once, when nothing has moved
- * for `limitMs`.
+ * Watches the processes of a group, or those that carry a mark. `onIdle` is called, at most once, when nothing has
+ * moved for `limitMs`.
  */
 export const watchProgress = (
   whose: { group(): number | undefined } | { mark: string },

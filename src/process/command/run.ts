@@ -49,7 +49,9 @@ export type RunContext = {
 
 /** How long a killed group may hold the pipes, in milliseconds, before the search for processes that left it begins. */
 const drainMs = 25;
-/** The same where nothing else runs in the sandbox: process 1 kills all that is left there, if late on a busy machine. */
+/**
+ * The same where nothing else runs in the sandbox: process 1 kills all that is left there, if late on a busy machine.
+ */
 const sweptMs = 250;
 /** How long after that search the pipes may stay open, in milliseconds, before we stop listening. */
 const lastDrainMs = 500;

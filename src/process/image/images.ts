@@ -12,8 +12,9 @@ import { type Image, inImage } from "../sandbox/image-root.ts";
 import { type Engine, engineEnv, findEngine, type Inspected, inspectImage, type RunEngine } from "./engine.ts";
 
 /**
- * The images that commands run in. An engine gives the files of one, once: they are unpacked below the data folder, in a
- * sandbox, because nobody knows what is in them, and kept by the image's id. No container is started, so none can be left.
+ * The images that commands run in. An engine gives the files of one, once: they are unpacked below the data folder, in
+ * a sandbox, because nobody knows what is in them, and kept by the image's id. No container is started, so none can be
+ * left.
  */
 
 export type ImagesOptions = {
@@ -49,8 +50,8 @@ const tarAt = "/run/sortie/image.tar";
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
- * Devices are nobody's here, and neither are owners and the right to run as one. What is mounted over a file has to find
- * it. A user without a name is refused by programs such as ssh.
+ * Devices are nobody's here, and neither are owners and the right to run as one. What is mounted over a file has to
+ * find it. A user without a name is refused by programs such as ssh.
  */
 const unpack = `umask 022
 tar -xf ${tarAt} --no-same-owner --no-same-permissions --exclude=dev --exclude=proc --exclude=sys --exclude=./dev --exclude=./proc --exclude=./sys || exit

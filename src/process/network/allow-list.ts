@@ -2,8 +2,8 @@ import { isIP } from "node:net";
 import { isPublic } from "../../outbound/address.ts";
 
 /**
- * What commands may reach: nothing (false), everything (true), or the hosts of a list, as `host`, `*.host`, `host:port` or
- * `[address]:port`.
+ * What commands may reach: nothing (false), everything (true), or the hosts of a list, as `host`, `*.host`, `host:port`
+ * or `[address]:port`.
  */
 export type Network = boolean | readonly string[];
 
@@ -19,8 +19,8 @@ const parsed = (text: string): Entry => {
 export type Judge = (host: string, port: number) => ((address: string) => boolean) | undefined;
 
 /**
- * An entry without a port is for 80 and 443 of public addresses. What is inside (this machine, its network) is reached only
- * where the operator has named its port, or the address itself: a name of somebody else's could lead anywhere.
+ * An entry without a port is for 80 and 443 of public addresses. What is inside (this machine, its network) is reached
+ * only where the operator has named its port, or the address itself: a name of somebody else's could lead anywhere.
  */
 export const judgeOf = (list: readonly string[]): Judge => {
   const entries = list.map(parsed);

@@ -10,9 +10,9 @@ import type { Log } from "../../log.ts";
 import { type Judge, judgeOf } from "./allow-list.ts";
 
 /**
- * The proxies through which commands with an allow list reach what it names, and nothing else: one on a Unix socket for each
- * list. A name is resolved here, once, and the connection goes to an address that was judged. It passes bytes on and does
- * not look into TLS: what a named host leads on to is that host's to answer for.
+ * The proxies through which commands with an allow list reach what it names, and nothing else: one on a Unix socket for
+ * each list. A name is resolved here, once, and the connection goes to an address that was judged. It passes bytes on
+ * and does not look into TLS: what a named host leads on to is that host's to answer for.
  */
 export type Proxies = {
   /** The socket of the proxy for this list, which listens from now on. */

@@ -6,7 +6,10 @@ import { readInTurns } from "./in-turns.ts";
 import { closeOthers } from "./init-script.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
-/** Starts commands, and programs of the service's own, through the runner, a small process of ours that is started with the first command. */
+/**
+ * Starts commands, and programs of the service's own, through the runner, a small process of ours that is started with
+ * the first command.
+ */
 
 export type Listener = {
   /** undefined: it runs in a sandbox, where process ids mean nothing outside. */
@@ -39,7 +42,10 @@ export interface RunnerClient {
   close(): void;
 }
 
-/** Without descriptors it does not start and has no streams; its error comes as an event, and the next command tries again. */
+/**
+ * Without descriptors it does not start and has no streams; its error comes as an event, and the next command tries
+ * again.
+ */
 type Runner = ChildProcess;
 
 /** Parts of an input let the frames of others between them. */

@@ -15,7 +15,10 @@ export const frames = {
   input: 16,
   /** From the runner: it is there (id 0). */
   ready: 17,
-  /** From the runner: process id, outputs, exit code or the name of the signal, pipes closed, why it could not be started. */
+  /**
+   * From the runner: process id, outputs, exit code or the name of the signal, pipes closed, why it could not be
+   * started.
+   */
   started: 3,
   stdout: 4,
   stderr: 5,

@@ -4,8 +4,8 @@ import type { Readable } from "node:stream";
 const mostAtOnce = 256 * 1024;
 
 /**
- * Takes what a pipe has, with turns for others in between: from a full one libuv reads up to 32 times in one turn, which
- * are two megabytes of a command's output to decode, search for secrets, count and keep.
+ * Takes what a pipe has, with turns for others in between: from a full one libuv reads up to 32 times in one turn,
+ * which are two megabytes of a command's output to decode, search for secrets, count and keep.
  */
 export const readInTurns = (pipe: Readable | null | undefined, take: (chunk: Buffer) => void): void => {
   let taken = 0;

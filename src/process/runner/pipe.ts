@@ -41,7 +41,8 @@ const pathsIn = (folder: string, name: number | string): string[] =>
 
 /**
  * Makes the pipes of one more slot. Called on demand, because making and removing pipes costs more than opening a
- * sandbox. `store`: where further ones are kept until they are wanted, on the same file system; without it there are none.
+ * sandbox. `store`: where further ones are kept until they are wanted, on the same file system; without it there are
+ * none.
  */
 export const makePipes = (folder: string, slot: number, made: (problem?: string) => void, store?: string): void => {
   const paths = pathsIn(folder, slot);

@@ -63,8 +63,8 @@ export const couldNotStart = (why: string): string => `The sandbox could not be 
 const askMs = 50;
 
 /**
- * How long after a job was killed its exit may take, in milliseconds. A command can stop or kill the waiter that reports
- * it, since both have the same user.
+ * How long after a job was killed its exit may take, in milliseconds. A command can stop or kill the waiter that
+ * reports it, since both have the same user.
  */
 const reportMs = 500;
 
@@ -111,8 +111,8 @@ export const openSandbox = (
     }, reportMs);
   };
   /**
-   * A killed job that has not reported its start gets the same time for that: another command may have stopped it, and its
-   * group is not known.
+   * A killed job that has not reported its start gets the same time for that: another command may have stopped it, and
+   * its group is not known.
    */
   const endUnreported = (job: Job) => {
     setTimeout(() => {

@@ -14,7 +14,9 @@ export interface Spare<Job> {
   give(job: Job, script: Buffer): Given | undefined;
   /** They end, unused. */
   dismiss(): void;
-  /** "ended": by whoever may from outside; "free": those that were dismissed are gone; undefined: it is not about them. */
+  /**
+   * "ended": by whoever may from outside; "free": those that were dismissed are gone; undefined: it is not about them.
+   */
   hear(verb: string | undefined, slot: number, waiter: string | undefined): "ended" | "free" | undefined;
   /** Everything in the sandbox was killed: the slots of those that had been dismissed. */
   swept(): number[];

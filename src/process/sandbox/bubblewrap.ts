@@ -106,9 +106,9 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
 };
 
 /**
- * What tells of the machine, and whatever of /proc the kernel shows to root alone (kcore, kmsg, vmallocinfo, slabinfo …):
- * where the service is root, its commands are too, in the eyes of /proc. Only existing paths can be covered, because nothing
- * can be created there. Determined once.
+ * What tells of the machine, and whatever of /proc the kernel shows to root alone (kcore, kmsg, vmallocinfo, slabinfo
+ * …): where the service is root, its commands are too, in the eyes of /proc. Only existing paths can be covered,
+ * because nothing can be created there. Determined once.
  */
 let found: string[] | undefined;
 const hidden = (): string[] =>

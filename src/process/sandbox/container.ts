@@ -6,12 +6,12 @@ import type { Mount } from "./place.ts";
 import { bashAt, type Container, ioAt, programAt, type Sandbox } from "./sandbox.ts";
 
 /**
- * Tier 1 where bubblewrap is not: a container of podman or docker, in an image that the operator names. Each sandbox is a
- * container of its own, opened, fed and ended as those of bubblewrap are: process 1 reads its commands from standard input,
- * and everything in it ends with process 1, which ends when nobody holds the other end.
+ * Tier 1 where bubblewrap is not: a container of podman or docker, in an image that the operator names. Each sandbox is
+ * a container of its own, opened, fed and ended as those of bubblewrap are: process 1 reads its commands from standard
+ * input, and everything in it ends with process 1, which ends when nobody holds the other end.
  *
- * What it does not have: merged views of folders, and networks of a list of hosts. Both are mounts and networks that the
- * service makes for itself, which an engine does not see.
+ * What it does not have: merged views of folders, and networks of a list of hosts. Both are mounts and networks that
+ * the service makes for itself, which an engine does not see.
  */
 
 export type ContainerOptions = {
@@ -33,7 +33,9 @@ export type ContainerOptions = {
   label: string;
 } & Pick<Container, "openImage" | "sweep">;
 
-/** What engines put into the environment of each container by themselves: the operator's proxies, with their passwords. */
+/**
+ * What engines put into the environment of each container by themselves: the operator's proxies, with their passwords.
+ */
 const proxies = "http_proxy https_proxy ftp_proxy no_proxy all_proxy".split(" ");
 export const withoutProxies = `unset ${[...proxies, ...proxies.map((name) => name.toUpperCase())].join(" ")}`;
 

@@ -20,8 +20,8 @@ import { isWithin, standard } from "./system-mount.ts";
 
 /**
  * /etc inside sandboxes: the few files that programs need, copied at the start, because a mount for each in every
- * sandbox costs more than the rest of opening it. A copy is kept for the next start as long as none of them has changed:
- * making it takes a seventh of a start. Files that change while a machine runs are mounted instead.
+ * sandbox costs more than the rest of opening it. A copy is kept for the next start as long as none of them has
+ * changed: making it takes a seventh of a start. Files that change while a machine runs are mounted instead.
  */
 
 /** Names in /etc; `*` at the end matches any rest. No file that holds a password, a token or a key. */

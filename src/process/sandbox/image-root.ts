@@ -5,8 +5,8 @@ import { someEntries } from "./some-entries.ts";
 import { isWithin } from "./system-mount.ts";
 
 /**
- * The files of a container image in the place of this machine's, in tier 1: the same sandbox, rules and ends, over another
- * system. What an image holds is whatever its maker put there: no link in it is followed out of it.
+ * The files of a container image in the place of this machine's, in tier 1: the same sandbox, rules and ends, over
+ * another system. What an image holds is whatever its maker put there: no link in it is followed out of it.
  */
 
 export type Image = {
@@ -32,8 +32,9 @@ const never = new Set("/proc /sys /dev /run /tmp /boot /var/tmp /var/run /var/lo
 const mostMounts = 4000;
 
 /**
- * Everything in the image but that, and but what stands at `targets`, where other things are mounted: a folder above one of
- * these is shown by what is in it, because nothing can be created in one that is mounted. Throws where that is too much.
+ * Everything in the image but that, and but what stands at `targets`, where other things are mounted: a folder above
+ * one of these is shown by what is in it, because nothing can be created in one that is mounted. Throws where that is
+ * too much.
  */
 export const imageMounts = (root: string, targets: readonly string[]): Mount[] => {
   const mounts: Mount[] = [];

@@ -25,7 +25,8 @@ import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
  * The ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
  * while the service runs: a command whose sandbox cannot be opened fails.
  *
- * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. Where it is not, a
+ * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. Where it is not,
+ *   a
  *    container can be the same.
  * 2. pid-namespace: own processes; nothing outlives it.
  * 3. process-group: no isolation; processes that leave their group are searched for.
@@ -65,7 +66,10 @@ export type Sandbox = {
   filter: string | undefined;
   /** Why tier 1 is without a filter; undefined in other tiers, too. */
   unfiltered: string | undefined;
-  /** Why commands are not to read a path of this machine; undefined: they may. Without the function they read everything. */
+  /**
+   * Why commands are not to read a path of this machine; undefined: they may. Without the function they read
+   * everything.
+   */
   refuses?: (path: string) => string | undefined;
   /** Where the sandbox is a container, whose system is an image's and not this machine's. */
   container?: Container;
@@ -76,8 +80,8 @@ export type Sandbox = {
 export type Container = {
   image: Image;
   /**
-   * The environment of the program that opens a sandbox. That program is no parent of what runs: a sandbox ends with its
-   * standard input.
+   * The environment of the program that opens a sandbox. That program is no parent of what runs: a sandbox ends with
+   * its standard input.
    */
   env: Readonly<Record<string, string>>;
   /** Another image of the same engine, for the commands of a project. Rejects with the reason and its remedy. */

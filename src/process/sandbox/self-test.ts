@@ -55,9 +55,8 @@ type Findings = Tried & { found: string[]; unfiltered?: string };
 
 /**
  * Tries from the inside what should be impossible there; each finding is one word. It covers what the guards of
- * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start, over this machine's files or an
- * image's. The filter of system calls is
- * tried by itself, in a sandbox beside: it would refuse some of this, too.
+ * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start, over this machine's files or
+ * an image's. The filter of system calls is tried by itself, in a sandbox beside: it would refuse some of this, too.
  */
 export const selfTest = async (given: Sandbox, path: string, image?: Image): Promise<Findings> => {
   const { wrap } = given;
@@ -70,7 +69,9 @@ export const selfTest = async (given: Sandbox, path: string, image?: Image): Pro
   return !tried.ok || filtered === undefined || filtered.ok ? tried : { ...tried, unfiltered: filtered.why };
 };
 
-/** Whether commands can be kept to a list of hosts: a sandbox is opened within another one, which some machines refuse. */
+/**
+ * Whether commands can be kept to a list of hosts: a sandbox is opened within another one, which some machines refuse.
+ */
 export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
   sandbox.name === "bubblewrap"
     ? tryInside({ ...sandbox, network: false }, path, true, { network: { socket: "/nowhere" } })
@@ -79,7 +80,10 @@ export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
         why: `it needs bubblewrap (tier 1), and this is ${sandbox.container === undefined ? `tier ${sandbox.tier}` : "a container"}`,
       };
 
-/** Which of the programs commands do not find, though this machine may have them. Of a container or without isolation nothing is said. */
+/**
+ * Which of the programs commands do not find, though this machine may have them. Of a container or without isolation
+ * nothing is said.
+ */
 export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonly string[]): Promise<string[]> => {
   if (sandbox.name !== "bubblewrap" || programs.length === 0) return [];
   const folder = probeFolder();
@@ -130,7 +134,10 @@ const pipeIn = async (folder: string, word: string) => {
   };
 };
 
-/** Not where every sandbox has a folder of its own anyway, if it can be: of a container that is read-only only that may be written. */
+/**
+ * Not where every sandbox has a folder of its own anyway, if it can be: of a container that is read-only only that may
+ * be written.
+ */
 const probeFolder = (): string => {
   try {
     return mkdtempSync("/var/tmp/sortie-probe-");

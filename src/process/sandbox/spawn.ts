@@ -14,7 +14,9 @@ const highest = 1000;
 /** Beyond those that daemons close one by one. */
 const markDescriptor = 4;
 
-/** One more descriptor of the program: `filter` as its `filterDescriptor`; `markFile` to know it by, made and unlinked. */
+/**
+ * One more descriptor of the program: `filter` as its `filterDescriptor`; `markFile` to know it by, made and unlinked.
+ */
 export type Descriptor = { filter?: string | undefined; markFile?: string | undefined };
 
 /**

@@ -2,8 +2,8 @@ import { type Condition, errors, profile, type Rule } from "./profile.ts";
 
 /**
  * The profile in the words of container engines (OCI), whose library compares an argument once in a rule, and only by
- * equality under a mask in what is of use here. A condition is a union of such comparisons: a rule for each combination.
- * The library answers calls that it does not know, and those that are newer, as the kernel does.
+ * equality under a mask in what is of use here. A condition is a union of such comparisons: a rule for each
+ * combination. The library answers calls that it does not know, and those that are newer, as the kernel does.
  */
 
 /** All values that are `value` under `mask`; of 32 bits. */

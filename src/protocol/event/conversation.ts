@@ -161,8 +161,8 @@ export const talkEvents = {
   /** The project's own rules, read once before the agents' first step. They can only narrow the operator's. */
   "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
   /**
-   * The call waits for an answer until `expiresAt` at most; then `default` applies. An approval is asked by the service,
-   * before what it is about is done.
+   * The call waits for an answer until `expiresAt` at most; then `default` applies. An approval is asked by the
+   * service, before what it is about is done.
    */
   "ask.opened": z.object({
     askID: z.string(),

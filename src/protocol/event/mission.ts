@@ -90,7 +90,9 @@ export const missionEvents = {
         "For `done`: whether the Mission's checks passed on the project's head; if it has none, whether a session that did not plan accepted the whole",
       ),
   }),
-  /** Its agent says that the whole is done. Nobody gave checks for it, so a session that did not plan judges it first. */
+  /**
+   * Its agent says that the whole is done. Nobody gave checks for it, so a session that did not plan judges it first.
+   */
   "mission.judging": z.object({
     sessionID,
     callID: z.string(),
@@ -112,7 +114,10 @@ export const missionEvents = {
     pullRequest: pullRequest.nullable(),
     reason: z.string().exactOptional(),
   }),
-  /** The name of its branch, in a directory's repository or on the remote, before that is made; another one where somebody has taken it. */
+  /**
+   * The name of its branch, in a directory's repository or on the remote, before that is made; another one where
+   * somebody has taken it.
+   */
   "mission.branched": z.object({
     sessionID,
     branch: z.string(),

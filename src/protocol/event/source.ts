@@ -7,7 +7,10 @@ export type ServiceSource = (typeof serviceSources)[number];
 export const serviceSource = (source: string): ServiceSource | undefined =>
   serviceSources.find((own) => own === source);
 
-/** What a Mission's agent answers to its Tasks, and by what it cancels them; every other source or surface is a person's. */
+/**
+ * What a Mission's agent answers to its Tasks, and by what it cancels them; every other source or surface is a
+ * person's.
+ */
 export const missionSource = "mission";
 
 /** Whether a Mission's agent said or did it. Callers name their source as they like, also as this one. */

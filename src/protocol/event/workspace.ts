@@ -78,7 +78,10 @@ export const workEvents = {
     before: z.string().exactOptional().describe("After a retry: the branch with the previous attempt's work"),
     node: z.string().exactOptional().describe("With several nodes: the node that has these files"),
   }),
-  /** The Task's commit, or its files on the way to one, kept where all nodes reach it: another one could go on from there. */
+  /**
+   * The Task's commit, or its files on the way to one, kept where all nodes reach it: another one could go on from
+   * there.
+   */
   "checkpoint.kept": z.object({
     commit: gitID,
     tree: gitID,
@@ -127,8 +130,8 @@ export const workEvents = {
       .describe("Why other servers cannot be used; under the empty name, why the file cannot"),
   }),
   /**
-   * What the commands of this project get. `granted`: it is the operator's own, or a file of the project's that the operator
-   * has granted; another one has no effect.
+   * What the commands of this project get. `granted`: it is the operator's own, or a file of the project's that the
+   * operator has granted; another one has no effect.
    */
   "environment.given": z.object({
     from: z.enum(["operator", "project"]),
@@ -146,8 +149,8 @@ export const workEvents = {
     problem: z.string().nullable().describe("Why the file cannot be used"),
   }),
   /**
-   * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of stays. A
-   * problem is asked about again in the next attempt.
+   * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of
+   * stays. A problem is asked about again in the next attempt.
    */
   "mcp.listed": z.object({
     server: z.string(),
@@ -199,7 +202,9 @@ export const workEvents = {
   }),
   /** The project's own commands, for a request that names no checks. What passes on the base must pass at the end. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
-  /** The Mission that gave the Task its checks gives it these in their place; one that is not as it was has another id. */
+  /**
+   * The Mission that gave the Task its checks gives it these in their place; one that is not as it was has another id.
+   */
   "checks.replaced": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
@@ -306,8 +311,8 @@ export const workEvents = {
       ),
   }),
   /**
-   * The pull request of what landed: it was opened or brought up to date, or became another one since. Written after its
-   * branch was pushed; the forge is asked first whether an earlier attempt got through.
+   * The pull request of what landed: it was opened or brought up to date, or became another one since. Written after
+   * its branch was pushed; the forge is asked first whether an earlier attempt got through.
    */
   "landing.proposed": pullRequest.omit({}).extend({
     commit: gitID.describe("The commit of its branch to which it was updated"),

@@ -1,8 +1,8 @@
 import { z } from "zod";
 
 /**
- * The environment of a project: what its commands get besides the files. The operator configures it by project; a project
- * can ask for one with a file, which the operator grants.
+ * The environment of a project: what its commands get besides the files. The operator configures it by project; a
+ * project can ask for one with a file, which the operator grants.
  */
 
 /** A host, or all below one (`*.example.org`); with a port, or for 80 and 443. */
@@ -42,9 +42,9 @@ const absolute = z
 const seconds = z.number().int().min(1).max(86_400).optional();
 
 /**
- * A program that looks at files after an edit, and prints `path:line:column: text` or `path(line,column): text`. `{files}` in
- * it stands for the touched files; without it, it looks at the whole project. `stays`: it watches the files itself; a line
- * with the text of `ends` ends what it prints for one change.
+ * A program that looks at files after an edit, and prints `path:line:column: text` or `path(line,column): text`.
+ * `{files}` in it stands for the touched files; without it, it looks at the whole project. `stays`: it watches the
+ * files itself; a line with the text of `ends` ends what it prints for one change.
  */
 const diagnosticCommand = z.strictObject({
   name: z.string().min(1).max(40).optional(),

@@ -9,8 +9,8 @@ export const callOf = (text: string): { name: string; given: string } | undefine
 };
 
 /**
- * The request's text: `$ARGUMENTS` stands for all that was given, `$1` to `$9` for its words, where quotes hold words together.
- * What a text has no place for stands below it.
+ * The request's text: `$ARGUMENTS` stands for all that was given, `$1` to `$9` for its words, where quotes hold words
+ * together. What a text has no place for stands below it.
  */
 export const withArguments = (text: string, given: string): string =>
   withArgumentsWithin(text, given, Number.POSITIVE_INFINITY) ?? "";
@@ -36,7 +36,10 @@ export const withArgumentsWithin = (text: string, given: string, most: number): 
   return over || whole.length > most ? undefined : whole;
 };
 
-/** The request behind `/name …` among those of a project; a text that calls none stays. `unknown`: there is none of that name. */
+/**
+ * The request behind `/name …` among those of a project; a text that calls none stays. `unknown`: there is none of that
+ * name.
+ */
 export const expand = (text: string, saved: readonly SavedRequest[]): { request: string } | { unknown: string } => {
   const call = callOf(text);
   if (call === undefined) return { request: text };

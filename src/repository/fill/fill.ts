@@ -17,8 +17,8 @@ import { onSameHost, submoduleAddress, submodulesIn } from "./submodule.ts";
 
 /**
  * What a commit only names is put in its place: the files of its submodules, and those in large file storage. That is
- * another commit on top of it, made of objects of the mirror, so that no program, filter or setting of the repository is
- * needed where its files are. Tasks begin from that; `names.ts` takes it back before anything is pushed.
+ * another commit on top of it, made of objects of the mirror, so that no program, filter or setting of the repository
+ * is needed where its files are. Tasks begin from that; `names.ts` takes it back before anything is pushed.
  */
 
 export type FillSettings = { lfs: boolean | "same-host"; submodules: boolean | "same-host" };
@@ -32,7 +32,10 @@ export type FillOptions = {
   fetch(remote: Remote, url: string, refs: readonly string[], signal: AbortSignal): Promise<void>;
   /** Rejects where the mirror would take more than it may with so many more bytes. */
   expectRoom(bytes: number): Promise<void>;
-  /** Of all files together, as they are on the disk: a commit of some kilobytes may name one large blob a thousand times. */
+  /**
+   * Of all files together, as they are on the disk: a commit of some kilobytes may name one large blob a thousand
+   * times.
+   */
   mostBytes: number;
   lfs: Omit<LfsOptions, "sameHost">;
 };
@@ -48,8 +51,8 @@ const ofRef = (commit: string): string => `refs/sortie/of/${commit}`;
 export const filledFrom = (mirror: string, commit: string): string | null => refOf(mirror, ofRef(commit)) ?? null;
 
 /**
- * Resolves to the commit that the work begins from: the given one, where nothing in it needs to be filled in. Rejects with
- * `repository_unsupported` what the operator did not turn on, and with `RepositoryAway`.
+ * Resolves to the commit that the work begins from: the given one, where nothing in it needs to be filled in. Rejects
+ * with `repository_unsupported` what the operator did not turn on, and with `RepositoryAway`.
  */
 export const fillIn = async (
   place: RepositoryPlace,

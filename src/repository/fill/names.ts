@@ -5,8 +5,8 @@ import { type Difference, differencesOf, type Entry, type IndexFile, openIndex }
 /** Takes back what `fill.ts` put in: the commit as the remote is to have it, with the names in their places again. */
 
 /**
- * `base`: the filled commit that the work began from, `of` the remote's own. A change of what was filled in is not carried
- * out: its paths come back instead, each with why.
+ * `base`: the filled commit that the work began from, `of` the remote's own. A change of what was filled in is not
+ * carried out: its paths come back instead, each with why.
  */
 export const namesAgain = async (
   git: Git,

@@ -1,4 +1,6 @@
-/** What Git has of a file in large file storage (git-lfs.com/spec/v1): its hash and length, in a text of three lines. */
+/**
+ * What Git has of a file in large file storage (git-lfs.com/spec/v1): its hash and length, in a text of three lines.
+ */
 export type Pointer = { oid: string; size: number };
 
 /** Longer files are no pointers. */

@@ -19,7 +19,9 @@ export const submodulesIn = async (git: Git, commit: string): Promise<Map<string
   return new Map([...found.values()].flatMap(({ path, url }) => (path && url ? [[path, url] as const] : [])));
 };
 
-/** What a submodule's URL means for the repository at this address: `./` and `../` are relative to it, as git has it. */
+/**
+ * What a submodule's URL means for the repository at this address: `./` and `../` are relative to it, as git has it.
+ */
 export const submoduleAddress = (of: Address, url: string): Address => {
   if (!/^\.\.?\//.test(url)) return parseAddress(url);
   const path = of.path.split("/");

@@ -5,8 +5,8 @@ import type { ForgePlace } from "./forge.ts";
 import { ForgeRefused } from "../repository.ts";
 
 /**
- * Tokens of a GitHub App: for each repository its own, which reaches nothing else, asked for with the app's signature and
- * kept until shortly before its end. In memory alone.
+ * Tokens of a GitHub App: for each repository its own, which reaches nothing else, asked for with the app's signature
+ * and kept until shortly before its end. In memory alone.
  */
 
 export type App = { id: string; key: () => string };

@@ -2,8 +2,9 @@ import { ForgeRefused, type Proposal, type PullRequest } from "../repository.ts"
 import type { Forge, Found } from "./forge.ts";
 
 /**
- * Opens the pull request of a branch, or brings the one that is there up to date. The branch is asked for first and again
- * where the forge says that there is one: a call that was cut off, and another that was quicker, never make a second one.
+ * Opens the pull request of a branch, or brings the one that is there up to date. The branch is asked for first and
+ * again where the forge says that there is one: a call that was cut off, and another that was quicker, never make a
+ * second one.
  */
 export const propose = async (
   forge: Forge,

@@ -19,15 +19,15 @@ import type { Offering } from "./offer.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 
 /**
- * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to, and
- * removes files of what others deleted or took over.
+ * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to,
+ * and removes files of what others deleted or took over.
  */
 
 type Inspect = Workspaces["inspect"];
 
 /**
- * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine is
- * looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine
+ * is looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
  */
 export const inspectAmong =
   (

@@ -6,14 +6,16 @@ import type { Catalog } from "../../squad/catalog/catalog.ts";
 import type { Configuration, Offer, Terms } from "../../store/node.ts";
 
 /**
- * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: headers are left out,
- * keys but for that they are there, and of an address what may hold a password or a token, so that no digest can be guessed
- * from.
+ * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: headers are left
+ * out, keys but for that they are there, and of an address what may hold a password or a token, so that no digest can
+ * be guessed from.
  */
 
 type Wanted = Pick<Config, "permissions" | "providers" | "failover" | "effort" | "limits">;
 
-/** `active`: the model of Tasks that name none. `usable`: the providers that can be called, as they have what they need. */
+/**
+ * `active`: the model of Tasks that name none. `usable`: the providers that can be called, as they have what they need.
+ */
 type Models = { active: string; usable: readonly string[] };
 
 /** Limits that say how a node answers requests and what its machine has, not what becomes of a Task. */
@@ -65,8 +67,8 @@ type Squads = {
 };
 
 /**
- * The squads that this node has by itself: external agents, and packages that came apart. The others are on all nodes soon,
- * and a Task has the package that it was created with.
+ * The squads that this node has by itself: external agents, and packages that came apart. The others are on all nodes
+ * soon, and a Task has the package that it was created with.
  */
 const ownSquads = async ({ catalog, apart }: Squads): Promise<{ id: string; digest: string }[]> => {
   const { squads } = await catalog.scan();

@@ -27,7 +27,10 @@ export interface Manager {
    * `expected`: the digest of the package to replace; undefined: none. Refuses with `squad_invalid` or `squad_changed`.
    */
   install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
-  /** Refuses as `install` does where the project has something else than the package, or what it is to replace, under its id. */
+  /**
+   * Refuses as `install` does where the project has something else than the package, or what it is to replace, under
+   * its id.
+   */
   expectInstallable(squad: Pick<SquadRef, "id" | "digest">, directory: string, expected?: string): Promise<void>;
   /** Refuses with `squad_not_found`, or with `squad_changed` where `expected` is another digest. */
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;

@@ -6,9 +6,10 @@ import { checkListed, digestOf, type PackageFile } from "../package/package.ts";
 import type { Writer } from "./writer.ts";
 
 /**
- * Keeps the packages for every project the same on all nodes of a database. Each node has them as files in its data folder;
- * the database has the newest of each. What was installed on one is installed on the others; so is what somebody copied into
- * a folder by hand. What was changed on two of them is left as it is on both until somebody chooses.
+ * Keeps the packages for every project the same on all nodes of a database. Each node has them as files in its data
+ * folder; the database has the newest of each. What was installed on one is installed on the others; so is what
+ * somebody copied into a folder by hand. What was changed on two of them is left as it is on both until somebody
+ * chooses.
  */
 
 /**
@@ -38,15 +39,17 @@ export const standingOf = (contents: Contents | undefined): string | null | unde
 
 export interface Sharing {
   /**
-   * Makes the packages here those that the nodes share. Resolves to what it found, if nothing had to be changed. Rejects with
-   * `store_unavailable`.
+   * Makes the packages here those that the nodes share. Resolves to what it found, if nothing had to be changed.
+   * Rejects with `store_unavailable`.
    */
   follow(): Promise<Scan | undefined>;
   /** The packages that came apart. */
   apart(): ReadonlySet<string>;
   /** The same for one package; its lock is held. Resolves to the digest that is shared then; null: none. */
   level(id: string, writer: Writer): Promise<string | null>;
-  /** Has all nodes replace a package, or remove it; false: another node was quicker. The data folder is the caller's. */
+  /**
+   * Has all nodes replace a package, or remove it; false: another node was quicker. The data folder is the caller's.
+   */
   publish(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
   /** The data folder has what was published. */
   done(id: string, digest: string | null): Promise<void>;
@@ -145,7 +148,9 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
   };
 };
 
-/** Whether the files may be those of a package. The database is written by all nodes, and whatever else may write there. */
+/**
+ * Whether the files may be those of a package. The database is written by all nodes, and whatever else may write there.
+ */
 const isPackage = (files: readonly PackageFile[]): boolean =>
   files.length > 0 &&
   checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length }))).length === 0;

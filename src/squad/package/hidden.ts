@@ -38,7 +38,9 @@ export const hiddenIn = (text: string): { code: string; index: number } | undefi
   return { code: `U+${code}`, index: found.index };
 };
 
-/** The same in the texts and keys of a value that was parsed: an escape in JSON or YAML shows, what it makes does not. */
+/**
+ * The same in the texts and keys of a value that was parsed: an escape in JSON or YAML shows, what it makes does not.
+ */
 export const hiddenWithin = (
   value: unknown,
   path: PropertyKey[] = [],

@@ -125,8 +125,8 @@ const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView):
 export type Claimed = { epoch: number; version: number; dueSeq: number };
 
 /**
- * `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. Refused where a
- * Task has no room within the bounds.
+ * `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. Refused
+ * where a Task has no room within the bounds.
  */
 export const claimMember =
   (
@@ -159,8 +159,8 @@ const hasRoom = (world: StoredView, stream: StreamID, bounds: RunningBounds): bo
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));
 
 /**
- * Releasing uses up the due time that the claim found, unless the run is `unfinished`; one that was set since stays. A run that added nothing but its
- * first event made no progress, and lengthens the backoff.
+ * Releasing uses up the due time that the claim found, unless the run is `unfinished`; one that was set since stays. A
+ * run that added nothing but its first event made no progress, and lengthens the backoff.
  */
 export const releaseMember =
   (stream: StreamID, claimed: Claimed, unfinished: boolean): BatchMember<void> =>

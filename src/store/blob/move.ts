@@ -9,8 +9,8 @@ import type { Blobs } from "../store.ts";
 import { absent, readBlob } from "./folder.ts";
 
 /**
- * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it was,
- * and it goes there only when its bytes are kept. Whatever it is killed in goes on at the next start.
+ * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it
+ * was, and it goes there only when its bytes are kept. Whatever it is killed in goes on at the next start.
  */
 
 /** Where blobs were kept before. */

@@ -7,9 +7,9 @@ import { unavailable, unreadable } from "../unavailable.ts";
 import { touchedMs, youngMs } from "./folder.ts";
 
 /**
- * Blobs as objects of a bucket, `<prefix>/ab/<sha256>`, signed with AWS Signature Version 4: of S3 itself and of what speaks
- * its protocol. The server holds each body against its hash, so an object that is found is complete; ages are by the
- * server's clock. Reads and writes are consistent, as S3 promises since 2020.
+ * Blobs as objects of a bucket, `<prefix>/ab/<sha256>`, signed with AWS Signature Version 4: of S3 itself and of what
+ * speaks its protocol. The server holds each body against its hash, so an object that is found is complete; ages are by
+ * the server's clock. Reads and writes are consistent, as S3 promises since 2020.
  */
 
 export type S3Place = {
@@ -146,8 +146,8 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 
   /**
-   * Whoever removes a blob says so first and looks at its age then. So one that is young stays when the notice comes later;
-   * else the notice is seen here, or the removal is over, and what is missing is stored again.
+   * Whoever removes a blob says so first and looks at its age then. So one that is young stays when the notice comes
+   * later; else the notice is seen here, or the removal is over, and what is missing is stored again.
    */
   const write = async (sha256: string, bytes: Uint8Array): Promise<void> => {
     const age = (await ageIn(nameOf(sha256))) ?? Number.POSITIVE_INFINITY;
@@ -164,8 +164,8 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 
   /**
-   * Tried once: where the answer is lost, the blob may be stored again before the next try. False: the removal may be done
-   * yet, so the notice has to stand.
+   * Tried once: where the answer is lost, the blob may be stored again before the next try. False: the removal may be
+   * done yet, so the notice has to stand.
    */
   const remove = async (sha256: string, until: AbortSignal): Promise<boolean> => {
     try {

@@ -2,8 +2,8 @@ import type { Position, StreamID } from "../../domain/event.ts";
 import type { LiveFrame, TextFrame } from "../../protocol/event/frame.ts";
 
 /**
- * What one node tells the others, so that they look at once. Each may be lost, doubled and late: whoever hears nothing looks
- * by the second.
+ * What one node tells the others, so that they look at once. Each may be lost, doubled and late: whoever hears nothing
+ * looks by the second.
  */
 
 /** `grown`: null: any stream may have. `revoked`: claims of an epoch below this one are lost. `due`: time and rank. */

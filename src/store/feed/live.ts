@@ -25,8 +25,8 @@ const watchMs = 3_000;
 const watchedMs = 10_000;
 
 /**
- * Live frames within one process, and by `far` those of streams that are read at other nodes. A listener must not throw or
- * block: it is called in the middle of a reply.
+ * Live frames within one process, and by `far` those of streams that are read at other nodes. A listener must not throw
+ * or block: it is called in the middle of a reply.
  */
 export const createLive = (far?: Far): FarLive => {
   const listeners = new Map<StreamID, Set<Listener>>();

@@ -10,8 +10,8 @@ import { clock } from "./lease.ts";
 import type { Trx } from "./outcome.ts";
 
 /**
- * Blobs as rows, so that every service of the database has them: one of `blobs` for each, and its bytes in `blob_parts`. Both are
- * written in one transaction, so every blob found is complete. Ages are of the database's clock.
+ * Blobs as rows, so that every service of the database has them: one of `blobs` for each, and its bytes in
+ * `blob_parts`. Both are written in one transaction, so every blob found is complete. Ages are of the database's clock.
  */
 
 /** Bytes of one row. */

@@ -10,8 +10,8 @@ import { endsSession } from "./fault.ts";
  */
 
 /**
- * What the connections of a service are for, and how many of each there are at most: it never has more of a server's than
- * their sum. Commits have one of their own, as they go one after another, and wait behind no read.
+ * What the connections of a service are for, and how many of each there are at most: it never has more of a server's
+ * than their sum. Commits have one of their own, as they go one after another, and wait behind no read.
  */
 const shares = { commits: 1, reads: 3, "slow reads": 2, lease: 1, lock: 1, hints: 1, engine: 3 };
 
@@ -78,7 +78,8 @@ export const settle = async (client: ClientBase, { statement, lock }: Bounds): P
      set default_transaction_isolation = 'read committed';
      set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3`,
   );
-  // Not every server has these. No query here runs so long that compiling it would pay, whatever a large log has it estimated at.
+  // Not every server has these. No query here runs so long that compiling it would pay, whatever a large log has it
+  // estimated at.
   await client.query(
     `select set_config(name, case name when 'jit' then 'off' else '0' end, false) from pg_settings
       where name in ('idle_session_timeout', 'transaction_timeout', 'jit')`,
@@ -135,7 +136,10 @@ export const discarding = (pool: Pool): PostgresPool => ({
   },
 });
 
-/** Has the database end what the client runs at this moment, through another one; nothing happens where that cannot be done. */
+/**
+ * Has the database end what the client runs at this moment, through another one; nothing happens where that cannot be
+ * done.
+ */
 export const cancelQuery = async (client: ClientBase, through: Pool): Promise<void> => {
   const { processID } = client as ClientBase & { processID: number | null };
   // Otherwise it runs to its end.

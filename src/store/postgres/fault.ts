@@ -4,7 +4,9 @@ import { OutcomeUnknown } from "../unavailable.ts";
 
 /** Which errors of PostgreSQL pass by themselves, and how what met one is tried again. */
 
-/** The server ends the session with this error: it is stopped, or the session was idle in a transaction for too long. */
+/**
+ * The server ends the session with this error: it is stopped, or the session was idle in a transaction for too long.
+ */
 const ends = /^(?:57P0[1-5]|25P0[34]|08)/;
 
 /**

@@ -7,8 +7,8 @@ import { cancelQuery, indexBounds, settle } from "./connection.ts";
 
 /**
  * Indexes of a log in use, made while the service runs: `create index concurrently` locks nobody out, and takes minutes
- * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew. Meanwhile the pool of
- * slow reads lacks a connection, which is closed afterwards with its lock and its bounds.
+ * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew. Meanwhile the
+ * pool of slow reads lacks a connection, which is closed afterwards with its lock and its bounds.
  */
 
 const againMs = 30_000;

@@ -78,7 +78,10 @@ type Options = {
    * database that cannot be reached. Default: 90 seconds, of a node as long as until it counts as lost.
    */
   leaseMs?: number;
-  /** Where blobs are kept: in the data folder (the default), in the database, or in another place that all services have. */
+  /**
+   * Where blobs are kept: in the data folder (the default), in the database, or in another place that all services
+   * have.
+   */
   blobs?: "folder" | "database" | Blobs;
   /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
@@ -310,7 +313,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     },
     follow: createFollow(commits, reads),
     orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
-    // Under the log's lock, as every commit that changes counts of projects: those rows are then locked by one at a time.
+    // Under the log's lock, as every commit that changes counts of projects: those rows are then locked by one at a
+    // time.
     erase: (stream, expected) =>
       pump.submit({ streams: [stream], appends: true }, eraseMember(stream, expected), { urgent: true }),
     async forget(before) {

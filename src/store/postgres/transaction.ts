@@ -39,9 +39,9 @@ export type Needs = {
 const noTasks: RunningTasks = { running: new Map(), projects: new Map() };
 
 /**
- * Locks are taken in the same order in every transaction: idempotency keys, names, the bounds, streams by id, then the log's row. Whoever
- * holds the log's row is the only one to assign positions until it commits, so that position 2 is never visible before
- * position 1.
+ * Locks are taken in the same order in every transaction: idempotency keys, names, the bounds, streams by id, then the
+ * log's row. Whoever holds the log's row is the only one to assign positions until it commits, so that position 2 is
+ * never visible before position 1.
  */
 export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   const streams = [...new Set([...needs.streams, ...needs.folds])];

@@ -105,7 +105,8 @@ const few = 2;
 /** A stream that becomes due later than this one does not run before it, whatever its rank. */
 const counted = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>> => {
   const now = Date.now();
-  // As rows, so that both databases count along the index of those that wait, in its order; `+` keeps SQLite from another one.
+  // As rows, so that both databases count along the index of those that wait, in its order; `+` keeps SQLite from
+  // another one.
   const { rows } = await sql<{ stream: StreamID; rank: number; due_at: number; ahead: number }>`
     select own.stream, own.rank, own.due_at, (
       select count(*) from streams as other
@@ -121,7 +122,10 @@ const counted = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promis
 
 type Waiting = { stream: StreamID; rank: number; at: number };
 
-/** Of streams that are due now, in the order in which they run: counts those from each to the next, which is once along the queue. */
+/**
+ * Of streams that are due now, in the order in which they run: counts those from each to the next, which is once along
+ * the queue.
+ */
 const between = async (
   db: Kysely<Tables>,
   waiting: readonly Waiting[],

@@ -24,7 +24,10 @@ export type EventReads = Pick<Store, "read" | "since">;
 export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind, atOnce = pageSize): EventReads => {
   const matches = createMatches(db, reader, kind);
 
-  /** A page where every event matches, in one query, as each follower of the log asks for it after each commit; undefined: by `matches`. */
+  /**
+   * A page where every event matches, in one query, as each follower of the log asks for it after each commit;
+   * undefined: by `matches`.
+   */
   const wholePage = (after: Position, limit: number, filter: Filter): CompiledQuery<Tables["events"]> | undefined => {
     const { stream, types, project, mission } = filter;
     // On SQLite they mostly come from memory, and otherwise from prepared statements.

@@ -8,8 +8,9 @@ import type { Tables } from "./schema.ts";
  */
 export interface Reader {
   /**
-   * The rows of a query, as of a moment after the call: everything that was committed before is among them. Rejects with
-   * `store_unavailable`, or with the signal's reason once it aborts; a query that has not begun by then never does.
+   * The rows of a query, as of a moment after the call: everything that was committed before is among them. Rejects
+   * with `store_unavailable`, or with the signal's reason once it aborts; a query that has not begun by then never
+   * does.
    */
   rows<R>(query: CompiledQuery<R>, signal?: AbortSignal): Promise<R[]>;
 }

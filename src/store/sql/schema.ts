@@ -42,9 +42,9 @@ export type Tables = {
     settled: number | null;
   };
   /**
-   * How many Tasks a project has, how many of them are active, and as what those count in the overview: kept by triggers on
-   * `tasks`. `counted` 0: they began to count at a log in use, and what was there before is not in it yet. `latest`: the Task
-   * that was added last, as long as it is there.
+   * How many Tasks a project has, how many of them are active, and as what those count in the overview: kept by
+   * triggers on `tasks`. `counted` 0: they began to count at a log in use, and what was there before is not in it yet.
+   * `latest`: the Task that was added last, as long as it is there.
    */
   project_counts: {
     project: string;
@@ -73,9 +73,10 @@ export type Tables = {
   /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };
   /**
-   * SQLite only, beside the virtual table `text_trigrams`: the numbers that texts have in it, and those that wait for one.
-   * `text_index` has one row, id 1. `upto`: of the texts that were there before the index, those up to this stream are in it; null:
-   * all are. `removed`: how many texts went since it was last rewritten; `merged`: rows that the last step of a merge changed.
+   * SQLite only, beside the virtual table `text_trigrams`: the numbers that texts have in it, and those that wait for
+   * one. `text_index` has one row, id 1. `upto`: of the texts that were there before the index, those up to this stream
+   * are in it; null: all are. `removed`: how many texts went since it was last rewritten; `merged`: rows that the last
+   * step of a merge changed.
    */
   text_ids: { id: number; stream: string };
   text_pending: { stream: string };

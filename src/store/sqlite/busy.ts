@@ -4,8 +4,9 @@ import { type CompiledQuery, type DatabaseConnection, type QueryResult, SqliteDi
 import type { DiskSync } from "./disk-sync.ts";
 
 /**
- * Somebody else writes to the file: a backup, or a person with a shell of SQLite's. SQLite would wait for them within the
- * call, and nothing else of the service would go on meanwhile. So it is told not to wait, and who writes tries again.
+ * Somebody else writes to the file: a backup, or a person with a shell of SQLite's. SQLite would wait for them within
+ * the call, and nothing else of the service would go on meanwhile. So it is told not to wait, and who writes tries
+ * again.
  */
 
 export const patienceMs = 5000;

@@ -23,8 +23,8 @@ const earlierOf = (file: string, from: string): string[] => {
 };
 
 /**
- * Copies the database before a migration, next to itself, in place of copies of the same form. `from`: the newest migration in it.
- * Throws `StartError` where there is no room for the copy and what the migration adds.
+ * Copies the database before a migration, next to itself, in place of copies of the same form. `from`: the newest
+ * migration in it. Throws `StartError` where there is no room for the copy and what the migration adds.
  */
 export const copyBeside = async (
   database: Database.Database,

@@ -3,9 +3,9 @@ import Database from "better-sqlite3";
 import { messageOf } from "../../error.ts";
 
 /**
- * The process of `integrity.ts`: writes "ok" or what is wrong with the file that it is given, or why that cannot be found
- * out, and then ends with exit code 1. The check runs in a thread,
- * so that the process sees the end of its input and is gone with whoever started it.
+ * The process of `integrity.ts`: writes "ok" or what is wrong with the file that it is given, or why that cannot be
+ * found out, and then ends with exit code 1. The check runs in a thread, so that the process sees the end of its input
+ * and is gone with whoever started it.
  */
 
 type Found = { text: string; code: 0 | 1 };

@@ -5,13 +5,13 @@ import { text } from "node:stream/consumers";
 import { entryPoint } from "../../package-root.ts";
 
 /**
- * SQLite's own check of a whole file, in a process of its own: it takes minutes for a large file and cannot be cut short
- * within a process, which a stop of the service would wait for. It gives way to everything else on the machine.
+ * SQLite's own check of a whole file, in a process of its own: it takes minutes for a large file and cannot be cut
+ * short within a process, which a stop of the service would wait for. It gives way to everything else on the machine.
  */
 
 /**
- * What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. Rejects if it
- * could not be found out, such as for want of descriptors: that says nothing about the file.
+ * What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. Rejects if
+ * it could not be found out, such as for want of descriptors: that says nothing about the file.
  */
 export const quickCheck = async (file: string, signal: AbortSignal): Promise<string | undefined> => {
   // The process ends itself when its input does: with the service, however that ends.

@@ -6,8 +6,8 @@ import { isFatal } from "./file.ts";
 import type { Order, Reply } from "./reader.ts";
 
 /**
- * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows go back in parts, each of which is
- * asked for, so that the service takes them between other work. Checkpoints have a connection of their own.
+ * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows go back in parts, each of which
+ * is asked for, so that the service takes them between other work. Checkpoints have a connection of their own.
  */
 
 const partBytes = 256 * 1024;

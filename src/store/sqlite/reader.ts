@@ -7,8 +7,9 @@ import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
 
 /**
- * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service, and
- * its checkpoints, which wait for the disk. The thread starts with the first of them and ends when none came for a while.
+ * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service,
+ * and its checkpoints, which wait for the disk. The thread starts with the first of them and ends when none came for a
+ * while.
  */
 
 export type ThreadReader = Reader & AsyncDisposable & { checkpoint(): void };
@@ -162,7 +163,10 @@ export const createReader = ({
         waiting.push(job);
         if (current === undefined) next();
       }),
-    /** Has a checkpoint made after the reads that wait, unless one waits already. One that fails is made up for by a later one. */
+    /**
+     * Has a checkpoint made after the reads that wait, unless one waits already. One that fails is made up for by a
+     * later one.
+     */
     checkpoint() {
       if (closed || waiting.length >= most || waiting.some(({ query }) => query === undefined)) return;
       const fail = (error: Error) => log.warn({ error: messageOf(error) }, "a checkpoint of the database failed");

@@ -41,8 +41,8 @@ import { createWebhooks } from "../sql/webhook.ts";
 
 export type SqliteStore = Store & {
   /**
-   * Checks the whole file after an unclean stop, in a separate process, which ends with the store; resolves at once after
-   * a clean one. Rejects with `StartError`, exit code 70, if it is damaged.
+   * Checks the whole file after an unclean stop, in a separate process, which ends with the store; resolves at once
+   * after a clean one. Rejects with `StartError`, exit code 70, if it is damaged.
    */
   verify(): Promise<void>;
 };
@@ -70,8 +70,8 @@ type Options = {
 };
 
 /**
- * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on the
- * data folder (store/lock.ts), so caches need no invalidation.
+ * The store on SQLite: one process, one connection that writes, and one for slow reads. The caller holds the lock on
+ * the data folder (store/lock.ts), so caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
   const { file, dataDir, log, space = unwatched, now = () => new Date(), bounds } = options;

@@ -14,8 +14,8 @@ import { isFatal } from "./file.ts";
 import type { prepareStatements } from "./statement.ts";
 
 /**
- * How SQLite is written: one transaction per tick for all commits of it, and others between. The members of a transaction
- * are told of it when it is on disk; those that come meanwhile are the next one.
+ * How SQLite is written: one transaction per tick for all commits of it, and others between. The members of a
+ * transaction are told of it when it is on disk; those that come meanwhile are the next one.
  */
 
 type Waiting = {
@@ -247,12 +247,15 @@ export const createTransactions = (options: {
     submit,
     atomically,
 
-    /** For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the disk. */
+    /**
+     * For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the
+     * disk.
+     */
     lazily,
 
     /**
-     * Resolves when what is written now is on disk, and known here. Who reads from the file sees it before; an answer that
-     * shows it waits for this, so that it is never newer than the states, nor than what a crash leaves.
+     * Resolves when what is written now is on disk, and known here. Who reads from the file sees it before; an answer
+     * that shows it waits for this, so that it is never newer than the states, nor than what a crash leaves.
      */
     onDisk: async (): Promise<void> => {
       if (unsynced !== undefined) await new Promise<void>((resolve) => void synced.push(resolve));

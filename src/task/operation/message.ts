@@ -108,8 +108,8 @@ const together = (appends: Write["appends"]): Write["appends"] =>
   );
 
 /**
- * The checks from now on. One that is not as it was has another id, so that no result of the one before counts for it, also
- * of one that runs just now.
+ * The checks from now on. One that is not as it was has another id, so that no result of the one before counts for it,
+ * also of one that runs just now.
  */
 const replacedChecks = async (
   { store, squads, limits }: Pick<TasksDeps, "store" | "squads" | "limits">,

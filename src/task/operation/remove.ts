@@ -26,7 +26,10 @@ export const createRemove =
         await workspaces.remove(id);
         return store.erase(id, version);
       });
-    /** An ended Task holds no lock any more; one that an earlier version ended may: its log, which tells what began, goes. */
+    /**
+     * An ended Task holds no lock any more; one that an earlier version ended may: its log, which tells what began,
+     * goes.
+     */
     const endLanding = async ({ project }: TaskState): Promise<void> => {
       if (workspaces.unfinishedLanding(taskID) !== taskID) return;
       try {

@@ -8,8 +8,8 @@ import type { Store } from "../../store/store.ts";
 import { bringCheckpoint } from "../checkpoint.ts";
 
 /**
- * What another node's work came to, as far as it is committed: such commits of a repository by address are on its branch or in the
- * Task's checkpoint, both of which every node reaches. Decision 0274.
+ * What another node's work came to, as far as it is committed: such commits of a repository by address are on its
+ * branch or in the Task's checkpoint, both of which every node reaches. Decision 0274.
  */
 
 type Deps = {
@@ -27,8 +27,8 @@ type Wanted = Pick<TaskState, "repository"> & {
 };
 
 /**
- * Resolves to "here" where this node has the stream's files, else to "commits" once its mirror has the commits. Rejects with
- * `node_away` where they are not to be had: they are of a directory, or were never kept.
+ * Resolves to "here" where this node has the stream's files, else to "commits" once its mirror has the commits. Rejects
+ * with `node_away` where they are not to be had: they are of a directory, or were never kept.
  */
 export const reach = async (deps: Deps, wanted: Wanted, signal: AbortSignal): Promise<"here" | "commits"> => {
   const { nodes } = deps.store;

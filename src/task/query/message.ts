@@ -4,7 +4,9 @@ import type { Message } from "../../protocol/task/board.ts";
 import { loadInput, loadText } from "../../store/blob/text.ts";
 import type { Json, Store } from "../../store/store.ts";
 
-/** Pages of the conversation of a Task or a Mission: a page costs what stands in it, however long the conversation is. */
+/**
+ * Pages of the conversation of a Task or a Mission: a page costs what stands in it, however long the conversation is.
+ */
 
 /** `after`: the `eventID` of the last message already read. */
 export type MessageQuery = { after: number; limit: number };
@@ -17,8 +19,8 @@ const most = 1000;
 const pageChars = 2 * 1024 ** 2;
 
 /**
- * One page of messages, oldest first: at most `limit`, fewer where their texts are long. `open`: the stream's calls that
- * run now. `nextAfter` is null on the last page.
+ * One page of messages, oldest first: at most `limit`, fewer where their texts are long. `open`: the stream's calls
+ * that run now. `nextAfter` is null on the last page.
  */
 export const messagesIn = async (
   store: Pick<Store, "since" | "blobs">,

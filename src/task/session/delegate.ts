@@ -248,8 +248,8 @@ const mayWrite = (team: Team, agent: string): boolean =>
   team.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
 
 /**
- * The session that has the Task's own files while this one is at work: the nearest that waits for it, directly or through
- * others, and took its turn. undefined: none but the Task's own agent, which waits likewise.
+ * The session that has the Task's own files while this one is at work: the nearest that waits for it, directly or
+ * through others, and took its turn. undefined: none but the Task's own agent, which waits likewise.
  */
 const holderAbove = (run: Run, team: Team, sessionID: string): string | undefined => {
   const { parentSessionID } = findSession(run.state(), sessionID);

@@ -7,8 +7,8 @@ import { mcpTools, type OfServer } from "../../tool/mcp/tools.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Which MCP servers an agent works with, and the tools that it has from them. They are asked once for a Task, when the first
- * of its agents is to know: what a model was told of stays as it is.
+ * Which MCP servers an agent works with, and the tools that it has from them. They are asked once for a Task, when the
+ * first of its agents is to know: what a model was told of stays as it is.
  */
 
 /** Those that the agent names; of one that names none, the whole Task's lead has all, and others have none. */

@@ -6,8 +6,8 @@ import { truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 
 /**
- * The system prompt of the Orchestrator's first request is that of all its requests, so that a provider's cache holds over
- * a follow-up. What has changed since is said before the message that begins the next attempt.
+ * The system prompt of the Orchestrator's first request is that of all its requests, so that a provider's cache holds
+ * over a follow-up. What has changed since is said before the message that begins the next attempt.
  */
 export const createOpening =
   (run: Run) =>

@@ -18,8 +18,8 @@ import { projectKey } from "./check-key.ts";
 
 /**
  * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
- * not change before it lands, so that the next run gives the agents the same facts; of a Task that lands on a branch which
- * the user need not have checked out, in the files of the commit that it begins at.
+ * not change before it lands, so that the next run gives the agents the same facts; of a Task that lands on a branch
+ * which the user need not have checked out, in the files of the commit that it begins at.
  */
 export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
   const { checks, productPillar: pillar, isolation, unchecked } = run.state();
@@ -58,7 +58,9 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
   };
 };
 
-/** The commit that the Task begins at: of a Mission with a branch of its own that is not where the user's directory is. */
+/**
+ * The commit that the Task begins at: of a Mission with a branch of its own that is not where the user's directory is.
+ */
 const baseOf = async (run: Run, head: string | null): Promise<string | null> => {
   const { workspace, landed, onto } = run.state();
   if (workspace?.kind === "worktree" && landed === null) return workspace.snapshot?.head ?? workspace.baseCommit;
@@ -72,8 +74,8 @@ export const guideOf = (run: Run): ReturnType<typeof readGuide> => inProject(run
 type Users = { root: Files; top: Files; base: string | null };
 
 /**
- * Reads in the project as the Task's files begin: `root` is its folder, `top` its repository's. Resolves to undefined where
- * the user's directory is not there.
+ * Reads in the project as the Task's files begin: `root` is its folder, `top` its repository's. Resolves to undefined
+ * where the user's directory is not there.
  */
 const inProject = async <T>(
   run: Run,
@@ -131,7 +133,9 @@ export const hasProgram =
 
 type Before = { spec: RunCheck; found: KeptResult };
 
-/** What came of them when they last ran on this project before a change, for any Task; of what passed nothing is kept. */
+/**
+ * What came of them when they last ran on this project before a change, for any Task; of what passed nothing is kept.
+ */
 const lastOnBase = (run: Run, own: readonly CheckSpec[]): Before[] =>
   own.filter(isRun).flatMap((spec) => {
     const found = run.checkResults.find(projectKey(run, spec));

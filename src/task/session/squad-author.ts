@@ -193,8 +193,9 @@ const countProblems = (agents: Input["agents"]): string[] => {
 };
 
 /**
- * With an agent that judges the finished work, whoever wrote the squad: its author's, or else the service's own. It is part
- * of the package, so that whoever approves or installs that sees it, and every later Task of the squad is reviewed, too.
+ * With an agent that judges the finished work, whoever wrote the squad: its author's, or else the service's own. It is
+ * part of the package, so that whoever approves or installs that sees it, and every later Task of the squad is
+ * reviewed, too.
  */
 const filesOf = (given: Input, { production: { squad: id, phase }, reviewer }: Making): PackageFile[] => {
   const { agents, skills = [] } = given;

@@ -112,8 +112,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
 };
 
 /**
- * Who is asked a question of the Task's agents first: its Mission, which knows the goal, unless that is gone, was aborted,
- * or waits for a person itself. What it does not answer in time comes to a person anyway.
+ * Who is asked a question of the Task's agents first: its Mission, which knows the goal, unless that is gone, was
+ * aborted, or waits for a person itself. What it does not answer in time comes to a person anyway.
  */
 const asksFirst = async ({ store, state }: Pick<Run, "store" | "state">): Promise<"mission" | "person"> => {
   const { mission, mergeOf } = state();

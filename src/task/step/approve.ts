@@ -9,8 +9,8 @@ import type { Run } from "../run.ts";
 /** Asks for a person's approval of what is about to happen. */
 
 /**
- * Whether the landing has to wait: then it is asked for, or what was asked or approved is found to be the same change on
- * another base. Without this a Task that needs approval lands nothing.
+ * Whether the landing has to wait: then it is asked for, or what was asked or approved is found to be the same change
+ * on another base. Without this a Task that needs approval lands nothing.
  */
 export const awaitLanding = async (run: Run, workspace: Workspace): Promise<boolean> => {
   const state = run.state();

@@ -45,8 +45,8 @@ export const endless = (run: Run, spec: RunCheck): Result | undefined => {
 type How = { laid?: readonly FileOverride[]; env?: Readonly<Record<string, string>>; quiet?: boolean };
 
 /**
- * The secrets that a check has: a command of the project's own, as the base commit defines it, or a server likewise. Where the
- * work has changed that, its files are put back, and this is the result that counts.
+ * The secrets that a check has: a command of the project's own, as the base commit defines it, or a server likewise.
+ * Where the work has changed that, its files are put back, and this is the result that counts.
  */
 const secretsFor = async (
   run: Run,

@@ -18,9 +18,9 @@ import { withTamperGuard } from "../workspace/tamper.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * Proof by contrast: the tests that a change adds or changes run with the code of its base, in the checkout of the change
- * with the other files put back. Helpers and fixtures of theirs go along; installed dependencies stay as they are. Runs
- * on the base, once more where it was red, and with the change share `limits.projectCheckSeconds`.
+ * Proof by contrast: the tests that a change adds or changes run with the code of its base, in the checkout of the
+ * change with the other files put back. Helpers and fixtures of theirs go along; installed dependencies stay as they
+ * are. Runs on the base, once more where it was red, and with the change share `limits.projectCheckSeconds`.
  */
 
 /** Files beyond this number are not put back: reading each takes a process. */

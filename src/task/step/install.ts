@@ -58,8 +58,8 @@ export const install = async (run: Run, manager: Installing): Promise<void> => {
 const folderFor = (id: string): string => `${folderOf.project}/${id}`;
 
 /**
- * Whether the package becomes a commit: on the Mission's branch always, on the project's where a change of a phase would land
- * there and Git keeps the package as it is. Elsewhere it is files in the project's folder.
+ * Whether the package becomes a commit: on the Mission's branch always, on the project's where a change of a phase
+ * would land there and Git keeps the package as it is. Elsewhere it is files in the project's folder.
  */
 const doesLand = async (run: Run, files: readonly PackageFile[]): Promise<boolean> => {
   const { staged, onto, repository, tree, landed } = run.state();
@@ -71,8 +71,8 @@ const doesLand = async (run: Run, files: readonly PackageFile[]): Promise<boolea
 };
 
 /**
- * The package is a commit of its own and lands like any change: step by step, each with a fact, until it has. The commit is
- * the service's: agents commit nothing below `.sortie`.
+ * The package is a commit of its own and lands like any change: step by step, each with a fact, until it has. The
+ * commit is the service's: agents commit nothing below `.sortie`.
  */
 const landPackage = async (run: Run, manager: Installing, files: readonly PackageFile[]): Promise<void> => {
   const { staged, installed, tree, landed, workspace: prepared, directory, onto, repository } = run.state();

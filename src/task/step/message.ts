@@ -6,7 +6,8 @@ import { keepText } from "../../store/blob/text.ts";
 import type { Run } from "../run.ts";
 
 /**
- * A message from the service to the Orchestrator about checks, a review, a permission rule or a landing; it is read before the next step.
+ * A message from the service to the Orchestrator about checks, a review, a permission rule or a landing; it is read
+ * before the next step.
  */
 export const messageFromService = async (run: Run, source: ServiceSource, text: string): Promise<DomainEvent> => ({
   type: "message.received",

@@ -4,7 +4,9 @@ import { rootOf } from "../../domain/state/stream.ts";
 import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
-/** The agent ended its turn without the output that the request wants: it is asked for it, or that was the last time. */
+/**
+ * The agent ended its turn without the output that the request wants: it is asked for it, or that was the last time.
+ */
 export const askOutput = async (run: Run): Promise<void> => {
   const state = run.state();
   const given = state.output?.value !== null;

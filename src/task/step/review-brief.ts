@@ -91,8 +91,8 @@ const saidSince = async (run: Run): Promise<Said> => {
 };
 
 /**
- * What the author said when it had dealt with a review: words that came without a call, whatever it was told in between; of a turn
- * that was cut off, its last ones.
+ * What the author said when it had dealt with a review: words that came without a call, whatever it was told in
+ * between; of a turn that was cut off, its last ones.
  */
 const answerTo = async (run: Run, since: ReturnType<typeof messagesOf>): Promise<string> => {
   const next = since.findIndex((message) => message.role === "user" && ofService(message) === "review");

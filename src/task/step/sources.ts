@@ -8,8 +8,8 @@ import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * The sources of an answer that changes nothing, which nobody reviews: what it cites as file:line, of files that no call
- * of the Task has opened or found, or of lines that are not there. The agent is told once, as a fact.
+ * The sources of an answer that changes nothing, which nobody reviews: what it cites as file:line, of files that no
+ * call of the Task has opened or found, or of lines that are not there. The agent is told once, as a fact.
  */
 export const tellSources = async (run: Run): Promise<void> => {
   const { version } = run.state();

@@ -6,11 +6,14 @@ import { recordCheckpoint, storeCommits } from "../checkpoint.ts";
 import { repositoryPlace } from "../repository-place.ts";
 
 /**
- * Keeps the files of a Task where other nodes reach them while its agents work, beside the next request to the model. Nothing
- * waits for it, and nothing fails for it: what is not kept is named to the agent of the node that goes on.
+ * Keeps the files of a Task where other nodes reach them while its agents work, beside the next request to the model.
+ * Nothing waits for it, and nothing fails for it: what is not kept is named to the agent of the node that goes on.
  */
 
-/** Bytes a second that one Task may have kept in the mean: a build that is not ignored must not fill what all nodes share. */
+/**
+ * Bytes a second that one Task may have kept in the mean: a build that is not ignored must not fill what all nodes
+ * share.
+ */
 const bytesPerSecond = 64 * 1024;
 
 /** Newest ones that stay: who has folded the log a moment ago still asks for the one before. */

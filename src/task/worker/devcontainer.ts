@@ -4,9 +4,9 @@ import { shellQuote } from "../../shell-quote.ts";
 import { type EnvironmentSettings, environmentSettings, isOwnVariable } from "../../protocol/task/environment.ts";
 
 /**
- * A project's devcontainer.json as a request for an environment: its image, its command after the creation as the setup, its
- * variables. What would give commands another system, other rights or other files than that is refused by name; what is for
- * editors and people is passed over.
+ * A project's devcontainer.json as a request for an environment: its image, its command after the creation as the
+ * setup, its variables. What would give commands another system, other rights or other files than that is refused by
+ * name; what is for editors and people is passed over.
  */
 
 const single = z.union([z.string().min(1), z.array(z.string()).min(1)]);

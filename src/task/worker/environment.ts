@@ -18,8 +18,8 @@ import { readDevcontainer } from "./devcontainer.ts";
 import { readProjectFile } from "./project-request.ts";
 
 /**
- * What a project's commands get besides the files: as the operator has configured it, else as the project's own file asks
- * for it, where the operator has granted exactly that file.
+ * What a project's commands get besides the files: as the operator has configured it, else as the project's own file
+ * asks for it, where the operator has granted exactly that file.
  */
 
 /** What a file asks for, or why it asks for nothing. */
@@ -174,8 +174,8 @@ export const realize = async (
 };
 
 /**
- * What an ended or running Task's commands get, as it was at the beginning of its attempt; undefined: nothing. Rejects with
- * `EnvironmentLost` where this machine does not have what that needs.
+ * What an ended or running Task's commands get, as it was at the beginning of its attempt; undefined: nothing. Rejects
+ * with `EnvironmentLost` where this machine does not have what that needs.
  */
 export const environmentOf = async (
   deps: Parameters<typeof realize>[0] & Pick<RunDeps, "granted"> & { store: Pick<RunDeps["store"], "blobs"> },

@@ -178,8 +178,8 @@ export const openRun = async (
     checkers: createDiagnostics(() => checkersOf(run), deps.diagnostics.room),
   };
 
-  // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and all
-  // that its listeners know, for as long as it has one.
+  // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and
+  // all that its listeners know, for as long as it has one.
   const interrupt = () => deps.processes.interrupt(stream);
   signal.addEventListener("abort", interrupt, { once: true });
   scope.defer(() => signal.removeEventListener("abort", interrupt));
@@ -273,7 +273,9 @@ export const openRun = async (
   return run;
 };
 
-/** A Task that ends while its files are made leaves none: with a large project, and after a kill, that is many of them. */
+/**
+ * A Task that ends while its files are made leaves none: with a large project, and after a kill, that is many of them.
+ */
 const withoutUnused = async ({ state, workspaces, stream, log }: Run, forks: readonly string[]): Promise<void> => {
   const unused = (key: string) => (isActive(state()) ? undefined : unusedOf(state(), key));
   for (const key of [stream, ...forks].filter((each) => unused(each) !== undefined))
@@ -303,8 +305,8 @@ const environmentIsThere = async (run: Run, scope: AsyncDisposableStack): Promis
 };
 
 /**
- * A Task whose result is pushed begins with what the remote has: its agents are told of the project from there. false: that
- * cannot be had, and the Task has failed.
+ * A Task whose result is pushed begins with what the remote has: its agents are told of the project from there. false:
+ * that cannot be had, and the Task has failed.
  */
 const baseIsThere = async (run: Run, moves: boolean): Promise<boolean> => {
   const { workspace, landed, cancel } = run.state();

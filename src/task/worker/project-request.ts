@@ -7,8 +7,8 @@ export type ProjectFile = { digest: string; text: string };
 const mostBytes = 64 * 1024;
 
 /**
- * Reads it from the user's directory. undefined: it is not there, nor where the directory itself is gone, which is reported
- * where that is needed. Rejects with `FileRefused` if it cannot be read.
+ * Reads it from the user's directory. undefined: it is not there, nor where the directory itself is gone, which is
+ * reported where that is needed. Rejects with `FileRefused` if it cannot be read.
  */
 export const readProjectFile = async (directory: string, path: string): Promise<ProjectFile | undefined> => {
   try {

@@ -10,11 +10,13 @@ import type { RunDeps } from "../run.ts";
 import { type ProjectFile, readProjectFile } from "./project-request.ts";
 
 /**
- * The MCP servers that a project asks for: read from the user's directory before an agent works, and had where the operator
- * has granted exactly this file. The operator's own come first.
+ * The MCP servers that a project asks for: read from the user's directory before an agent works, and had where the
+ * operator has granted exactly this file. The operator's own come first.
  */
 
-/** Whether the file is to be read: for a conversation that begins, and for an attempt after one that was not granted. */
+/**
+ * Whether the file is to be read: for a conversation that begins, and for an attempt after one that was not granted.
+ */
 export const readsServers = ({ projectServers, reply, attemptStartedAt }: TaskState): boolean =>
   projectServers === null ? reply === null : !projectServers.granted && attemptStartedAt === null;
 

@@ -66,8 +66,8 @@ export const createRunTask = (deps: RunDeps) => {
 };
 
 /**
- * So many runs in a row may be ended by a git that somebody else ended, as the kernel does for want of memory. What it had
- * begun is then carried out anew, as after a death of the service. Then the Task fails.
+ * So many runs in a row may be ended by a git that somebody else ended, as the kernel does for want of memory. What it
+ * had begun is then carried out anew, as after a death of the service. Then the Task fails.
  */
 const mostGitDeaths = 3;
 

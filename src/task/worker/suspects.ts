@@ -5,9 +5,9 @@ import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
- * After two deaths of the service in a row, those Tasks run first, one at a time, that were in the same step both times.
- * All other runs wait, without taking a place, until each of them has advanced, ended or stopped to run; but what is to be
- * ended ends at once.
+ * After two deaths of the service in a row, those Tasks run first, one at a time, that were in the same step both
+ * times. All other runs wait, without taking a place, until each of them has advanced, ended or stopped to run; but
+ * what is to be ended ends at once.
  */
 export type Suspects = {
   /** Await it before a run, and dispose the result after it. Rejects when the signal aborts. */

@@ -11,8 +11,9 @@ import { baseLeft } from "../workspace/repository.ts";
 /** How a node goes on with a repository's Task whose files were on another one. */
 
 /**
- * The node that had the Task's files, if that is another one; undefined also for a Task that only ends. This one itself, where its
- * files are gone: another node had taken the Task over, so that they were removed here, and died before it recorded that.
+ * The node that had the Task's files, if that is another one; undefined also for a Task that only ends. This one
+ * itself, where its files are gone: another node had taken the Task over, so that they were removed here, and died
+ * before it recorded that.
  */
 export const nodeBefore = (run: Run): string | undefined => {
   const { taskID, repository, workspace, landed, moved, cancel } = run.state();
@@ -24,8 +25,8 @@ export const nodeBefore = (run: Run): string | undefined => {
 };
 
 /**
- * Records that this node takes the Task over, with what its agents have to know of it. Those that worked in files of their
- * own go on in them if these can be made again. The mirror has what the remote has now.
+ * Records that this node takes the Task over, with what its agents have to know of it. Those that worked in files of
+ * their own go on in them if these can be made again. The mirror has what the remote has now.
  */
 export const takeOver = async (run: Run, from: string): Promise<void> => {
   const to = run.store.nodes?.name ?? "";
@@ -85,7 +86,10 @@ const forksLeft = async (run: Run, checkpoint: Checkpoint | null): Promise<Map<s
 
 type Call = { sessionID: string; version: number; words: string };
 
-/** What may have changed files, as agents know it. `joined`: at which version that of an agent with its own files came to the Task's. */
+/**
+ * What may have changed files, as agents know it. `joined`: at which version that of an agent with its own files came
+ * to the Task's.
+ */
 const changesIn = async (run: Run): Promise<{ calls: Call[]; joined: Map<string, number> }> => {
   const events = await run.store.read(run.stream, { types: ["tool.started", "session.ended"] });
   const calls: Call[] = [];

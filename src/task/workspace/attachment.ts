@@ -52,7 +52,9 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
   return workspace;
 };
 
-/** Removes them from a directory that is the user's, also those of a run that was killed: no other knows which they are. */
+/**
+ * Removes them from a directory that is the user's, also those of a run that was killed: no other knows which they are.
+ */
 export const withoutAttachments = async (run: Run): Promise<void> => {
   if (run.state().isolation !== "directory") return;
   const workspace = await run.workspace().catch(() => undefined);

@@ -9,9 +9,9 @@ import { descriptionOf } from "./describe.ts";
 import { keepCheckpoint } from "../checkpoint.ts";
 
 /**
- * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it equals
- * the base, the base itself is recorded. Resolves to the failure, with nothing recorded, when files had to be left out
- * because the Task has exceeded its disk space: nobody may take the rest for the whole.
+ * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it
+ * equals the base, the base itself is recorded. Resolves to the failure, with nothing recorded, when files had to be
+ * left out because the Task has exceeded its disk space: nobody may take the rest for the whole.
  */
 export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => {
   const workspace = await run.workspace();

@@ -40,8 +40,8 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
 };
 
 /**
- * The Task is named by what it landed first, where its caller gave no title and its agent, or the model, gave one to the
- * commit.
+ * The Task is named by what it landed first, where its caller gave no title and its agent, or the model, gave one to
+ * the commit.
  */
 export const retitled = async (run: Run): Promise<DomainEvent[]> => {
   const state = run.state();
@@ -83,9 +83,9 @@ const titleFrom = (request: string): string =>
 const isTitle = (request: string): boolean => !request.trim().includes("\n") && request.trim().length <= longestTitle;
 
 /**
- * Asks the Task's model for the description of the change on disk, where its agent gave none and the request is no title
- * by itself. Whatever comes is recorded, so that it is asked once for these files; without an answer the commit has the
- * Task's title.
+ * Asks the Task's model for the description of the change on disk, where its agent gave none and the request is no
+ * title by itself. Whatever comes is recorded, so that it is asked once for these files; without an answer the commit
+ * has the Task's title.
  */
 export const describe = async (run: Run): Promise<void> => {
   const state = run.state();

@@ -7,8 +7,8 @@ import type { DiskBound, Run } from "../run.ts";
 /**
  * Bounds what one Task has on the disk, by watching: few file systems keep a quota for a folder. While the Task's
  * commands run, the free space of the disk tells cheaply that it cannot have outgrown its bound; only when it may have,
- * or now and then, its files are measured. A command that outgrows it is ended, and the agent is told; the Task fails if
- * it does not make room.
+ * or now and then, its files are measured. A command that outgrows it is ended, and the agent is told; the Task fails
+ * if it does not make room.
  */
 
 export type DiskBoundOptions = {
@@ -34,7 +34,9 @@ const stepBytes = 64 * 1024 ** 2;
 /** Beyond what it has: room for the commands that make room. */
 const slackShare = 1 / 16;
 
-/** Milliseconds after which a Task at work is measured in any case, and how much longer that is than measuring takes. */
+/**
+ * Milliseconds after which a Task at work is measured in any case, and how much longer that is than measuring takes.
+ */
 const seldomMs = 30_000;
 const seldomShare = 50;
 const atLeastShare = 10;

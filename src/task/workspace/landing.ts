@@ -17,8 +17,8 @@ import { repositoryPlace } from "../repository-place.ts";
 type Deps = { store: Pick<Store, "state" | "read" | "blobs">; workspaces: Workspaces };
 
 /**
- * Ends what still locks the project of a Task, except its own landing that it goes on with. Call it in the landing turn.
- * Rejects with `LandingUnfinished` where that cannot be done yet.
+ * Ends what still locks the project of a Task, except its own landing that it goes on with. Call it in the landing
+ * turn. Rejects with `LandingUnfinished` where that cannot be done yet.
  */
 export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): Promise<void> => {
   const owner = workspaces.unfinishedLanding(taskID);
@@ -39,8 +39,9 @@ export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): 
 };
 
 /**
- * Takes the landing of a run back that is about to fail, so that the project is as it was. Resolves to the fact to record
- * with the failure; to undefined when the Task cannot fail any more, because the branch has its commit: that is recorded.
+ * Takes the landing of a run back that is about to fail, so that the project is as it was. Resolves to the fact to
+ * record with the failure; to undefined when the Task cannot fail any more, because the branch has its commit: that is
+ * recorded.
  */
 export const withdraw = async (run: Run, why: string): Promise<DomainEvent | undefined> => {
   const started = run.state().landingStarted;

@@ -5,8 +5,8 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
 /**
- * What a Task leaves in the user's directory: no file of it runs as the service's user, whoever starts it, and no repository
- * of it shows the next Task the objects of another one.
+ * What a Task leaves in the user's directory: no file of it runs as the service's user, whoever starts it, and no
+ * repository of it shows the next Task the objects of another one.
  */
 
 /** Before a Task ends. Never throws. */

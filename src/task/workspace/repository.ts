@@ -5,13 +5,16 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { repositoryPlace } from "../repository-place.ts";
 import type { Run } from "../run.ts";
 
-/** The repository that a Task's result is pushed to: where its work begins, again on another node, and patience while the remote is away. */
+/**
+ * The repository that a Task's result is pushed to: where its work begins, again on another node, and patience while
+ * the remote is away.
+ */
 
 const longestPauseMs = 30_000;
 
 /**
- * Tries again while the remote cannot be asked, for as long as one fetch may take; then rejects with the last error. The
- * Task says what it waits for, and takes nobody's place meanwhile.
+ * Tries again while the remote cannot be asked, for as long as one fetch may take; then rejects with the last error.
+ * The Task says what it waits for, and takes nobody's place meanwhile.
  */
 export const throughAbsence = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
   waitThrough(run, repositoryPlace(run).url, attempt);

@@ -114,7 +114,10 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   };
 };
 
-/** Of the files of a Task that has ended, or of its forks: those in which nobody can have worked; see `Workspaces.removeUnused`. */
+/**
+ * Of the files of a Task that has ended, or of its forks: those in which nobody can have worked; see
+ * `Workspaces.removeUnused`.
+ */
 export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string): "made" | "begun" | undefined => {
   if (key !== taskID) return "begun";
   if (workspace !== null) return undefined;

@@ -115,8 +115,8 @@ const setUp = async (
 };
 
 /**
- * Runs the setup in the files of a checkout, as `guarded` makes them, and keeps what it made for each check. Resolves to
- * undefined when it passed or there is none; otherwise to what every check comes to that needs it.
+ * Runs the setup in the files of a checkout, as `guarded` makes them, and keeps what it made for each check. Resolves
+ * to undefined when it passed or there is none; otherwise to what every check comes to that needs it.
  */
 export const setUpCheckout = async (
   run: Pick<Run, "setup" | "limits" | "signal" | "space"> & { disk: Pick<Run["disk"], "pauses"> },

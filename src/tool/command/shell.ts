@@ -34,7 +34,9 @@ export const shell: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** What a run would be evidence for: one slice, all that its agent works on, or nothing. `proves`: its agent says so. */
+/**
+ * What a run would be evidence for: one slice, all that its agent works on, or nothing. `proves`: its agent says so.
+ */
 type Proves = { for: { sliceID?: string; proves?: true }; note: string } | undefined;
 
 const provenBy = (
@@ -97,7 +99,10 @@ const start = async (call: z.infer<typeof input>, context: ToolContext): Promise
     : report(job, context);
 };
 
-/** Programs of the tree are none that the operator named, even if the service was started with a folder of it on its PATH. */
+/**
+ * Programs of the tree are none that the operator named, even if the service was started with a folder of it on its
+ * PATH.
+ */
 const pathOutside =
   'sortie_path=; IFS=:; for sortie_folder in $PATH; do case $sortie_folder/ in "$PWD"/*) ;; /*) sortie_path=$sortie_path:$sortie_folder ;; esac; done; unset IFS; PATH=${sortie_path#:}; unset sortie_path sortie_folder';
 

@@ -21,9 +21,15 @@ export type PassageMatch = {
 export type FindOptions = {
   /** Only at the start of a line. */
   whole?: boolean;
-  /** Places that do not overlap, in order to replace all; otherwise every place, so that the caller sees whether there is only one. */
+  /**
+   * Places that do not overlap, in order to replace all; otherwise every place, so that the caller sees whether there
+   * is only one.
+   */
   apart?: boolean;
-  /** How much may be compared; where it is not enough, `TooMuch` is thrown. Without it the search takes the time it takes. */
+  /**
+   * How much may be compared; where it is not enough, `TooMuch` is thrown. Without it the search takes the time it
+   * takes.
+   */
   effort?: Effort;
 };
 

@@ -12,8 +12,8 @@ import { type ApplyMode, byLines, type FilePatch, type Patch, pathsOf, readPatch
 
 /**
  * Fits a patch to files, in memory: a job, as large files or very many hunks take longer than the service may stand
- * still. A unified diff is tried exactly (hunks may have moved as a whole), then three-way where Git has the versions it
- * was made from, then by its lines alone, like every `*** Begin Patch`.
+ * still. A unified diff is tried exactly (hunks may have moved as a whole), then three-way where Git has the versions
+ * it was made from, then by its lines alone, like every `*** Begin Patch`.
  */
 
 export type FitRequest = {

@@ -267,7 +267,9 @@ const nearestTo = (hunk: Hunk, rest: string, old: string, above: number): string
   }`;
 };
 
-/** The offset behind the only line from an offset on that equals the header, or behind the only one that contains it. */
+/**
+ * The offset behind the only line from an offset on that equals the header, or behind the only one that contains it.
+ */
 type Headers = (header: string, from: number) => number | undefined;
 
 const headersOf = (text: string): Headers => {

@@ -141,7 +141,10 @@ export const connectTo = async (
 
 const longestEnd = 500;
 
-/** The last that a program wrote, without where in its code it was: of a fault that is most of it, and what it says stands before. */
+/**
+ * The last that a program wrote, without where in its code it was: of a fault that is most of it, and what it says
+ * stands before.
+ */
 const endOf = (written: string): string =>
   written
     .split("\n")
@@ -156,7 +159,9 @@ const unchecked: jsonSchemaValidator = {
     (input: unknown): JsonSchemaValidatorResult<T> => ({ valid: true, data: input as T, errorMessage: undefined }),
 };
 
-/** A token is had of the issuer that the operator named: a server that names another one gets no credentials sent there. */
+/**
+ * A token is had of the issuer that the operator named: a server that names another one gets no credentials sent there.
+ */
 const providerOf = (sdk: typeof import("@modelcontextprotocol/client"), auth: McpAuth) =>
   new sdk.ClientCredentialsProvider({
     clientId: auth.clientID,

@@ -3,8 +3,8 @@ import { connectTo, type McpConnection } from "./connection.ts";
 import { type Listing, type McpAnswer, McpFailure, type McpServer } from "./server.ts";
 
 /**
- * The connections of one run. Each is made when it is first needed, for the files that its caller works on, and ends with the
- * turn. One that ended by itself is made anew, a few times in a run.
+ * The connections of one run. Each is made when it is first needed, for the files that its caller works on, and ends
+ * with the turn. One that ended by itself is made anew, a few times in a run.
  */
 export type McpConnections = {
   names(): readonly string[];

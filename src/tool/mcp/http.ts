@@ -4,8 +4,8 @@ import { hear } from "./message.ts";
 import { type McpAuth, McpFailure } from "./server.ts";
 
 /**
- * Requests to a server behind an address, and to the issuer of its tokens. The library is given what it may see of their
- * answers: messages as `message.ts` leaves them, and short documents.
+ * Requests to a server behind an address, and to the issuer of its tokens. The library is given what it may see of
+ * their answers: messages as `message.ts` leaves them, and short documents.
  */
 
 type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;

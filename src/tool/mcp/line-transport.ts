@@ -5,8 +5,8 @@ import { hear } from "./message.ts";
 import { McpFailure } from "./server.ts";
 
 /**
- * Messages, one a line, over a program's standard input and output. The program is not ours: how long a line is, how deep,
- * and how much it says without an answer are bounded; beyond that it is ended, and `over` told why.
+ * Messages, one a line, over a program's standard input and output. The program is not ours: how long a line is, how
+ * deep, and how much it says without an answer are bounded; beyond that it is ended, and `over` told why.
  */
 
 const longestLine = 4 * 1024 * 1024;

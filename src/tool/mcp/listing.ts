@@ -3,8 +3,9 @@ import { counted } from "../result.ts";
 import { type ListedTool, type Listing, mcpPrefix } from "./server.ts";
 
 /**
- * What agents see of a server's tools. All of it is the server's word: names are put into plain characters, descriptions
- * are cut, schemas that are long or deep are left out, and what is beyond the bounds is counted and not shown.
+ * What agents see of a server's tools. All of it is the server's word: names are put into plain characters,
+ * descriptions are cut, schemas that are long or deep are left out, and what is beyond the bounds is counted and not
+ * shown.
  */
 
 const mostTools = 200;

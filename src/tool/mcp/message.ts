@@ -3,8 +3,8 @@ import { inThread, type Job, ThreadLimit } from "../../thread.ts";
 
 /**
  * What is heard of a server: answers to what it was asked, cut to what is made of them, and a few questions, which the
- * library refuses. How much a message holds is the server's choice, and whatever looks through it (schemas, first of all)
- * takes a multiple of that: so it is cut before, and a long one is read in a thread.
+ * library refuses. How much a message holds is the server's choice, and whatever looks through it (schemas, first of
+ * all) takes a multiple of that: so it is cut before, and a long one is read in a thread.
  */
 
 /** `text`: JSON of what is left; `asks`: how many questions are among it. null: nothing is. */

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { isOwnVariable, secretNamed } from "../../protocol/task/environment.ts";
 
 /**
- * MCP servers that a project asks for in `.mcp.json`, in the form that other agents have. What the file names is read here,
- * and used only where the operator has granted exactly this file.
+ * MCP servers that a project asks for in `.mcp.json`, in the form that other agents have. What the file names is read
+ * here, and used only where the operator has granted exactly this file.
  */
 
 export const projectFile = ".mcp.json";
@@ -80,9 +80,9 @@ const foreignOf = (settings: unknown): string | undefined => {
 };
 
 /**
- * A program of a project's choice gets no value of the service: it may be a file of the project, which agents change without
- * changing what was granted. An address gets variables in its headers. A value that stands for another one and is not
- * understood is refused, because the server would be sent the words for it.
+ * A program of a project's choice gets no value of the service: it may be a file of the project, which agents change
+ * without changing what was granted. An address gets variables in its headers. A value that stands for another one and
+ * is not understood is refused, because the server would be sent the words for it.
  */
 const problemOf = (server: AskedServer): string | undefined => {
   const values = Object.entries("url" in server ? server.headers : server.env);

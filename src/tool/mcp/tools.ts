@@ -5,15 +5,18 @@ import type { McpConnections } from "./connections.ts";
 import { type ListedTool, McpFailure } from "./server.ts";
 
 /**
- * Tools of servers as an agent has them: each under its own name while they are few; else one that finds them and calls them.
- * A call of either kind is the call of that tool, for the rules and the log.
+ * Tools of servers as an agent has them: each under its own name while they are few; else one that finds them and calls
+ * them. A call of either kind is the call of that tool, for the rules and the log.
  */
 
 export type OfServer = { server: string; tools: readonly ListedTool[] };
 
 /** Names, descriptions and schemas of all of them together that an agent is told of in each request. */
 const mostTold = 10 * 1024;
-/** Of more servers hardly any is of use to one Task, and below that bound their tools would still be most of a first request. */
+/**
+ * Of more servers hardly any is of use to one Task, and below that bound their tools would still be most of a first
+ * request.
+ */
 const mostServersTold = 10;
 
 /** `told`: those that the model reads of. All of `tools` can be called. */

@@ -6,8 +6,8 @@ import { isNestedWithin } from "../../json.ts";
 import type { Job } from "../../thread.ts";
 
 /**
- * What a caller wants a Task's output to be, as JSON Schema. A schema is somebody's program: it is compiled, tried and run in
- * a thread, and each part of that within a time of its own.
+ * What a caller wants a Task's output to be, as JSON Schema. A schema is somebody's program: it is compiled, tried and
+ * run in a thread, and each part of that within a time of its own.
  */
 
 export const maxSchemaBytes = 64 * 1024;
@@ -127,8 +127,8 @@ const draft2020 = "https://json-schema.org/draft/2020-12/schema";
 const draft07 = "http://json-schema.org/draft-07/schema";
 
 /**
- * Whether a text exists that this pattern takes practically for ever with: repetitions of what the pattern itself names are
- * tried. What none of them shows meets the bound of `outputMs` later.
+ * Whether a text exists that this pattern takes practically for ever with: repetitions of what the pattern itself names
+ * are tried. What none of them shows meets the bound of `outputMs` later.
  */
 const isEndless = (pattern: string): boolean => {
   const named = [...new Set(`${pattern.replaceAll(/\\[dwsDWS]/g, "0a ")}aA0 -_.@/é`.split(""))].slice(0, 40);

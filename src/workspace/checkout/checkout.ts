@@ -24,9 +24,9 @@ import type { Checkout, CheckEnvironment, FileOverride } from "../workspace.ts";
 
 /**
  * The files of a commit in a folder of their own, for checks, without the ignored files that agents left in the
- * worktree. One git process with a Git directory of its own checks them out. Where overlays can be mounted, each check gets one
- * over the whole tree, so checks run concurrently and leave nothing behind; elsewhere they run in turn, and the tree is
- * restored after each.
+ * worktree. One git process with a Git directory of its own checks them out. Where overlays can be mounted, each check
+ * gets one over the whole tree, so checks run concurrently and leave nothing behind; elsewhere they run in turn, and
+ * the tree is restored after each.
  */
 
 export type CheckoutDeps = {

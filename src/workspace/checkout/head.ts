@@ -13,8 +13,8 @@ import type { Checkout, Head, HeadRequest, Prepared, Project, Workspace } from "
 import type { createCheckouts } from "./checkout.ts";
 
 /**
- * The files of a project's head for an agent that only reads and has no worktree: a checkout, removed when it is closed.
- * Where nothing is committed, the directory itself.
+ * The files of a project's head for an agent that only reads and has no worktree: a checkout, removed when it is
+ * closed. Where nothing is committed, the directory itself.
  */
 export const createHeads = (deps: {
   home: string;

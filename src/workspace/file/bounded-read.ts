@@ -32,7 +32,9 @@ const kindOf = (stats: Stats): string => {
   return "a device";
 };
 
-/** What is at the path, links followed; undefined: nothing, or nothing that can be reached. Never throws, never blocks. */
+/**
+ * What is at the path, links followed; undefined: nothing, or nothing that can be reached. Never throws, never blocks.
+ */
 export const statsAt = (path: string): Stats | undefined => {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -106,7 +108,9 @@ export const readBounded = (path: string, limit: number, options: Options = {}):
 export const textAt = (path: string, limit: number, options?: Options): string | undefined =>
   readBounded(path, limit, options)?.toString("utf8");
 
-/** Opens a regular file up to the limit, following no link, for a process that reads it. Throws FileRefused or ENOENT. */
+/**
+ * Opens a regular file up to the limit, following no link, for a process that reads it. Throws FileRefused or ENOENT.
+ */
 export const openRegular = (path: string, limit: number): { fd: number } & Disposable => {
   const fd = openSync(path, flagsOf({ nofollow: true }));
   try {

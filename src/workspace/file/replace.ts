@@ -98,9 +98,9 @@ export const replaceFile = async (
 };
 
 /**
- * Moves a file in, from elsewhere on the file system, in one rename. Creates missing folders; removes an empty folder at
- * the path. `aside`: a further name that the file there gets before. The caller syncs the folder. false: what stands there
- * has not the stamp ("-": nothing), or something is in the way; nothing was changed.
+ * Moves a file in, from elsewhere on the file system, in one rename. Creates missing folders; removes an empty folder
+ * at the path. `aside`: a further name that the file there gets before. The caller syncs the folder. false: what stands
+ * there has not the stamp ("-": nothing), or something is in the way; nothing was changed.
  */
 export const moveIn = async (
   root: string,
@@ -137,8 +137,8 @@ const keepAside = (file: string | Buffer, aside: string): void => {
 };
 
 /**
- * What a new file at a path takes over from what is there: the rights of the file, but who may run it, and the group that
- * its folder gives to what is made in it.
+ * What a new file at a path takes over from what is there: the rights of the file, but who may run it, and the group
+ * that its folder gives to what is made in it.
  */
 export const rightsAt = (root: string, path: string): { mode?: number; group?: number } => {
   const components = componentsOf(path);
@@ -195,8 +195,8 @@ export const overwriteFile = async (root: string, path: string, bytes: Buffer): 
 };
 
 /**
- * Removes a file or link, and the folders that become empty, but not `keep` or its parents. `only`: as in `moveIn`, which
- * does not sync either; false: something else stands there, and nothing was changed.
+ * Removes a file or link, and the folders that become empty, but not `keep` or its parents. `only`: as in `moveIn`,
+ * which does not sync either; false: something else stands there, and nothing was changed.
  */
 export const removeFile = async (
   root: string,

@@ -5,8 +5,8 @@ import { FileRefused } from "../file/folder.ts";
 import type { GitDirs } from "./git-dir.ts";
 
 /**
- * Whether a Git directory that a folder names is the folder's own. Whoever can write into a folder can leave a `.git` in
- * it that leads to somebody's repository; only who can write there can make it lead back.
+ * Whether a Git directory that a folder names is the folder's own. Whoever can write into a folder can leave a `.git`
+ * in it that leads to somebody's repository; only who can write there can make it lead back.
  */
 
 const realOf = (path: string): string | undefined => {
@@ -77,8 +77,8 @@ const sectionsIn = (config: string): Section[] => {
 const mostValues = 1000;
 
 /**
- * Different values of a key of the sections with a wanted header, in their order; included files are not looked at. Throws
- * FileRefused for more than anybody has: each may be a file to look at.
+ * Different values of a key of the sections with a wanted header, in their order; included files are not looked at.
+ * Throws FileRefused for more than anybody has: each may be a file to look at.
  */
 export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
   const values = new Set<string>();
@@ -187,8 +187,8 @@ const foldersOf = (path: string): string[] => {
 };
 
 /**
- * Throws FileRefused for a link that leads out of the repository: by it the branches of another one would be this one's,
- * and git would write into another's files.
+ * Throws FileRefused for a link that leads out of the repository: by it the branches of another one would be this
+ * one's, and git would write into another's files.
  */
 const expectOwn = (folder: string, names: readonly string[]): void => {
   for (const name of names) {
@@ -199,14 +199,16 @@ const expectOwn = (folder: string, names: readonly string[]): void => {
   }
 };
 
-/** Folders that one list of alternates may name. Repositories have one or two, and each is looked at with every request. */
+/**
+ * Folders that one list of alternates may name. Repositories have one or two, and each is looked at with every request.
+ */
 const mostAlternates = 100;
 /** All of them together. */
 const mostBorrowed = 64;
 
 /**
- * Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number. Throws
- * FileRefused where one of them names more than anybody does.
+ * Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number.
+ * Throws FileRefused where one of them names more than anybody does.
  */
 export const borrowedBy = (commonDir: string): string[] => {
   const own = join(commonDir, "objects");

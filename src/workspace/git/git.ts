@@ -34,7 +34,10 @@ export type CreateGitOptions = {
   /** The search path for git itself. */
   path?: string;
   author?: Author;
-  /** Searches upwards from the root for the repository, which may be somebody else's only at `toplevel`. Only for finding out what a directory is. */
+  /**
+   * Searches upwards from the root for the repository, which may be somebody else's only at `toplevel`. Only for
+   * finding out what a directory is.
+   */
   discover?: boolean;
   /** Milliseconds, for calls without a time-out of their own; 30 s. */
   timeoutMs?: number;
@@ -98,8 +101,8 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
 };
 
 /**
- * Bytes. Whoever can write into a folder can make a repository there, of whose trees a few kilobytes stand for thousands of
- * millions of files, and of whose differences as much for gigabytes.
+ * Bytes. Whoever can write into a folder can make a repository there, of whose trees a few kilobytes stand for
+ * thousands of millions of files, and of whose differences as much for gigabytes.
  */
 const mostData = 2 * 1024 ** 3;
 

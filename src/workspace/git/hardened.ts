@@ -64,8 +64,8 @@ export const settings = [
   "maintenance.auto=false",
   "core.attributesFile=/dev/null",
   "core.excludesFile=/dev/null",
-  // Larger files are packed and passed on as they are: git holds ten of them at once to find differences, and for each line
-  // of a text forty bytes.
+  // Larger files are packed and passed on as they are: git holds ten of them at once to find differences, and for each
+  // line of a text forty bytes.
   "core.bigFileThreshold=32m",
   // Checking out a worktree creates many files, and one worker would make its system calls one by one.
   `checkout.workers=${Math.min(availableParallelism(), 8)}`,

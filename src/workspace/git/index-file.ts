@@ -15,8 +15,8 @@ export const gitlinkMode = 0o160000;
 const longestPath = 4096;
 
 /**
- * The entries as far as they can be read; returns where they end, if they do. Where a part of the index is in another file
- * (`sharedIndexOf`), a name may be empty. `idBytes`: 20, or 32 in a repository of SHA-256.
+ * The entries as far as they can be read; returns where they end, if they do. Where a part of the index is in another
+ * file (`sharedIndexOf`), a name may be empty. `idBytes`: 20, or 32 in a repository of SHA-256.
  */
 export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEntry, number | undefined> {
   try {

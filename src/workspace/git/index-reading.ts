@@ -2,8 +2,8 @@ import { inThread, type Job } from "../../thread.ts";
 import { expectBounded, most, readBounded, statsAt } from "../file/bounded-read.ts";
 
 /**
- * Reads an index that anybody may have written: of hundreds of megabytes, with millions of entries. A usual one is read at
- * once, a large one in a thread, bounded in time.
+ * Reads an index that anybody may have written: of hundreds of megabytes, with millions of entries. A usual one is read
+ * at once, a large one in a thread, bounded in time.
  */
 
 export type IndexPlace = { path: string; idBytes: number };

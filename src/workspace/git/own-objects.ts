@@ -19,8 +19,8 @@ const mostRepositories = 500;
 const clockMs = 50;
 
 /**
- * Changes with every entry that comes or goes, and cannot be set back; "": it is not settled yet. undefined: there is no such
- * folder.
+ * Changes with every entry that comes or goes, and cannot be set back; "": it is not settled yet. undefined: there is
+ * no such folder.
  */
 const stampOf = (folder: string): string | undefined => {
   try {
@@ -59,8 +59,8 @@ const visit = async (folder: string, pace: ReturnType<typeof createPace>, each: 
 
 /**
  * Throws FileRefused, which names the path. Folders that have not changed since the last time are not looked at again.
- * Entries are read little by little: there may be very many. `loose`: also each object that lies by itself, for whoever reads
- * or writes objects; who only wants to know what a directory is does without, since every request does.
+ * Entries are read little by little: there may be very many. `loose`: also each object that lies by itself, for whoever
+ * reads or writes objects; who only wants to know what a directory is does without, since every request does.
  */
 export const expectOwnObjects = async (commonDir: string, { loose }: { loose: boolean }): Promise<void> => {
   let objects: string;

@@ -8,8 +8,8 @@ import { type GitDirs, locateGit } from "./git-dir.ts";
 
 /**
  * Reads what it can of a repository from its files, without a process (gitrepository-layout(5)). For anything unusual
- * (another ref backend, a work tree named in the config) the answer is `undefined` or `unusual`, and the caller runs git.
- * Something that is no regular file in the place of one throws FileRefused.
+ * (another ref backend, a work tree named in the config) the answer is `undefined` or `unusual`, and the caller runs
+ * git. Something that is no regular file in the place of one throws FileRefused.
  */
 
 export type Repository = GitDirs & {

@@ -20,11 +20,17 @@ export type GitOptions = {
   idleMs?: number;
   /** Lets it go on where its Task is cancelled: what it writes is the user's, and a lock of it would stay. */
   undisturbed?: boolean;
-  /** Whether it changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in place. */
+  /**
+   * Whether it changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in
+   * place.
+   */
   writes?: boolean;
   /** Bytes of data that it may allocate, where the system can bound that; what it maps of files does not count. */
   dataBytes?: number;
-  /** Receives the output in parts, with no limit on its length; `stdout` is then empty. What it throws ends git and the call. */
+  /**
+   * Receives the output in parts, with no limit on its length; `stdout` is then empty. What it throws ends git and the
+   * call.
+   */
   onOutput?: (part: Buffer) => unknown;
 };
 

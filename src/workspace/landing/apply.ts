@@ -17,10 +17,10 @@ import { changedSince, put, removeNew, removeStaged, stage, type Staged } from "
 import { asWritten, takeBack } from "./take-back.ts";
 
 /**
- * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`); then, under git's own index lock:
- * the files, by a rename each; the new index, next to the old one; the branch, by compare-and-swap; the new index into
- * place. Each operation first checks whether it is already done, so recovery after a kill takes the same path as a first
- * attempt.
+ * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`); then, under git's own index
+ * lock: the files, by a rename each; the new index, next to the old one; the branch, by compare-and-swap; the new index
+ * into place. Each operation first checks whether it is already done, so recovery after a kill takes the same path as a
+ * first attempt.
  *
  * A landing that is neither done nor taken back keeps the lock: nobody is to commit the half of it.
  */
@@ -137,8 +137,8 @@ const underLock = async (
 };
 
 /**
- * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done. What
- * the user saved since the plan is not landed upon: then, too, the files are put back.
+ * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done.
+ * What the user saved since the plan is not landed upon: then, too, the files are put back.
  */
 const carryOut = async (request: LandRequest, staged: Staged, progress: Progress): Promise<Landed> => {
   const { record, plan, git, step } = request;
@@ -236,8 +236,8 @@ const contains = async (git: Git, present: string | null, { commit, from }: Land
 };
 
 /**
- * The branch already has the commit. After a kill right behind the branch update, only the index is missing, as long as the
- * project is on the branch: whoever has left it since has the index of where they went.
+ * The branch already has the commit. After a kill right behind the branch update, only the index is missing, as long as
+ * the project is on the branch: whoever has left it since has the index of where they went.
  */
 const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
   const copied = existsSync(copyOf(request));

@@ -70,8 +70,8 @@ const objectAt = async ({ git, plan }: ContentRequest, path: string): Promise<st
   (await changesOf(git, plan.from, plan.commit)).find((change) => change.path === path)?.from?.object;
 
 /**
- * Keeps the user's bytes and the merged ones, named by SHA-256, until the landing is done. Returns the SHA-256; the bytes
- * are durable by then.
+ * Keeps the user's bytes and the merged ones, named by SHA-256, until the landing is done. Returns the SHA-256; the
+ * bytes are durable by then.
  */
 export const keepBytes = async (folder: string, bytes: Buffer): Promise<string> => {
   const hash = await hashOf(bytes);

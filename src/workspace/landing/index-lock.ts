@@ -8,8 +8,8 @@ import { FileRefused } from "../file/folder.ts";
 
 /**
  * Takes git's own lock on a project's index: while it exists, no git command of the user's changes index or branch. The
- * lock file names our Task and its process, so that the lock of a killed landing is recognised and taken over: by its own
- * service, or by another one of the same machine and log.
+ * lock file names our Task and its process, so that the lock of a killed landing is recognised and taken over: by its
+ * own service, or by another one of the same machine and log.
  */
 
 export interface IndexLock {
@@ -20,7 +20,9 @@ export interface IndexLock {
 
 const lockOf = (gitDir: string) => join(gitDir, "index.lock");
 
-/** git's own lock files are whole indexes; ours is one line. Something else in its place is a lock of somebody else's. */
+/**
+ * git's own lock files are whole indexes; ours is one line. Something else in its place is a lock of somebody else's.
+ */
 const textOf = (path: string): string | undefined => {
   try {
     return readBounded(path, most.index, { first: 5000 })?.toString("latin1");
@@ -31,8 +33,8 @@ const textOf = (path: string): string | undefined => {
 };
 
 /**
- * Whose landing holds an index. `process`: where known, by which process, and of which folder of worktrees; locks of earlier
- * versions do not say.
+ * Whose landing holds an index. `process`: where known, by which process, and of which folder of worktrees; locks of
+ * earlier versions do not say.
  */
 type IndexHolder = {
   taskID: string;
@@ -130,8 +132,8 @@ const writeOwn = (asked: Asked, token: string): boolean => {
 };
 
 /**
- * Written first, then linked: the lock never exists without its owner's name in it, which is read back, as another process
- * may have written in between.
+ * Written first, then linked: the lock never exists without its owner's name in it, which is read back, as another
+ * process may have written in between.
  */
 const linkNew = (asked: Asked, token: string): boolean => {
   const lock = lockOf(asked.gitDir);
@@ -150,8 +152,8 @@ const linkNew = (asked: Asked, token: string): boolean => {
 };
 
 /**
- * Takes what an earlier landing of the same Task left, unless the process that has it lives. Of several services of this
- * machine one does: from then on the lock has its name.
+ * Takes what an earlier landing of the same Task left, unless the process that has it lives. Of several services of
+ * this machine one does: from then on the lock has its name.
  */
 const takeOver = async (asked: Asked, token: string): Promise<boolean> => {
   const { gitDir, taskID } = asked;

@@ -1,12 +1,16 @@
 import { createHash, type Hash } from "node:crypto";
 import { readParts } from "../file/inspect.ts";
 
-/** Whether a file on disk is a blob with other line ends, without asking git, which would read the tree's attributes. */
+/**
+ * Whether a file on disk is a blob with other line ends, without asking git, which would read the tree's attributes.
+ */
 
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
-/** The SHA-256 of a file whose bytes, with each CRLF as LF, are those of the blob `object`; undefined: it is another. */
+/**
+ * The SHA-256 of a file whose bytes, with each CRLF as LF, are those of the blob `object`; undefined: it is another.
+ */
 export const sha256WithLineEnds = async (root: string, path: string, object: string): Promise<string | undefined> => {
   let length = 0;
   if (!(await eachConverted(root, path, (part) => (length += part.length)))) return undefined;

@@ -19,7 +19,9 @@ import type { LandRequest } from "./request.ts";
  */
 
 type NewFile = { file: string; stamp: string };
-/** `stamp`: of what may be replaced. `made`: the new file; undefined: there is none, or it is written under the lock. */
+/**
+ * `stamp`: of what may be replaced. `made`: the new file; undefined: there is none, or it is written under the lock.
+ */
 type Ready = { stamp: string; made: NewFile | undefined };
 
 export type Staged = {
@@ -128,8 +130,8 @@ const isSame = (one: string, other: string): boolean => withoutChange(one) === w
 const withoutChange = (stamp: string) => stamp.slice(0, stamp.lastIndexOf("."));
 
 /**
- * Puts one path of the plan in its place. Resolves to the stamp of what stands there then; undefined: the user saved it at
- * this moment, and nothing was changed.
+ * Puts one path of the plan in its place. Resolves to the stamp of what stands there then; undefined: the user saved it
+ * at this moment, and nothing was changed.
  */
 export const put = async (
   request: LandRequest,

@@ -20,7 +20,10 @@ export type Branches = {
   before(commits: readonly string[]): Promise<string | null>;
   /** Unified diff between two commits; null: one of them is gone. */
   diff(from: string, to: string): Promise<string | null>;
-  /** Moves a branch that nobody has checked out from one commit to a later one. false: it is elsewhere by now, or in use. */
+  /**
+   * Moves a branch that nobody has checked out from one commit to a later one. false: it is elsewhere by now, or in
+   * use.
+   */
   forward(ref: string, from: string, to: string): Promise<boolean>;
 };
 

@@ -83,8 +83,8 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
 const textBytes = 1024 * 1024;
 
 /**
- * What a commit has at these paths, from the top of the repository. null: no text, or a large one. A path is missing where the
- * commit has no file there; all are where it is gone.
+ * What a commit has at these paths, from the top of the repository. null: no text, or a large one. A path is missing
+ * where the commit has no file there; all are where it is gone.
  */
 export const textsOf = async (
   git: Git,

@@ -7,7 +7,8 @@ import { type Commit, commitOf } from "./commit.ts";
 import type { Side } from "./tree-change.ts";
 
 /**
- * Commits of the service's own, made in the object store alone: what they change below `.sortie` no agent had a hand in.
+ * Commits of the service's own, made in the object store alone: what they change below `.sortie` no agent had a hand
+ * in.
  */
 
 /** `to` null: the path is removed. */
@@ -54,7 +55,10 @@ export const filesBelow = async (
   return [...grafts.values()];
 };
 
-/** Whether these files in a folder are ignored by nothing and checked out byte for byte. `git`: in the project's own files. */
+/**
+ * Whether these files in a folder are ignored by nothing and checked out byte for byte. `git`: in the project's own
+ * files.
+ */
 export const keepsFiles = async (
   git: Git,
   folder: string,

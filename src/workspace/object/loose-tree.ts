@@ -60,8 +60,8 @@ const entriesOf = async (body: Buffer, idBytes: number): Promise<{ trees: string
 };
 
 /**
- * Throws GitError where the object is in the folder and no tree, or stands for too many paths. What is not in the folder
- * counts as one path. false: the object itself is not there.
+ * Throws GitError where the object is in the folder and no tree, or stands for too many paths. What is not in the
+ * folder counts as one path. false: the object itself is not there.
  */
 export const expectMeasured = async (folder: string, tree: string): Promise<boolean> => {
   const known = new Map<string, number>();

@@ -55,7 +55,9 @@ const looseAt = (path: string): string | undefined => {
   }
 };
 
-/** Removes refs that are there, and a lock that a dead writer left. One that cannot be removed is reported to `problem`. */
+/**
+ * Removes refs that are there, and a lock that a dead writer left. One that cannot be removed is reported to `problem`.
+ */
 export const removeRefs = async (
   { commonDir, git }: Refs,
   refs: readonly string[],
@@ -99,8 +101,8 @@ const removeLoose = (commonDir: string, ref: string): boolean => {
 const isPlain = (path: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})\n?$/.test(looseAt(path) ?? "");
 
 /**
- * Whether the ref is, or may be about to be, in packed-refs as well, or has a log. The lock is looked for first: it goes
- * when the copy is there.
+ * Whether the ref is, or may be about to be, in packed-refs as well, or has a log. The lock is looked for first: it
+ * goes when the copy is there.
  */
 const isKeptElsewhere = (commonDir: string, ref: string): boolean => {
   const packed = join(commonDir, "packed-refs");

@@ -136,8 +136,8 @@ const expectTree = async (git: Git, id: string, within: GitOptions): Promise<voi
 const fileModes = new Set(["100644", "100755", "120000"]);
 
 /**
- * Rust's unit tests stand in the files that they test: paths do not tell. One process, and only where such files changed
- * and no other tests did.
+ * Rust's unit tests stand in the files that they test: paths do not tell. One process, and only where such files
+ * changed and no other tests did.
  */
 const hasUnitTests = async (git: Git, tree: string, paths: readonly string[], within: GitOptions): Promise<boolean> => {
   if (paths.length === 0) return false;
@@ -197,7 +197,9 @@ const judged = async (bytes: Buffer): Promise<Judged> => {
 /** Files beyond this number are not looked at for tests. */
 const mostSorted = 5000;
 
-/** Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count. */
+/**
+ * Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count.
+ */
 export const isOwn = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);
 
 /** Writes a commit object; returns its id. */

@@ -8,9 +8,9 @@ import { repositoryOf } from "../git/repository.ts";
 import type { Prepared } from "../workspace.ts";
 
 /**
- * Repositories that a Task leaves in the user's directory must not borrow the objects of others: the next Task there would be
- * shown them. Nothing tells an agent's `objects/info/alternates` from a person's but that it was not there when the Task
- * began, so what was there is on record.
+ * Repositories that a Task leaves in the user's directory must not borrow the objects of others: the next Task there
+ * would be shown them. Nothing tells an agent's `objects/info/alternates` from a person's but that it was not there
+ * when the Task began, so what was there is on record.
  */
 
 /** What makes a repository below the directory borrow: a path, and what stands there. */
@@ -38,7 +38,9 @@ const commonDirAt = (dotGit: string): string | undefined => {
 
 type Place = Pick<Prepared, "root" | "baseCommit">;
 
-/** Without the repository that was there when the Task began: it is its user's, and kept from commands by other means. */
+/**
+ * Without the repository that was there when the Task began: it is its user's, and kept from commands by other means.
+ */
 const borrowedBelow = ({ root, baseCommit }: Place): Borrowings => {
   const found: Borrowings = {};
   for (const dotGit of new Set([...(baseCommit === null ? [join(root, ".git")] : []), ...nestedGits(root)])) {

@@ -22,8 +22,8 @@ export interface TamperGuard {
    */
   begin(): Promise<void>;
   /**
-   * Call after a command: lists changes that can run a program or send something elsewhere. Files are restored; what was
-   * found is kept.
+   * Call after a command: lists changes that can run a program or send something elsewhere. Files are restored; what
+   * was found is kept.
    */
   end(): Promise<Tampered[]>;
 }
@@ -108,8 +108,8 @@ const joined = (before: Look, fresh: Look, nested: readonly string[]): Look => {
 };
 
 /**
- * What was found counts as it was before, whatever is there by now: another command that still runs may have written there
- * again since, and is compared at its end.
+ * What was found counts as it was before, whatever is there by now: another command that still runs may have written
+ * there again since, and is compared at its end.
  */
 const asBefore = (fresh: Look, before: Look, found: readonly Tampered[]): Look => {
   const isFound = (path: string) => found.some((each) => isWithin(each.path, path));

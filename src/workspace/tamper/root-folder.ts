@@ -33,8 +33,8 @@ const movedTo = (fd: number): string | undefined => {
 };
 
 /**
- * Puts the folder back in its place, if a command moved it, or put something else there. "gone": it was removed, or went
- * with the folder that it is in.
+ * Puts the folder back in its place, if a command moved it, or put something else there. "gone": it was removed, or
+ * went with the folder that it is in.
  */
 export const bringBack = (
   root: string,

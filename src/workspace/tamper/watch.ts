@@ -110,7 +110,9 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     return namesIn(target, look(target, "folder", place)).map((name) => `${target}/${name}`);
   };
 
-  /** As `open`, of a folder of files. With very many that are new, it is put back whole, and these are not looked at. */
+  /**
+   * As `open`, of a folder of files. With very many that are new, it is put back whole, and these are not looked at.
+   */
   const openFlat = (folder: string, place: Place): string[] => {
     const paths = open(folder, place);
     const [first] = paths;

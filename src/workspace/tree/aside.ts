@@ -7,8 +7,9 @@ import { shellQuote } from "../../shell-quote.ts";
 import { join } from "node:path";
 
 /**
- * The tree that a commit of the files on disk would have, with the objects that its base has not, while whoever works there
- * goes on: from a copy of the index, with objects in a folder that is thrown away. No HEAD, index or file is touched.
+ * The tree that a commit of the files on disk would have, with the objects that its base has not, while whoever works
+ * there goes on: from a copy of the index, with objects in a folder that is thrown away. No HEAD, index or file is
+ * touched.
  */
 export const writeTreeAside = async (
   { git, worktree, gitDir, base, without = [], maxBytes }: Omit<WriteTreeRequest, "last">,

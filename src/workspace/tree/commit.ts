@@ -142,8 +142,8 @@ const tooLarge = "too large:";
 export const isTooLarge = ({ reason }: Commit["omitted"][number]): boolean => reason.startsWith(tooLarge);
 
 /**
- * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: what interrupted writes left is
- * removed; nothing may be writing.
+ * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: what interrupted writes
+ * left is removed; nothing may be writing.
  */
 export const sort = async (
   worktree: string,

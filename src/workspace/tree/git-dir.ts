@@ -9,8 +9,8 @@ import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
 
 /**
- * The Git directory of one tree of the service's (gitrepository-layout(5)), written by hand: it lies beside the tree and
- * is no linked worktree of the project's repository, from which it borrows the objects alone. Its settings are the
+ * The Git directory of one tree of the service's (gitrepository-layout(5)), written by hand: it lies beside the tree
+ * and is no linked worktree of the project's repository, from which it borrows the objects alone. Its settings are the
  * service's own text, so that nothing the project or an agent configures runs.
  */
 

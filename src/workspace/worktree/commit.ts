@@ -50,8 +50,8 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
 export const keptRefOf = (key: string): string => baseRefOf(`${key}.kept`);
 
 /**
- * The files as they are now as one commit on their base, which no branch has, while whoever works there goes on. undefined: their
- * tree is `known`, or the base's.
+ * The files as they are now as one commit on their base, which no branch has, while whoever works there goes on.
+ * undefined: their tree is `known`, or the base's.
  */
 export const keepFiles = async (
   { known, ...request }: Omit<CommitRequest, "last" | "branch"> & { known: string | undefined },

@@ -141,8 +141,8 @@ export const createWorktreeFolder = (options: {
   };
 
   /**
-   * Creates the tree's Git directory again, after an agent broke it or where an earlier version linked it to the project.
-   * The files are the work and stay unchanged.
+   * Creates the tree's Git directory again, after an agent broke it or where an earlier version linked it to the
+   * project. The files are the work and stay unchanged.
    */
   const repair = async (taskID: string, record: WorktreeRecord, commit: string): Promise<WorktreeRecord> => {
     made.delete(taskID);
@@ -192,7 +192,10 @@ export const createWorktreeFolder = (options: {
     }
   };
 
-  /** Makes the tree with the files of the commit, also where an earlier attempt or run left one. `later`: see `moveBase`. */
+  /**
+   * Makes the tree with the files of the commit, also where an earlier attempt or run left one. `later`: see
+   * `moveBase`.
+   */
   const checkOutBase = (
     taskID: string,
     record: WorktreeRecord,

@@ -7,10 +7,10 @@ import { isAlive, type ProcessMark, thisProcess } from "../../process/command/li
 import { most, textAt } from "../file/bounded-read.ts";
 
 /**
- * Directories in which Tasks work in place: one Task at a time, of all services of this machine, also for folders inside
- * each other. Who holds one has an entry, a file with the directory and the process, in the project's Git directory and in
- * one folder of this user's for all of them, so that services find each other also where there is no Git, or where one of
- * the two cannot be written. The entry of a process that is gone does not count.
+ * Directories in which Tasks work in place: one Task at a time, of all services of this machine, also for folders
+ * inside each other. Who holds one has an entry, a file with the directory and the process, in the project's Git
+ * directory and in one folder of this user's for all of them, so that services find each other also where there is no
+ * Git, or where one of the two cannot be written. The entry of a process that is gone does not count.
  */
 
 type Entry = ProcessMark & { directory: string };
@@ -22,8 +22,8 @@ const isConflict = (one: string, other: string): boolean =>
   one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 
 /**
- * undefined: another Task works there, or whether one does cannot be found out now, as without a descriptor or a place for
- * an entry. `project`: as in `Project`.
+ * undefined: another Task works there, or whether one does cannot be found out now, as without a descriptor or a place
+ * for an entry. `project`: as in `Project`.
  */
 export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
   if ([...held].some((other) => isConflict(other, directory))) return undefined;

@@ -66,7 +66,10 @@ export const inPlace = (
   };
 };
 
-/** What is hashed to tell a tree: files, and bytes of theirs. What people keep in their directories may be without bound. */
+/**
+ * What is hashed to tell a tree: files, and bytes of theirs. What people keep in their directories may be without
+ * bound.
+ */
 const mostFiles = 5000;
 const mostBytes = 64 * 1024 * 1024;
 
@@ -90,8 +93,8 @@ const isSmall = async (git: TreeGit, root: string): Promise<boolean> => {
 };
 
 /**
- * git in the user's files. In tier 1 it has sandboxes of its own, and only where it changes the user's Git directory one
- * that can: no command of an agent runs there.
+ * git in the user's files. In tier 1 it has sandboxes of its own, and only where it changes the user's Git directory
+ * one that can: no command of an agent runs there.
  */
 const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, found: Repository): TreeGit => {
   const { root } = prepared;

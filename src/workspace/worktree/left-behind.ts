@@ -4,8 +4,8 @@ import { errorCode, messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 
 /**
- * Names the worktrees that should have gone and stayed, a file each, for the status of their Task and for the doctor. What
- * stands on the disk is told by the disk: it may outlast its Task's log.
+ * Names the worktrees that should have gone and stayed, a file each, for the status of their Task and for the doctor.
+ * What stands on the disk is told by the disk: it may outlast its Task's log.
  */
 
 /** `key`: of a Task or a fork. `since`: when it first stayed for this reason. */

@@ -13,10 +13,10 @@ import { repositoryOf } from "../git/repository.ts";
 /**
  * Where commands see the files of a worktree or a directory, and the repository with them.
  *
- * bubblewrap follows links in both paths of a mount, where it has this machine's whole file system before it: a link that
- * an agent put there would show, or create, what is outside. So nothing is mounted over or from a path that an agent may
- * have shaped unless it was looked at; and whatever is mounted stays as it is, since the kernel lets no process rename or
- * remove a mount point that it sees.
+ * bubblewrap follows links in both paths of a mount, where it has this machine's whole file system before it: a link
+ * that an agent put there would show, or create, what is outside. So nothing is mounted over or from a path that an
+ * agent may have shaped unless it was looked at; and whatever is mounted stays as it is, since the kernel lets no
+ * process rename or remove a mount point that it sees.
  */
 
 /** Where a sandbox has the Task's Git directory, and the objects that it borrows. */
@@ -160,7 +160,9 @@ const alternatesOf = (commonDir: string): Mount[] => {
 /** Where more has to be covered, of submodules or beside a repository, nothing of it is shown at all. */
 const maxCovered = 200;
 
-/** Names of one folder that are looked at, and folders of submodules. Where there are more, nothing of them is shown. */
+/**
+ * Names of one folder that are looked at, and folders of submodules. Where there are more, nothing of them is shown.
+ */
 const maxNames = 2000;
 const maxFolders = 1000;
 

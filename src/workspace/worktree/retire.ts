@@ -146,7 +146,10 @@ export const createRetention = (deps: {
     return { removed: true };
   };
 
-  /** The project itself may be gone by now, and the branches with it. Removes all that it can, also where it rejects then. */
+  /**
+   * The project itself may be gone by now, and the branches with it. Removes all that it can, also where it rejects
+   * then.
+   */
   const removeAllRefs = async (taskID: string, record: WorktreeRecord): Promise<void> => {
     const { commonDir } = record;
     if (!existsSync(join(commonDir, "HEAD"))) return;
@@ -176,7 +179,10 @@ export const createRetention = (deps: {
     };
 
   return {
-    /** Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal left. */
+    /**
+     * Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal
+     * left.
+     */
     async listWorktrees(signal?: AbortSignal): Promise<string[]> {
       if (!existsSync(home)) return [];
       const found = new Set(kept.all().map(({ key }) => key));

@@ -27,9 +27,9 @@ import { type Follower, judge, recorded, untilStill, writeConfig } from "./place
 import type { Scenario } from "./sweep.ts";
 
 /**
- * A Mission with a branch of its own that has everything approved: its plan, the plan that it changes, the squad that is made
- * for it, and the merge, which a person asks for. One of its Tasks asks what only the user knows, and the checks of the whole
- * are red before a phase makes them green.
+ * A Mission with a branch of its own that has everything approved: its plan, the plan that it changes, the squad that
+ * is made for it, and the merge, which a person asks for. One of its Tasks asks what only the user knows, and the
+ * checks of the whole are red before a phase makes them green.
  */
 
 const missionID = "m";
@@ -149,7 +149,10 @@ export const approvedScenario = (baseURL: string): Scenario<MissionSeen> => ({
 
 type Logs = readonly (readonly Recorded[])[];
 
-/** Whatever people do: no two approvals of one stream wait at a time, each is answered once, and no landing is without one. */
+/**
+ * Whatever people do: no two approvals of one stream wait at a time, each is answered once, and no landing is without
+ * one.
+ */
 const expectOnce = (logs: Logs): void => {
   for (const log of logs) {
     let open: string | undefined;

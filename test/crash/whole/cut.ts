@@ -10,8 +10,8 @@ export type Point = { name: string; state: string };
 export type Cut = { point: Point; follower: Follower };
 
 /**
- * `states`: how many points differ in what a death leaves; all others are a death that is tried already. `minutes`: when
- * they are over, nothing more of `cuts` is begun.
+ * `states`: how many points differ in what a death leaves; all others are a death that is tried already. `minutes`:
+ * when they are over, nothing more of `cuts` is begun.
  */
 export type Chosen = { seed: number; states: number; all: number; cuts: Cut[]; minutes: number };
 
@@ -28,9 +28,10 @@ const distinct = (points: readonly Point[]): Point[] => {
 };
 
 /**
- * At night all of it, in an order that the seed shuffles, as far as the minutes go; by day so many of all. With TEST_SWEEP all of
- * it however long it takes: `whole`, or in parts that together are all (`3/20`: the third of twenty, drawn evenly).
- * TEST_SEED brings a sample again, TEST_POINT (`12+3 cancel,14+0`) one of them, or all that follow a point.
+ * At night all of it, in an order that the seed shuffles, as far as the minutes go; by day so many of all. With
+ * TEST_SWEEP all of it however long it takes: `whole`, or in parts that together are all (`3/20`: the third of twenty,
+ * drawn evenly). TEST_SEED brings a sample again, TEST_POINT (`12+3 cancel,14+0`) one of them, or all that follow a
+ * point.
  */
 export const cutsOf = (points: readonly Point[], { byDay, atNight }: Share): Chosen => {
   const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);

@@ -3,8 +3,8 @@ import { type BigIntStats, lstatSync, readdirSync, readFileSync, readlinkSync } 
 import { join } from "node:path";
 
 /**
- * What a folder holds, as one short text: two that are equal look the same to every process. What others remove meanwhile is
- * not there: a service that is watched would have the error in the middle of its own work.
+ * What a folder holds, as one short text: two that are equal look the same to every process. What others remove
+ * meanwhile is not there: a service that is watched would have the error in the middle of its own work.
  */
 
 /** undefined: it was removed by somebody else. */

@@ -3,9 +3,9 @@ import type { Step } from "../../../src/domain/task/next/step.ts";
 import type { EventType } from "../../../src/protocol/event/event.ts";
 
 /**
- * What the sweep's three runs do not meet, and the test that does. `killed`: that test kills the service around it, or the
- * sweep's own followers bring it after a kill. Where it is false nobody dies there yet. What is met may not stand here,
- * and whatever is neither here nor met makes the sweep fail.
+ * What the sweep's three runs do not meet, and the test that does. `killed`: that test kills the service around it, or
+ * the sweep's own followers bring it after a kill. Where it is false nobody dies there yet. What is met may not stand
+ * here, and whatever is neither here nor met makes the sweep fail.
  */
 type Gap = { because: string; test: string; killed: boolean };
 

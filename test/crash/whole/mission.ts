@@ -14,8 +14,8 @@ import { ended, type Follower, judge, recorded, untilStill } from "./place.ts";
 import type { Scenario } from "./sweep.ts";
 
 /**
- * A Mission by the embedded rules: a squad is produced and used, Tasks are dispatched one after the other, and a webhook
- * tells the end of each.
+ * A Mission by the embedded rules: a squad is produced and used, Tasks are dispatched one after the other, and a
+ * webhook tells the end of each.
  */
 
 const list = `1. Write a (squad: crew)

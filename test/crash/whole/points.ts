@@ -9,8 +9,8 @@ import { watchEffects } from "./effects.ts";
  * next. `12+3`: the third effect after the event at place 12 of the log; `12+0`: the commit itself.
  *
  * `kill`: the process ends itself there (SIGKILL), or at the next commit where fewer effects come than there were when
- * the points were listed. `quiet`: a file that says so if no program runs then that may still write. `list`: a file that gets each
- * point as it passes, what it is, and where `root` is given, in what state it leaves the machine.
+ * the points were listed. `quiet`: a file that says so if no program runs then that may still write. `list`: a file
+ * that gets each point as it passes, what it is, and where `root` is given, in what state it leaves the machine.
  */
 export type Watch = Record<"kill" | "quiet" | "list" | "root", string | undefined>;
 
@@ -26,8 +26,8 @@ export const watchPoints = async ({ kill, quiet, list, root }: Watch): Promise<(
   const sent = countSent();
   const disk = createDisk();
   /**
-   * A death leaves the disk, what runs on, and what others were sent. Equal at two points, it is the same death, but where
-   * a program runs that may write: how far that comes nobody knows.
+   * A death leaves the disk, what runs on, and what others were sent. Equal at two points, it is the same death, but
+   * where a program runs that may write: how far that comes nobody knows.
    */
   const state = (): string => {
     if (root === undefined) return "";
@@ -57,7 +57,10 @@ export const watchPoints = async ({ kill, quiet, list, root }: Watch): Promise<(
   };
 };
 
-/** How often something was sent to a provider, a receiver or a database; what callers are answered is forgotten with them. */
+/**
+ * How often something was sent to a provider, a receiver or a database; what callers are answered is forgotten with
+ * them.
+ */
 const countSent = (): (() => number) => {
   let count = 0;
   const prototype = net.Socket.prototype as unknown as { write: (...args: unknown[]) => boolean };

@@ -17,8 +17,9 @@ import { ended, follow, judge, recorded, writeConfig } from "./place.ts";
 import type { Scenario } from "./sweep.ts";
 
 /**
- * A Task that takes nearly every road: a setup, a baseline, two agents, an ask, a change that a rule forbids, a red check,
- * a refused review, and a user who commits and edits while the work is reviewed, so that it is merged before it lands.
+ * A Task that takes nearly every road: a setup, a baseline, two agents, an ask, a change that a rule forbids, a red
+ * check, a refused review, and a user who commits and edits while the work is reviewed, so that it is merged before it
+ * lands.
  */
 
 const team = teamOf("team", {

@@ -23,7 +23,10 @@ export type Scene<Seen> = {
 /** In a folder of its own. */
 export type Scenario<Seen> = { name: string; open(root: string): Scene<Seen> };
 
-/** The end as it comes without a kill, and every point that was passed. `states`: also in what state each leaves the machine. */
+/**
+ * The end as it comes without a kill, and every point that was passed. `states`: also in what state each leaves the
+ * machine.
+ */
 export const playThrough = async <Seen>(
   scenario: Scenario<Seen>,
   states = false,
@@ -71,8 +74,8 @@ type Told = { fault(cut: Cut, error: unknown): void };
 
 /**
  * Killed at one point, and then each of `followers`, which all begin from the same disk: the first where the kill left
- * it, the others from copies. Where something may still have written after the kill, there is no such disk; then each has
- * a kill of its own.
+ * it, the others from copies. Where something may still have written after the kill, there is no such disk; then each
+ * has a kill of its own.
  */
 const cutAt = async <Seen>(
   scenario: Scenario<Seen>,
@@ -128,7 +131,9 @@ const cutAt = async <Seen>(
   }
 };
 
-/** Several at a time: for much of it each waits. Says which point it was. Answers how many were made, all of which held. */
+/**
+ * Several at a time: for much of it each waits. Says which point it was. Answers how many were made, all of which held.
+ */
 export const cutAll = async <Seen>(
   scenario: Scenario<Seen>,
   { seed, cuts, minutes }: Pick<Chosen, "seed" | "cuts" | "minutes">,

@@ -18,7 +18,9 @@ import {
 } from "../../harness/mission-log.ts";
 import { seededRandom } from "../../harness/random.ts";
 
-/** Where a Mission stands, for every log. What it is held against reads the facts themselves, and nothing of the fold. */
+/**
+ * Where a Mission stands, for every log. What it is held against reads the facts themselves, and nothing of the fold.
+ */
 
 const words: ReadonlySet<string> = new Set(missionSummary.shape.state.options);
 
@@ -33,7 +35,9 @@ const factsOf = (events: readonly DomainEvent[]) => {
   let judging = false;
   let approval: string | null = null;
   const plan = new Set<string>();
-  /** An end that its agent does not hear of: withdrawn by itself, or completed while a person is asked about the plan. */
+  /**
+   * An end that its agent does not hear of: withdrawn by itself, or completed while a person is asked about the plan.
+   */
   const isQuiet = ({ outcome, phase: of, verdict }: EventData["task.ended"]): boolean =>
     verdict === undefined &&
     (outcome === "completed"

@@ -4,8 +4,8 @@ import { until } from "../project.ts";
 
 /**
  * A Mission of eight phases as one is led that knows its work, over the real wire: it looks, plans, judges what Tasks
- * did, tries a failed phase again, hears a change of direction, asks once, verifies and reports. Its Tasks read, write and
- * run. What is measured is what each model was sent, in bytes.
+ * did, tries a failed phase again, hears a change of direction, asks once, verifies and reports. Its Tasks read, write
+ * and run. What is measured is what each model was sent, in bytes.
  */
 
 /** What the user says, word for word: none of it may be lost. */

@@ -109,7 +109,10 @@ export const shell = (command: string, more: object = {}): MockTurn => ({
 
 export type Lab = Awaited<ReturnType<typeof makeLab>>;
 
-/** A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. `tier` 3: where a command can do its worst to the worktree and to Git. */
+/**
+ * A mock provider whose conversations are named by a `[marker]` in the request, and a folder for everything. `tier` 3:
+ * where a command can do its worst to the worktree and to Git.
+ */
 export const makeLab = async (limits: Record<string, number> = {}, tier?: 3) => {
   const root = temporary("sortie-hostile-");
   const scripts = new Map<string, MockTurn[]>();

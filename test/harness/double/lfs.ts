@@ -4,8 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type GitHost, token } from "./git-host.ts";
 
 /**
- * Large file storage beside a Git host, on the same port: the batch interface of Git LFS and the content, for whoever has the
- * host's token. A request that its description (git-lfs/docs/api/batch.md) does not allow is a violation.
+ * Large file storage beside a Git host, on the same port: the batch interface of Git LFS and the content, for whoever
+ * has the host's token. A request that its description (git-lfs/docs/api/batch.md) does not allow is a violation.
  */
 
 type Answer = { status?: number; headers?: Record<string, string>; body?: string | Buffer };

@@ -101,7 +101,9 @@ const query = (directory: string) => `?directory=${encodeURIComponent(directory)
 /** Those that were woken here before. */
 const known = new Set<string>();
 
-/** A new Mission's whole is judged only where `judged` says so, or `checks` is given: most tests are of something else. */
+/**
+ * A new Mission's whole is judged only where `judged` says so, or `checks` is given: most tests are of something else.
+ */
 export const wake = async (
   url: string,
   directory: string,

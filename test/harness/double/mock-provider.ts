@@ -64,8 +64,8 @@ export type MockProvider = {
 };
 
 /**
- * `reviews`: a reviewer's requests are accepted by themselves, unless the script is to answer them. `heard`: called with
- * every request, those too.
+ * `reviews`: a reviewer's requests are accepted by themselves, unless the script is to answer them. `heard`: called
+ * with every request, those too.
  */
 export const startMockProvider = async (
   script: MockScript,

@@ -5,7 +5,8 @@ import type { S3Place } from "../../../src/store/blob/s3.ts";
 
 /**
  * A bucket that speaks the protocol of S3 as Amazon publishes it (API reference: PutObject, GetObject, HeadObject,
- * DeleteObject; "Signature Version 4"): signatures, hashes of bodies and consistency are checked, and it fails as it is told.
+ * DeleteObject; "Signature Version 4"): signatures, hashes of bodies and consistency are checked, and it fails as it is
+ * told.
  */
 
 export const keys = { accessKeyID: "AKIDEXAMPLE", secretAccessKey: "canary-s3-wJalrXUtnFEMI-K7MDENG" };

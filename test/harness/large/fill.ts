@@ -12,7 +12,9 @@ import { createTemplates, type Place, type Table, type Template } from "./templa
 export type Filled = {
   events: number;
   tasks: number;
-  /** Directories; the first has 13 % of all Tasks where there are a thousand, the last one Task at the very beginning. */
+  /**
+   * Directories; the first has 13 % of all Tasks where there are a thousand, the last one Task at the very beginning.
+   */
   directories: string[];
   /** A Mission in the first project. */
   mission: { stream: string; missionID: string };
@@ -25,7 +27,10 @@ export type Size = { tasks: number; projects?: number; turns?: number; first?: s
 
 export type Sink = AsyncDisposable & {
   put(table: Table, rows: readonly object[]): Promise<void>;
-  /** The newest position, up to which the log was searched for deliveries, too: a service would else search all of it first. */
+  /**
+   * The newest position, up to which the log was searched for deliveries, too: a service would else search all of it
+   * first.
+   */
   set(position: number): Promise<void>;
 };
 

@@ -20,8 +20,8 @@ import type { Head, Tables } from "../../../src/store/sql/schema.ts";
 import { writeFileSync } from "node:fs";
 
 /**
- * Real Tasks and a real Mission (those of `fixtures/71a76f3`), cut into pieces around what differs from one to the next:
- * ids, times, positions, the project. A clone joins the pieces. List rows, texts and snapshots are folded by the
+ * Real Tasks and a real Mission (those of `fixtures/71a76f3`), cut into pieces around what differs from one to the
+ * next: ids, times, positions, the project. A clone joins the pieces. List rows, texts and snapshots are folded by the
  * service's own code and cut the same way, so that they agree with the events.
  */
 
@@ -196,7 +196,9 @@ const task = (events: readonly Tables["events"][], team: string, alone: boolean)
     return { ...row, data: JSON.stringify({ ...kept, metadata: { ticket, team } }) };
   });
 
-/** The kinds of work of a large log: Tasks that ended, one that just began, one that is under way, a Mission with two. */
+/**
+ * The kinds of work of a large log: Tasks that ended, one that just began, one that is under way, a Mission with two.
+ */
 export const createTemplates = (due: number) => {
   const streams = [...readFixture().values()];
   const tasks = streams.filter(([first]) => first?.stream.startsWith("task"));

@@ -13,9 +13,9 @@ import { type Commit, type Event, type Observed, type Violation, violationsIn } 
 import { createPlay, type Phase, redWords, type Story } from "./players.ts";
 
 /**
- * A month of Missions as their user lives it: the whole service as a process that is killed, real projects, a clock that is
- * moved, models that are played. At the end of each day, when nothing runs, all that callers can see must bear out what
- * `observe.ts` says.
+ * A month of Missions as their user lives it: the whole service as a process that is killed, real projects, a clock
+ * that is moved, models that are played. At the end of each day, when nothing runs, all that callers can see must bear
+ * out what `observe.ts` says.
  */
 
 const hour = 3_600_000;

@@ -9,8 +9,8 @@ import {
 } from "../../harness/double/mock-provider.ts";
 
 /**
- * The models of a month: a Mission's agent, those of its Tasks, and whoever judges the whole. Each says what its conversation
- * leads to, so that a request that is repeated after a death is answered as before.
+ * The models of a month: a Mission's agent, those of its Tasks, and whoever judges the whole. Each says what its
+ * conversation leads to, so that a request that is repeated after a death is answered as before.
  */
 
 export type How =

@@ -127,7 +127,8 @@ export const controls: Record<Kind, readonly Spoil[]> = {
   processes: [(seen) => ({ ...seen, processes: [1] })],
   reminders: [
     (seen) => ({ ...seen, told: new Map([...seen.told].filter(([, { type }]) => !type.endsWith(".reminded"))) }),
-    // Reminders too many, also where some were not due any more when it was answered; and one too few, of what still waits.
+    // Reminders too many, also where some were not due any more when it was answered; and one too few, of what still
+    // waits.
     (seen) => Array.from({ length: 5 }, () => again("ask.reminded")).reduce((now, spoil) => spoil(now), seen),
     (seen) => {
       const log = some(

@@ -32,8 +32,8 @@ export const atRest = async (service: ServiceProcess): Promise<number> => {
 };
 
 /**
- * Measures. The database is what it has beyond what its events need, by what each byte of them needed at the first time:
- * indexes, lists, states and deliveries.
+ * Measures. The database is what it has beyond what its events need, by what each byte of them needed at the first
+ * time: indexes, lists, states and deliveries.
  */
 export const createMeter = (service: ServiceProcess, dataDir: string): (() => Promise<Use>) => {
   let perKept: number | undefined;

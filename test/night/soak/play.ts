@@ -10,7 +10,10 @@ import { makeProject, until } from "../../harness/project.ts";
 import type { Random } from "../../harness/random.ts";
 import { startReceiver } from "../../harness/receiver.ts";
 
-/** Five projects and who works with them: callers, Missions, readers, and a receiver of webhooks that now and then fails. */
+/**
+ * Five projects and who works with them: callers, Missions, readers, and a receiver of webhooks that now and then
+ * fails.
+ */
 
 const fence = "```";
 const ends = ["completed", "failed", "cancelled"];

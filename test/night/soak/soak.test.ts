@@ -9,8 +9,8 @@ import { bounds, createMeter } from "./measure.ts";
 import { makeWorld } from "./play.ts";
 
 /**
- * A day of a service's life: 24 hours that pass by its clock, in each some Tasks, a Mission and readers. What it uses at
- * rest is measured every three hours, and judged from the sixth on. TEST_TASKS: how many Tasks the day has.
+ * A day of a service's life: 24 hours that pass by its clock, in each some Tasks, a Mission and readers. What it uses
+ * at rest is measured every three hours, and judged from the sixth on. TEST_TASKS: how many Tasks the day has.
  */
 
 /** States of Tasks that the store's cache holds, and some: what is kept on purpose is there before the day begins. */

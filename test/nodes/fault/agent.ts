@@ -4,8 +4,9 @@ import { type MockRequest, type MockTurn, textOf } from "../../harness/double/mo
 import { dispatch, finish, isMission, newestOf, plan } from "../../harness/double/missions.ts";
 
 /**
- * The model of the fault matrix. It keeps no state: what it says follows from the conversation that it is sent, as after a fault the
- * same conversation comes again, from another node, and with what the service has to say of the fault.
+ * The model of the fault matrix. It keeps no state: what it says follows from the conversation that it is sent, as
+ * after a fault the same conversation comes again, from another node, and with what the service has to say of the
+ * fault.
  */
 
 /** The three files of a Task, by the name that its request has. */

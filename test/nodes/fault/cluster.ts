@@ -9,8 +9,8 @@ import { startOwnPostgres } from "./database.ts";
 import { type FaultNode, makeNode } from "./node.ts";
 
 /**
- * Three nodes as processes, each with a data folder of its own and its own way to one PostgreSQL; repositories that git serves over
- * HTTP, a receiver of webhooks, and a model. Nothing on the disk is shared.
+ * Three nodes as processes, each with a data folder of its own and its own way to one PostgreSQL; repositories that git
+ * serves over HTTP, a receiver of webhooks, and a model. Nothing on the disk is shared.
  */
 
 export type Cluster = Awaited<ReturnType<typeof openCluster>>;

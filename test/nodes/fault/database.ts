@@ -9,7 +9,9 @@ import { temporary, until } from "../../harness/project.ts";
 /** A PostgreSQL of the test's own, which can be stopped and started. */
 export type OwnPostgres = AsyncDisposable & {
   url: string;
-  /** `fast`: all sessions are ended, as by `pg_ctl stop`. `immediate`: as after a crash, and it recovers at its start. */
+  /**
+   * `fast`: all sessions are ended, as by `pg_ctl stop`. `immediate`: as after a crash, and it recovers at its start.
+   */
   stop(mode: "fast" | "immediate"): Promise<void>;
   start(): Promise<void>;
 };

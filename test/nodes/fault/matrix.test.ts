@@ -11,9 +11,10 @@ import { endFaults, judge, keepLog } from "./judge.ts";
 import { beginWork } from "./work.ts";
 
 /**
- * Faults of nodes, of the database and of what is between them, while Tasks and Missions are at work: each ends once and lands once,
- * nothing is lost, doubled or left. By day one strike of one fault; at night each fault at least twenty times. TEST_SEED brings the
- * choices again (not the moments), TEST_FAULT one fault alone, TEST_STRIKES another number of strikes.
+ * Faults of nodes, of the database and of what is between them, while Tasks and Missions are at work: each ends once
+ * and lands once, nothing is lost, doubled or left. By day one strike of one fault; at night each fault at least twenty
+ * times. TEST_SEED brings the choices again (not the moments), TEST_FAULT one fault alone, TEST_STRIKES another number
+ * of strikes.
  */
 
 const seed = Number(process.env["TEST_SEED"] ?? Date.now() % 2 ** 31);

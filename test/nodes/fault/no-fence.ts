@@ -1,9 +1,9 @@
 import { registerHooks } from "node:module";
 
 /**
- * Loaded before a service (`--import`), for the control: as it is loaded, what keeps a former holder of a claim from writing is taken
- * out of the built service. Nothing in the service itself can switch that off. Throws where the built service has it no more in
- * these words.
+ * Loaded before a service (`--import`), for the control: as it is loaded, what keeps a former holder of a claim from
+ * writing is taken out of the built service. Nothing in the service itself can switch that off. Throws where the built
+ * service has it no more in these words.
  */
 const fences: [text: string, instead: string][] = [
   // src/store/batch/member.ts: whether a commit's claim is the newest one.

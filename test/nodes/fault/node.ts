@@ -6,7 +6,10 @@ import type { SmallDisk } from "../../harness/small-disk.ts";
 import { untilRoom } from "../../harness/postgres.ts";
 import { until } from "../../harness/project.ts";
 
-/** One node of three: `sortie serve` as operators start it, with a way of its own to the database and a clock that can be set. */
+/**
+ * One node of three: `sortie serve` as operators start it, with a way of its own to the database and a clock that can
+ * be set.
+ */
 export type FaultNode = AsyncDisposable & {
   name: string;
   dataDir: string;

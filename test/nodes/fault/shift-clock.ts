@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Loaded before a service (`--import`): the clock of its process is wrong by as many milliseconds as the file TEST_CLOCK_FILE says,
- * at the start and again after each SIGUSR1. Time that passes (`performance.now`, timers) is not changed.
+ * Loaded before a service (`--import`): the clock of its process is wrong by as many milliseconds as the file
+ * TEST_CLOCK_FILE says, at the start and again after each SIGUSR1. Time that passes (`performance.now`, timers) is not
+ * changed.
  */
 const file = process.env["TEST_CLOCK_FILE"] ?? "";
 const Right = Date;

@@ -6,8 +6,8 @@ import type { Cluster } from "./cluster.ts";
 import type { FaultNode } from "./node.ts";
 
 /**
- * Callers of the cluster: they create Tasks and wake Missions at whichever node answers, send again with the same key what had no
- * answer, and follow the log at each node.
+ * Callers of the cluster: they create Tasks and wake Missions at whichever node answers, send again with the same key
+ * what had no answer, and follow the log at each node.
  */
 
 export type MadeTask = { taskID: string; name: string; repository: string; branch: boolean; request: string };

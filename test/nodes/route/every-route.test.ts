@@ -10,8 +10,8 @@ import { create, ended, place, send } from "../stage.ts";
 import { type Asked, type Round, table } from "./table.ts";
 
 /**
- * What one node answers about Tasks, Missions and a directory that another one has: the same as that node, over the address
- * that it has for the others; when it is gone, the same where the database tells it, else its name.
+ * What one node answers about Tasks, Missions and a directory that another one has: the same as that node, over the
+ * address that it has for the others; when it is gone, the same where the database tells it, else its name.
  */
 
 const documented = Object.entries(

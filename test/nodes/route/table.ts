@@ -1,6 +1,6 @@
 /**
- * How each route of the document is asked for about a Task whose files another node has. The document decides what must be
- * here; what is missing, and what no longer exists, fails the test.
+ * How each route of the document is asked for about a Task whose files another node has. The document decides what must
+ * be here; what is missing, and what no longer exists, fails the test.
  */
 
 /** What a round has: its own Tasks, Missions and webhook, all of the node that is asked first and then gone. */

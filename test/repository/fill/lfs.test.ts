@@ -10,7 +10,10 @@ import { pointerTo } from "../../harness/double/lfs.ts";
 import { useFillLab } from "../../harness/fill-lab.ts";
 import { git, readText } from "../../harness/project.ts";
 
-/** Files in large file storage: what is fetched for a Task, from whom and within which bounds, and what is pushed in their place. */
+/**
+ * Files in large file storage: what is fetched for a Task, from whom and within which bounds, and what is pushed in
+ * their place.
+ */
 
 describe.runIf(canServe)("large file storage", () => {
   const lab = useFillLab();

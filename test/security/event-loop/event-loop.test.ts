@@ -18,14 +18,18 @@ import { toolLoads } from "./tool-loads.ts";
  * short ones by day; `TEST_LOAD=<expression>` runs those whose names match.
  *
  * Neighbours take the processor away, and then everything stands still. So what counts is the time in which the thread
- * worked between two turns of the loop, and beside it that time with what it waited for disks and for children to begin, both
- * without that in which it was ready and had no processor (`serving.ts`); and of up to three runs the shortest, as what blocks
- * does so each time, while what is loaded is loaded once. What `monitorEventLoopDelay` says is printed beside it.
+ * worked between two turns of the loop, and beside it that time with what it waited for disks and for children to
+ * begin, both without that in which it was ready and had no processor (`serving.ts`); and of up to three runs the
+ * shortest, as what blocks does so each time, while what is loaded is loaded once. What `monitorEventLoopDelay` says is
+ * printed beside it.
  */
 
 /** Milliseconds of work. */
 const longest = 50;
-/** With waits, which a busy machine stretches to half a second: for the disk of a commit, for a child that gets no processor. */
+/**
+ * With waits, which a busy machine stretches to half a second: for the disk of a commit, for a child that gets no
+ * processor.
+ */
 const longestWait = 1000;
 const loadsByDay = 2;
 

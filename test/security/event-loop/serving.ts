@@ -9,8 +9,8 @@ import { callContext } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";
 
 /**
- * A service in a process of its own, as `sortie serve` has it, which tells its parent how long its event loop stood still:
- * what clients, providers and tests do is done elsewhere and does not count.
+ * A service in a process of its own, as `sortie serve` has it, which tells its parent how long its event loop stood
+ * still: what clients, providers and tests do is done elsewhere and does not count.
  */
 
 export type Order =
@@ -45,8 +45,9 @@ const spent = (): number => {
 };
 
 /**
- * The longest time between two turns of the loop in which this process itself kept it, in milliseconds: what others took is
- * not in it. `work` is what of it was work of this thread; the rest it waited, for a disk or for a child to begin.
+ * The longest time between two turns of the loop in which this process itself kept it, in milliseconds: what others
+ * took is not in it. `work` is what of it was work of this thread; the rest it waited, for a disk or for a child to
+ * begin.
  */
 let own = 0;
 let work = 0;

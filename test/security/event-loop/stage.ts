@@ -8,9 +8,13 @@ import { type MockRequest, type MockTurn, startMockProvider, textOf } from "../.
 import { makeProject, temporary } from "../../harness/project.ts";
 import type { Order, Word } from "./serving.ts";
 
-/** A service in a process of its own, agents that do what a test tells them, and the longest wait of everything else. */
+/**
+ * A service in a process of its own, agents that do what a test tells them, and the longest wait of everything else.
+ */
 
-/** Milliseconds: what `monitorEventLoopDelay` says, what of it this process kept to itself, and what of that was work. */
+/**
+ * Milliseconds: what `monitorEventLoopDelay` says, what of it this process kept to itself, and what of that was work.
+ */
 export type Stillness = { delay: number; own: number; work: number };
 
 export type Call = { tool: string; input: unknown };

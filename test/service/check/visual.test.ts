@@ -8,7 +8,9 @@ import { git, makeProject, temporary } from "../../harness/project.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** Pages as the machine's own Chromium shows them, in the Task's sandbox: what passes, what fails, what cannot be seen. */
+/**
+ * Pages as the machine's own Chromium shows them, in the Task's sandbox: what passes, what fails, what cannot be seen.
+ */
 
 const root = temporary("sortie-visual-");
 let provider: MockProvider;

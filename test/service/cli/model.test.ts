@@ -7,7 +7,9 @@ import type { Found } from "../../../src/model/local-server.ts";
 import { readText, temporary } from "../../harness/project.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
 
-/** `sortie model`: the settings of a folder of the test's, a provider on a real port, and servers as they were found. */
+/**
+ * `sortie model`: the settings of a folder of the test's, a provider on a real port, and servers as they were found.
+ */
 
 let root: ReturnType<typeof temporary>;
 let flags: { dataDir: string };

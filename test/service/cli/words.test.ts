@@ -9,7 +9,9 @@ import { startService, type TestService } from "../../harness/service.ts";
 import { terminalHere, typeInto } from "../../harness/terminal.ts";
 import { home } from "../document/manual.ts";
 
-/** What the command line says: flags instead of fields, the nearest word, no password; and what it shows on a terminal. */
+/**
+ * What the command line says: flags instead of fields, the nearest word, no password; and what it shows on a terminal.
+ */
 
 const root = temporary("sortie-words-");
 const bin = join(home, "bin/sortie.js");

@@ -47,7 +47,9 @@ type Lab = typeof lab;
 
 /** A command that never gives up. */
 const filler = shell("while :; do cat /dev/zero >> fill 2>/dev/null; done");
-/** Four commands that leave a mark each time they run; the second is under way when the disk runs full, and needs space. */
+/**
+ * Four commands that leave a mark each time they run; the second is under way when the disk runs full, and needs space.
+ */
 const marking = [
   shell("echo 1 >> n.txt"),
   shell("sleep 1.5; head -c 300000 /dev/zero > more && rm more && echo 2 >> n.txt"),

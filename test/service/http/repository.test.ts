@@ -19,7 +19,9 @@ import { startService, type TestService } from "../../harness/service.ts";
 import { packedRef } from "../../../src/workspace/git/repository.ts";
 import { inspectProject } from "../../../src/workspace/project.ts";
 
-/** What stands in the place of a repository's files, and whose repository a `.git` names: asked by who only lists Tasks. */
+/**
+ * What stands in the place of a repository's files, and whose repository a `.git` names: asked by who only lists Tasks.
+ */
 
 const place = temporary("sortie-repository-");
 const roots = join(place.path, "roots");

@@ -10,9 +10,9 @@ import { startService } from "../../harness/service.ts";
 import { night } from "../../harness/night.ts";
 
 /**
- * Two Tasks sent over HTTP to one project while its user edits, stages and commits: `task/step/landing/land.ts` itself decides what
- * follows what. Every line that anybody writes is a word of its own, so that what became of it can be told.
- * Few histories by day, 30 at night; the seed is printed and can be given again.
+ * Two Tasks sent over HTTP to one project while its user edits, stages and commits: `task/step/landing/land.ts` itself
+ * decides what follows what. Every line that anybody writes is a word of its own, so that what became of it can be
+ * told. Few histories by day, 30 at night; the seed is printed and can be given again.
  */
 
 const files = ["a", "b", "dir/c"];

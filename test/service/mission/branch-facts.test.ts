@@ -5,7 +5,10 @@ import { createTask, settledTask } from "../../harness/double/hostile-text.ts";
 import { dispatch, finish, openStage, plan, restOf, turns, wake } from "../../harness/double/missions.ts";
 import { textOf } from "../../harness/double/mock-provider.ts";
 
-/** A Task that begins on a Mission's branch is told of the project as that branch has it, not as the user's checkout does. */
+/**
+ * A Task that begins on a Mission's branch is told of the project as that branch has it, not as the user's checkout
+ * does.
+ */
 
 const skill = (name: string) => `---\nname: ${name}\ndescription: How ${name} is done.\n---\nDo ${name}.\n`;
 const manifest = (script: string) => JSON.stringify({ name: "p", scripts: { [script]: "true" } });

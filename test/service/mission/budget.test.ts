@@ -13,7 +13,10 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 
-/** Minutes of a Mission's budget are of work: its agent's and its Tasks', added up. Tokens and the rest: mission.test.ts. */
+/**
+ * Minutes of a Mission's budget are of work: its agent's and its Tasks', added up. Tokens and the rest:
+ * mission.test.ts.
+ */
 
 const shell = (command: string) => ({ calls: [{ tool: "shell", input: { command } }] });
 

@@ -12,7 +12,9 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 
-/** A Task that goes on because its Mission said so: which proof by contrast that hears of, and what the reviewer reads. */
+/**
+ * A Task that goes on because its Mission said so: which proof by contrast that hears of, and what the reviewer reads.
+ */
 
 let stage: Stage;
 beforeAll(async () => {

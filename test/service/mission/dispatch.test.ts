@@ -17,7 +17,9 @@ import {
   wake,
 } from "../../harness/double/missions.ts";
 
-/** What a dispatched Task is given, and what of it is shown: its squad's reason, files, checks, its place in the queue. */
+/**
+ * What a dispatched Task is given, and what of it is shown: its squad's reason, files, checks, its place in the queue.
+ */
 
 let stage: Stage;
 beforeAll(async () => {

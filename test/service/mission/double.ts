@@ -277,8 +277,8 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
 };
 
 /**
- * Sends bytes as they are and gives everything that came back until the peer closed, or `ms` passed without a byte. Where
- * an answer is sure, `first` leaves it more time: a busy machine is slow to begin one.
+ * Sends bytes as they are and gives everything that came back until the peer closed, or `ms` passed without a byte.
+ * Where an answer is sure, `first` leaves it more time: a busy machine is slow to begin one.
  */
 export const raw = (
   port: number,

@@ -17,7 +17,10 @@ import {
 } from "../../harness/double/missions.ts";
 import { git, readText, temporary, until, writeFiles } from "../../harness/project.ts";
 
-/** Where the package of a made squad goes in a project whose phases land on its own branch: a commit, or files in its folder. */
+/**
+ * Where the package of a made squad goes in a project whose phases land on its own branch: a commit, or files in its
+ * folder.
+ */
 
 let stage: Stage;
 beforeAll(async () => {

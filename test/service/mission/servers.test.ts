@@ -15,7 +15,10 @@ import {
 import { isVerdict, type MockRequest } from "../../harness/double/mock-provider.ts";
 import { agentOf, manifestOf } from "../../harness/double/squads.ts";
 
-/** Which agents of a Mission and its Tasks are told of MCP servers' tools: those that do the work, and nobody who plans or judges. */
+/**
+ * Which agents of a Mission and its Tasks are told of MCP servers' tools: those that do the work, and nobody who plans
+ * or judges.
+ */
 
 let stage: Stage;
 /** The tools of servers that each request told of, by who asked. */

@@ -313,7 +313,8 @@ describe("3 to 5: production", () => {
       "delegates: [agent-0, agent-1, agent-2]\n",
     );
     expect(await reviewsOf(work?.taskID)).toEqual(["reviewer: accepted"]);
-    // Its package is a commit of its own, with the trailers of any landing, from which the work begins without a snapshot.
+    // Its package is a commit of its own, with the trailers of any landing, from which the work begins without a
+    // snapshot.
     expect(git(directory, "log", "--format=%s", "HEAD~1").split("\n")).toEqual(["Add the squad shop-crew", "first"]);
     expect(git(directory, "log", "-1", "--format=%(trailers)", "HEAD~1").trim().split("\n")).toEqual([
       `Task: ${production?.taskID}`,

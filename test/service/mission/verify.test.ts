@@ -21,7 +21,9 @@ import { type MockTurn, textOf } from "../../harness/double/mock-provider.ts";
 import { git, until } from "../../harness/project.ts";
 import { type Receiver, startReceiver } from "../../harness/receiver.ts";
 
-/** Checks of a whole Mission: on the head, by the service, before the Mission can be done; and those of its agent's own. */
+/**
+ * Checks of a whole Mission: on the head, by the service, before the Mission can be done; and those of its agent's own.
+ */
 
 const secret = "canary-of-25-characters-1";
 

@@ -6,7 +6,10 @@ import { git, makeProject, temporary } from "../../harness/project.ts";
 import { type MockProvider, startMockProvider } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** Messages to a Task of the built-in rules that waits for its place, behind a Task whose model answers when the test says. */
+/**
+ * Messages to a Task of the built-in rules that waits for its place, behind a Task whose model answers when the test
+ * says.
+ */
 
 let provider: MockProvider;
 let service: TestService;

@@ -151,7 +151,10 @@ describe("the first request", () => {
     expect(first?.tools?.map(({ function: { name } }) => name)).not.toContain("skill");
   });
 
-  /** Of a large framework: many folders and files at its root, a long manifest, a long README, long conventions at many places. */
+  /**
+   * Of a large framework: many folders and files at its root, a long manifest, a long README, long conventions at many
+   * places.
+   */
   const framework = () => {
     const names = (kind: string, count: number) => Array.from({ length: count }, (_, at) => `${kind}-${at + 1}`);
     const long = (line: string) => `${line}\n`.repeat(1000);

@@ -9,7 +9,9 @@ import { git, makeProject, readText, temporary, until } from "../../harness/proj
 import { type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** What waits for a person's approval, over HTTP: it is asked for once, holds no place, and anything else is asked anew. */
+/**
+ * What waits for a person's approval, over HTTP: it is asked for once, holds no place, and anything else is asked anew.
+ */
 
 const scripts: Record<string, MockTurn[]> = {};
 let provider: MockProvider;

@@ -7,7 +7,9 @@ import { makeProject, temporary } from "../../harness/project.ts";
 import { type MockProvider, startMockProvider } from "../../harness/double/mock-provider.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** A machine whose clock is set while Tasks run and wait. The control is a service that believes the machine's clock. */
+/**
+ * A machine whose clock is set while Tasks run and wait. The control is a service that believes the machine's clock.
+ */
 
 const hour = 3_600_000;
 let provider: MockProvider;

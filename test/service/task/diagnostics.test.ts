@@ -9,8 +9,8 @@ import { makeProject } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
- * What the project's own checkers say of an edit stands in its result: of errors that the edit brought, not of those that
- * were there. In projects of three languages, where the machine has their tools.
+ * What the project's own checkers say of an edit stands in its result: of errors that the edit brought, not of those
+ * that were there. In projects of three languages, where the machine has their tools.
  */
 
 const has = (program: string): boolean => {

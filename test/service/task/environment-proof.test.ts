@@ -12,8 +12,8 @@ import { startService, type TestService } from "../../harness/service.ts";
 import { textsIn } from "../../harness/texts.ts";
 
 /**
- * A project whose tests and page need a secret: the proof by contrast, the checks that look at a page, and captures have it
- * as the base commit or the operator defines them, and it is seen nowhere.
+ * A project whose tests and page need a secret: the proof by contrast, the checks that look at a page, and captures
+ * have it as the base commit or the operator defines them, and it is seen nowhere.
  */
 
 const canary = `canary-${randomBytes(24).toString("hex")}`;

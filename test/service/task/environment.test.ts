@@ -14,8 +14,8 @@ import { startService, type TestService } from "../../harness/service.ts";
 import { textsIn } from "../../harness/texts.ts";
 
 /**
- * What the commands of one project get: setup, variables and secrets, by the operator's configuration or by a file that the
- * operator has granted; and where a secret goes, and where it does not.
+ * What the commands of one project get: setup, variables and secrets, by the operator's configuration or by a file that
+ * the operator has granted; and where a secret goes, and where it does not.
  */
 
 const canary = `canary-${randomBytes(24).toString("hex")}`;

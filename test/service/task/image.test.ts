@@ -11,7 +11,10 @@ import { git, makeProject } from "../../harness/project.ts";
 import { sandboxesHere } from "../../harness/sandboxes.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** Whole Tasks whose project's commands run in an image: by the configuration, and as a granted devcontainer.json asks for it. */
+/**
+ * Whole Tasks whose project's commands run in an image: by the configuration, and as a granted devcontainer.json asks
+ * for it.
+ */
 
 const hasTier1 = (await sandboxesHere()).some(({ tier }) => tier === 1);
 const path = process.env["PATH"] ?? "";

@@ -11,7 +11,9 @@ import { freePort } from "../../harness/port.ts";
 import { git, makeProject, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** The reference servers of the protocol, over standard input and output and over HTTP, and addresses that mean no good. */
+/**
+ * The reference servers of the protocol, over standard input and output and over HTTP, and addresses that mean no good.
+ */
 
 const entry = (name: string) =>
   join(packageRoot, "node_modules/@modelcontextprotocol", `server-${name}`, "dist/index.js");

@@ -12,7 +12,10 @@ import type { MockTurn } from "../../harness/double/mock-provider.ts";
 import { makeProject } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** MCP servers that a project asks for: none before the operator has granted exactly its file, and none after a change of it. */
+/**
+ * MCP servers that a project asks for: none before the operator has granted exactly its file, and none after a change
+ * of it.
+ */
 
 const token = "canary-2222-3333-token";
 let lab: Awaited<ReturnType<typeof makeLab>>;

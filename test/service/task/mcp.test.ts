@@ -8,7 +8,8 @@ import { makeProject, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
- * Tools of MCP servers, and servers that mean no good: each is bounded, named, and harmless to the Task and to the others.
+ * Tools of MCP servers, and servers that mean no good: each is bounded, named, and harmless to the Task and to the
+ * others.
  */
 
 const fixture = join(packageRoot, "test/fixtures/mcp/hostile.mjs");

@@ -12,8 +12,8 @@ import { makeProject, until, writeFiles } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
- * A list of hosts that a project's commands may reach: what it names works, over the proxy, and nothing else does, by whatever
- * way. The control is the same program in a project whose commands may reach everything.
+ * A list of hosts that a project's commands may reach: what it names works, over the proxy, and nothing else does, by
+ * whatever way. The control is the same program in a project whose commands may reach everything.
  */
 
 /** Tries each way in turn, and prints what came of it. Ports are of servers of this test's, outside of the sandbox. */
@@ -241,7 +241,8 @@ test.each(["bridge", "runner"] as const)(
       `sleep ${marker}`,
       `curl -s -m 5 http://${hostname()}:${portOf(open)}/again`,
     );
-    // Only the bridge above this command: an MCP server's sandbox, and one just being removed, have bridges of their own.
+    // Only the bridge above this command: an MCP server's sandbox, and one just being removed, have bridges of their
+    // own.
     const { sleeping, bridge, runner } = await until(
       () => {
         const [sleep] = ownProcesses(`sleep\0${marker}`);

@@ -84,8 +84,8 @@ const ask = async (folder: string): Promise<Answers> => {
 };
 
 /**
- * Fields and actions are only ever added: without those that the older version did not answer with. Of evidence it lost what a slice
- * rested on once its check ran for the next slice.
+ * Fields and actions are only ever added: without those that the older version did not answer with. Of evidence it lost
+ * what a slice rested on once its check ran for the next slice.
  */
 const asBefore = (now: unknown, before: unknown): unknown => {
   if (Array.isArray(now) && Array.isArray(before))

@@ -17,8 +17,8 @@ import { makeProject, temporary } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
- * Faults that reviewers missed or could not see, planted in whole Tasks: what the reviewer's model is sent shows each, or
- * two look-ups with the tools that it is offered do, at the tree that would land.
+ * Faults that reviewers missed or could not see, planted in whole Tasks: what the reviewer's model is sent shows each,
+ * or two look-ups with the tools that it is offered do, at the tree that would land.
  */
 
 const root = temporary("sortie-faults-");

@@ -8,8 +8,8 @@ import { makeProject, temporary, until } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
 /**
- * Conversations of a language model that was played by hand, on a real project: its answers are given again, turn by turn,
- * to what the service shows today. What landed then lands now, and each request is no longer than it was by much.
+ * Conversations of a language model that was played by hand, on a real project: its answers are given again, turn by
+ * turn, to what the service shows today. What landed then lands now, and each request is no longer than it was by much.
  */
 
 type Play = {

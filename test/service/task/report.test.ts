@@ -12,7 +12,9 @@ import {
 import { git, makeProject, temporary } from "../../harness/project.ts";
 import { startService, type TestService } from "../../harness/service.ts";
 
-/** What stands as a Task's report: what its agent said of the work as it landed, and no answer that tells nothing of it. */
+/**
+ * What stands as a Task's report: what its agent said of the work as it landed, and no answer that tells nothing of it.
+ */
 
 const root = temporary("sortie-report-");
 let provider: MockProvider;

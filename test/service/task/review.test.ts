@@ -15,7 +15,9 @@ import {
 import { startService, type TestService } from "../../harness/service.ts";
 import { agentOf } from "../../harness/double/squads.ts";
 
-/** Reviews over the real wire: what a reviewer is shown, where it looks, and that no missing call fails finished work. */
+/**
+ * Reviews over the real wire: what a reviewer is shown, where it looks, and that no missing call fails finished work.
+ */
 
 type Say = (turn: number, request: MockRequest) => MockTurn;
 

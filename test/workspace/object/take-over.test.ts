@@ -24,8 +24,9 @@ import { beside, type Given, given, type Ids, type Lab, makeLab, plainly, topOf 
 import { night } from "../../harness/night.ts";
 
 /**
- * Trees and packs that no honest git makes, as an agent may leave them for the service: what is refused leaves nothing in
- * the project, and what is taken is sound. The control of each: git without the check takes it, and shows what it is.
+ * Trees and packs that no honest git makes, as an agent may leave them for the service: what is refused leaves nothing
+ * in the project, and what is taken is sound. The control of each: git without the check takes it, and shows what it
+ * is.
  */
 
 /** A thousand million files in ten trees of ten entries each. */

@@ -3,7 +3,10 @@ import { useMemo } from "react";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { type Doing, doingIn } from "../api.ts";
 
-/** The Tasks with what they do at this moment: a list is read anew when something was recorded, a number grows in between. */
+/**
+ * The Tasks with what they do at this moment: a list is read anew when something was recorded, a number grows in
+ * between.
+ */
 export const useDoing = (tasks: readonly TaskSummary[], directories: readonly string[]): readonly TaskSummary[] => {
   const { data } = useQuery(doingIn(directories));
   return useMemo(() => tasks.map((task) => ({ ...task, ...newer(task, data?.get(task.taskID)) })), [tasks, data]);

@@ -3,8 +3,8 @@ import { Inline } from "../component/text/inline.tsx";
 import { Markdown } from "../component/text/markdown.tsx";
 
 /**
- * The plan that would be approved: each phase with what is true when it is done, and how that is seen. Where another plan was
- * approved before, what differs from that is marked.
+ * The plan that would be approved: each phase with what is true when it is done, and how that is seen. Where another
+ * plan was approved before, what differs from that is marked.
  */
 
 type Change = NonNullable<MissionStatus["planChange"]>;

@@ -29,7 +29,8 @@ export const MissionPage = () => {
   const { project } = useSearch({ from: "__root__" });
   const isNamed = project !== undefined && project !== allProjects;
   const known = useNamedProject();
-  // A link has its id alone: the service knows the project. The id may be in several: then the newest that was looked at.
+  // A link has its id alone: the service knows the project. The id may be in several: then the newest that was looked
+  // at.
   const { data: found, isPending } = useQuery({
     queryKey: ["mission", missionID],
     queryFn: ({ signal }) => ask(client.mission.get({ path: { missionID }, signal })),

@@ -9,7 +9,10 @@ import { Inline } from "../component/text/inline.tsx";
 import { nameOf } from "../place.ts";
 import { useProject } from "../project.ts";
 
-/** What a project requests for its Tasks, and whether it was granted. Granting is for the command line, on the machine itself. */
+/**
+ * What a project requests for its Tasks, and whether it was granted. Granting is for the command line, on the machine
+ * itself.
+ */
 
 const states: Record<ProjectGrant["state"], { icon: LucideIcon; tone: string; words: string; about: string }> = {
   granted: {

@@ -12,7 +12,10 @@ import { setWaiting } from "../title.ts";
 
 /** How many are shown at first. */
 const shown = 6;
-/** Screens without a stream of all projects ask this often, in milliseconds; a tab in the background, too, whose title tells. */
+/**
+ * Screens without a stream of all projects ask this often, in milliseconds; a tab in the background, too, whose title
+ * tells.
+ */
 const everyMs = 10_000;
 
 type Counts = { needsYou: number; running: number };

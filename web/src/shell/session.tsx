@@ -2,7 +2,9 @@ import { LogOut } from "lucide-react";
 import { useEffect } from "react";
 import { say } from "../component/layout/toast.tsx";
 
-/** The session of a browser that logged in by the service's form; one that was given the credentials otherwise has none. */
+/**
+ * The session of a browser that logged in by the service's form; one that was given the credentials otherwise has none.
+ */
 
 const lookMs = 15_000;
 

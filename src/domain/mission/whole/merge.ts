@@ -7,11 +7,16 @@ import { isRunning, type MissionState } from "../../state/mission.ts";
 export const hasOwnBranch = ({ landing, repository }: Pick<MissionState, "landing" | "repository">): boolean =>
   landing === "branch" && repository === null;
 
-/** The short name of the branch on which its Tasks land, of the project's repository or of the remote; null: it has none (yet). */
+/**
+ * The short name of the branch on which its Tasks land, of the project's repository or of the remote; null: it has none
+ * (yet).
+ */
 export const branchOf = ({ repository, branch }: Pick<MissionState, "repository" | "branch">): string | null =>
   branch?.name ?? repository?.branch ?? null;
 
-/** It is done, and what landed is to be merged without anybody asking. A merge that came to nothing is not begun again. */
+/**
+ * It is done, and what landed is to be merged without anybody asking. A merge that came to nothing is not begun again.
+ */
 export const isMergeDue = (state: MissionState): boolean =>
   state.finished?.outcome === "done" &&
   state.merge === "auto" &&

@@ -2,8 +2,8 @@ import type { EventData } from "../../../protocol/event/event.ts";
 import { type Dispatched, isRunning, type MissionState } from "../../state/mission.ts";
 
 /**
- * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did not
- * plan. Its Mission is done when that has ended.
+ * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did
+ * not plan. Its Mission is done when that has ended.
  */
 
 /** Of a Mission of the built-in rules nobody could judge more than they do. */

@@ -94,7 +94,9 @@ const bare = (line: string): string =>
     .replace(/^(?:(?:and|then|please)(?![\w-])[\s,]*)+/i, "")
     .trim();
 
-/** What the text of a forge's event stands in, one whole line each (forge/intake.ts): it says where the text is from. */
+/**
+ * What the text of a forge's event stands in, one whole line each (forge/intake.ts): it says where the text is from.
+ */
 const frame =
   /^(?:Do what issue \d+ of \S+ asks for\. What follows is from there: .*|A review of your pull request says what to change:|On \S+(?:, line \d+)?:|<data from="(?:issue|comment|review) [^"<>]*">|<\/data>)$/;
 

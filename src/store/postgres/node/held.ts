@@ -129,8 +129,8 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
 };
 
 /**
- * The two numbers of an advisory lock, as SQL: `kind` is the first one's text, `name` an expression for the second one's.
- * `values` are the parameters of `name`.
+ * The two numbers of an advisory lock, as SQL: `kind` is the first one's text, `name` an expression for the second
+ * one's. `values` are the parameters of `name`.
  */
 export type LockKey = { kind: string; name: string; values?: readonly unknown[] };
 

@@ -146,7 +146,10 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     taken: `Another service has taken the name ${name} while this one could not reach the database.`,
   });
   const closing = new AbortController();
-  /** With the connection that holds the name, again where that is lost: only for what does the same when it is done twice. */
+  /**
+   * With the connection that holds the name, again where that is lost: only for what does the same when it is done
+   * twice.
+   */
   const query = async <Found extends object>(text: string, values: readonly unknown[] = []): Promise<Found[]> => {
     const work = async () => {
       const client = held.client();

@@ -17,8 +17,8 @@ import {
 } from "./held.ts";
 
 /**
- * One live service per database, where it has no name: worktrees, long texts and in-place work are its data folder's, and
- * another service could do nothing right with them.
+ * One live service per database, where it has no name: worktrees, long texts and in-place work are its data folder's,
+ * and another service could do nothing right with them.
  */
 
 type Options = { url: string; dataDir: string; instance: string; log: Log };
@@ -42,7 +42,10 @@ const table = `
 
 const read = `select *, ${clockSQL} - renewed as silent from live_service where id = 1`;
 
-/** The first row goes with the service. The second stays, and tells nodes whose files are those of streams that no node has. */
+/**
+ * The first row goes with the service. The second stays, and tells nodes whose files are those of streams that no node
+ * has.
+ */
 const write = `
   insert into live_service (id, instance, host, process, folder, renewed)
   select id, $1, $2, $3::integer, $4, ${clockSQL} from (values (1), (2)) as rows (id)

@@ -82,8 +82,8 @@ const begins = sql<SqlBool>`(coalesce(nodes.about::json ->> 'role', 'all') <> 'a
   and coalesce(nodes.about::json ->> 'draining', 'false') <> 'true')`;
 
 /**
- * Whether any node may take up a stream that nobody holds: it is nobody's, or can be taken over from a node that is lost or
- * begins nothing. One that stopped in good order may come back within the time of a lease.
+ * Whether any node may take up a stream that nobody holds: it is nobody's, or can be taken over from a node that is
+ * lost or begins nothing. One that stopped in good order may come back within the time of a lease.
  */
 const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not exists (
   select 1 from nodes where nodes.name = placements.node and nodes.seen >= ${clock} - ${lostMs} and ${begins}))`;
@@ -95,8 +95,8 @@ const fits = ({ configuration, tier, browser, hasSpace }: Offer): RawBuilder<Sql
     and (${browser}::boolean or placements.browser is not true))`;
 
 /**
- * Whether a stream is this node's to run: its own, or one that any may take up and for which it has what is asked. To end one
- * (rank 0) nothing is needed.
+ * Whether a stream is this node's to run: its own, or one that any may take up and for which it has what is asked. To
+ * end one (rank 0) nothing is needed.
  */
 export const isHere = (node: string, offer: Offer | undefined): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
   select 1 from placements where placements.stream = streams.stream and placements.node <> ${node}
@@ -107,8 +107,8 @@ const textOf = ({ squads, permissions, providers, limits }: Configuration): stri
   JSON.stringify({ squads, permissions, providers, limits });
 
 /**
- * What a batch means for the placements. `movable`: any node may take it up. `node`: whose it is else, by default this one's.
- * `claimed`: this node has taken it up.
+ * What a batch means for the placements. `movable`: any node may take it up. `node`: whose it is else, by default this
+ * one's. `claimed`: this node has taken it up.
  */
 export type Placing = {
   made: readonly (Omit<KnownDirectory, "node"> & {
@@ -177,7 +177,10 @@ export const projectsOf = async (trx: Trx, erased: readonly StreamID[]): Promise
   return rows;
 };
 
-/** A directory in which a node has nothing any more is known as its no longer: it may be another node's, or gone with it. */
+/**
+ * A directory in which a node has nothing any more is known as its no longer: it may be another node's, or gone with
+ * it.
+ */
 export const forgetDirectories = async (trx: Trx, left: readonly Left[]): Promise<void> => {
   const on = (table: "tasks" | "missions", { node, listed }: Left) => sql`exists (
     select 1 from ${sql.ref(table)} join placements using (stream) where project = ${listed} and node = ${node})`;

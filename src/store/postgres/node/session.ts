@@ -2,7 +2,10 @@ import { sql } from "kysely";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
 
-/** The sessions of browsers that were logged out, which no node takes any more: few, and only until they would have ended. */
+/**
+ * The sessions of browsers that were logged out, which no node takes any more: few, and only until they would have
+ * ended.
+ */
 
 export const sessionTables = [
   "create table if not exists ended_sessions (mark text primary key, until bigint not null)",

@@ -1,6 +1,9 @@
 import type { SharedSquads } from "../../node.ts";
 
-/** The packages that the nodes share, in the database: at most 1 MiB each, of which nodes read only the digests again and again. */
+/**
+ * The packages that the nodes share, in the database: at most 1 MiB each, of which nodes read only the digests again
+ * and again.
+ */
 
 export const squadTables = [
   "create table if not exists user_squads (id text primary key, digest text, files text)",

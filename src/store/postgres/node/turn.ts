@@ -4,8 +4,8 @@ import { unreadable } from "../../unavailable.ts";
 import { again, NotConnected } from "../fault.ts";
 
 /**
- * What one node at a time does: locks of the database, on the connection that holds the node's name, so that they end with
- * the node, however that ends. `connection`: that one, while there is one.
+ * What one node at a time does: locks of the database, on the connection that holds the node's name, so that they end
+ * with the node, however that ends. `connection`: that one, while there is one.
  */
 export const createTurns = (connection: () => Client | undefined, signal: AbortSignal): Nodes["turn"] => {
   /** The database would let the same connection in twice. */

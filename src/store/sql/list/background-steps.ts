@@ -14,9 +14,9 @@ export type Steps = AsyncDisposable & {
 };
 
 /**
- * Runs a step after the other: each resolves to how long the next one may wait, or to undefined once nothing is left until `wake`
- * is called. `soonMs`: how long it waits then, as more may come. One that fails is tried again later; `failed` is what the log
- * says the first time. Disposal waits for the step under way.
+ * Runs a step after the other: each resolves to how long the next one may wait, or to undefined once nothing is left
+ * until `wake` is called. `soonMs`: how long it waits then, as more may come. One that fails is tried again later;
+ * `failed` is what the log says the first time. Disposal waits for the step under way.
  */
 export const inSteps = (options: {
   step: () => Promise<number | undefined>;

@@ -9,9 +9,9 @@ import { hasTrigrams, searched, type TextSearch } from "./text-index.ts";
 
 /**
  * Which Tasks a list shows. Columns are asked of an index that has them in the list's order. Texts and metadata are not
- * in it: on SQLite, a search looks through the first Tasks of the list, where what many have is met; then it asks the index of
- * texts, and what that does not know (fewer than three letters, or too many texts) it looks for along the rest of the list,
- * in short queries, so that other reads get between.
+ * in it: on SQLite, a search looks through the first Tasks of the list, where what many have is met; then it asks the
+ * index of texts, and what that does not know (fewer than three letters, or too many texts) it looks for along the rest
+ * of the list, in short queries, so that other reads get between.
  */
 
 type Key = { updated: number; stream: StreamID };
@@ -20,7 +20,9 @@ type Key = { updated: number; stream: StreamID };
 const window = 2000;
 const firstWindow = 200;
 
-/** Tasks with a value of metadata that are looked up one by one; a value of more is common enough to be met on the way. */
+/**
+ * Tasks with a value of metadata that are looked up one by one; a value of more is common enough to be met on the way.
+ */
 const rare = 1000;
 
 /** Whether the row comes after this place of the list. */

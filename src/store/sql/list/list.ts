@@ -154,7 +154,8 @@ export const createLists = (
     },
 
     async projects(limit, signal) {
-      // Counts are kept; what is newest in each project is asked of `tasks_page`. A project that is not counted yet is counted here.
+      // Counts are kept; what is newest in each project is asked of `tasks_page`. A project that is not counted yet is
+      // counted here.
       const own = sql`from tasks where tasks.project = shown.project`;
       const rows = await reader.rows(
         sql<{ tasks: number; active: number; updated: number; summary: string }>`

@@ -10,8 +10,8 @@ import { hash } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * Numbers over all projects: what is at work by the counts that are kept for each project, and what failed by an index that
- * has little else. What has ended, however much it is, costs nothing.
+ * Numbers over all projects: what is at work by the counts that are kept for each project, and what failed by an index
+ * that has little else. What has ended, however much it is, costs nothing.
  */
 
 type Counts = Overview["total"];

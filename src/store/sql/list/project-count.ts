@@ -5,8 +5,8 @@ import type { Atomically } from "../write.ts";
 import { inSteps, type Steps } from "./background-steps.ts";
 
 /**
- * Counts the Tasks of projects that were there before counts were kept, a project at a time, beside the work. Until then who
- * reads them counts for themselves. A process that ends in between leaves the rest to the next one.
+ * Counts the Tasks of projects that were there before counts were kept, a project at a time, beside the work. Until
+ * then who reads them counts for themselves. A process that ends in between leaves the rest to the next one.
  */
 export const countProjects = (options: { db: Kysely<Tables>; kind: Kind; atomically: Atomically; log: Log }): Steps => {
   const { db, log } = options;
@@ -30,8 +30,8 @@ export const countProjects = (options: { db: Kysely<Tables>; kind: Kind; atomica
 };
 
 /**
- * What commits meanwhile add waits for the row (PostgreSQL) or for the transaction, and is added to the count: so the row is
- * locked first, and the statement after that sees all that was added before.
+ * What commits meanwhile add waits for the row (PostgreSQL) or for the transaction, and is added to the count: so the
+ * row is locked first, and the statement after that sees all that was added before.
  */
 const countProject = async (
   { db, kind, atomically }: Parameters<typeof countProjects>[0],

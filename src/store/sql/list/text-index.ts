@@ -21,7 +21,10 @@ export const searched = (search: string): string => plain(search).toLowerCase();
 /** Whether the index can know of it. */
 export const hasTrigrams = (search: string): boolean => Array.from(searched(search)).length >= letters;
 
-/** Trigrams that every text with this part has, one beside the other, as a query. A text that has them may still not match. */
+/**
+ * Trigrams that every text with this part has, one beside the other, as a query. A text that has them may still not
+ * match.
+ */
 const trigramsOf = (search: string): string => {
   const text = Array.from(searched(search));
   const last = text.length - letters;
@@ -39,8 +42,8 @@ const trigramsOf = (search: string): string => {
 };
 
 /**
- * The streams whose texts can match a search of three letters or more, as a subquery; undefined where they are many, and while
- * older texts are not indexed yet.
+ * The streams whose texts can match a search of three letters or more, as a subquery; undefined where they are many,
+ * and while older texts are not indexed yet.
  */
 export type TextSearch = (
   search: string,

@@ -8,9 +8,10 @@ import type { Atomically } from "../write.ts";
 import { inSteps, type Steps } from "./background-steps.ts";
 
 /**
- * Keeps the index of texts on SQLite, beside the work: adds what is new, and what was there before the index was; merges its
- * parts; and rewrites it after something was removed, as a removed text is only no longer found until then, while its trigrams
- * are still in the file. All of it is noted in the database: a process that ends in between leaves the rest to the next one.
+ * Keeps the index of texts on SQLite, beside the work: adds what is new, and what was there before the index was;
+ * merges its parts; and rewrites it after something was removed, as a removed text is only no longer found until then,
+ * while its trigrams are still in the file. All of it is noted in the database: a process that ends in between leaves
+ * the rest to the next one.
  */
 
 /** Texts of one step, and their characters. */

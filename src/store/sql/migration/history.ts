@@ -10,9 +10,10 @@ import type { Kind, Tables } from "../schema.ts";
 /**
  * The migrations, oldest first. Append only: a migration that has been released is never changed.
  *
- * The version before works on the same database meanwhile, as a node that is not replaced yet. So a migration only adds:
- * tables, columns that may be absent or have a default, indexes. What it fills, later readers must do without in rows that the
- * version before has written. Names of migrations end with `.r` and the release that brings them; those without, with 1.
+ * The version before works on the same database meanwhile, as a node that is not replaced yet. So a migration only
+ * adds: tables, columns that may be absent or have a default, indexes. What it fills, later readers must do without in
+ * rows that the version before has written. Names of migrations end with `.r` and the release that brings them; those
+ * without, with 1.
  */
 
 /** Raised with the first migration after a version was published. */
@@ -294,7 +295,8 @@ export const migrations: readonly Migration[] = [
           );
 
       const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
-      // A large table of PostgreSQL gets its indexes later, without a lock that others wait for (postgres/late-index.ts).
+      // A large table of PostgreSQL gets its indexes later, without a lock that others wait for
+      // (postgres/late-index.ts).
       if (kind === "postgres" && position > 0) return;
       await addIndexes(db, "0005-large");
     },

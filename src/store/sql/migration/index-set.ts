@@ -1,7 +1,7 @@
 /**
- * Indexes of migrations since 0005: an aid, not the schema, as every query gives the same answer without them. SQLite makes them
- * in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out writes
- * (`postgres/late-index.ts`).
+ * Indexes of migrations since 0005: an aid, not the schema, as every query gives the same answer without them. SQLite
+ * makes them in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out
+ * writes (`postgres/late-index.ts`).
  */
 
 export type Index = {

@@ -3,7 +3,10 @@ import { StartError } from "../../../error.ts";
 import { migrations, release, releaseOf } from "./history.ts";
 import type { Kind, Tables } from "../schema.ts";
 
-/** Runs the migrations of `history.ts`. All missing ones run in one transaction: a start that is killed leaves the old schema. */
+/**
+ * Runs the migrations of `history.ts`. All missing ones run in one transaction: a start that is killed leaves the old
+ * schema.
+ */
 
 /**
  * Brings the schema up to date. `backup` runs before the first change to a database that is not new; its argument is

@@ -2,8 +2,8 @@ import { type Kysely, sql } from "kysely";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * The table of migration 0009 and the triggers that keep it. They stand in the database, not in the code that commits, so that
- * a node of the version before, which does not know the table, keeps it right, too.
+ * The table of migration 0009 and the triggers that keep it. They stand in the database, not in the code that commits,
+ * so that a node of the version before, which does not know the table, keeps it right, too.
  */
 
 const states = ["need", "run", "queue"] as const;
@@ -70,7 +70,9 @@ const triggersOf = (kind: Kind): string[] => {
   });
 };
 
-/** Triggers first: on PostgreSQL no other node writes from then on to the end of the migration, which looks at no Task. */
+/**
+ * Triggers first: on PostgreSQL no other node writes from then on to the end of the migration, which looks at no Task.
+ */
 export const addProjectCounts = async (db: Kysely<Tables>, kind: Kind): Promise<void> => {
   await db.schema
     .createTable("project_counts")

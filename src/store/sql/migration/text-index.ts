@@ -3,11 +3,12 @@ import type { StreamID } from "../../../domain/event.ts";
 import type { Tables } from "../schema.ts";
 
 /**
- * The index of `texts` by trigrams that migration 0010 adds to SQLite, as PostgreSQL has one of its own (`texts_search`). It has
- * numbers in place of texts and streams: `text_ids` says which stream a number is, and whatever is in that table is in the index.
+ * The index of `texts` by trigrams that migration 0010 adds to SQLite, as PostgreSQL has one of its own
+ * (`texts_search`). It has numbers in place of texts and streams: `text_ids` says which stream a number is, and
+ * whatever is in that table is in the index.
  *
- * Triggers note what changes, whoever writes: a new text waits in `text_pending`, as one more in the index costs five times as
- * much alone as with others; one that goes is at once no longer found.
+ * Triggers note what changes, whoever writes: a new text waits in `text_pending`, as one more in the index costs five
+ * times as much alone as with others; one that goes is at once no longer found.
  */
 
 /** Missions have numbers from here on, Tasks those below: whoever looks for the one reads nothing of the others. */

@@ -7,7 +7,10 @@ import type { CheckEnvironment, Workspace, Workspaces } from "../../../workspace
 import type { CapturesDeps } from "../../tasks.ts";
 import { setUpCheckout, withSecrets } from "../../workspace/setup.ts";
 
-/** Where the server of a capture has the project's secrets: as its check would, in files that no agent's leftovers are among. */
+/**
+ * Where the server of a capture has the project's secrets: as its check would, in files that no agent's leftovers are
+ * among.
+ */
 
 type Request = {
   state: TaskState;

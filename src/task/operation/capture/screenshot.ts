@@ -23,9 +23,10 @@ import type { Change } from "../commit-change.ts";
 
 /**
  * Screenshots of what a Task has made, on request. No server is kept running: each screenshot starts one as the Task's
- * first check with a server does, in the Task's sandbox and with its environment, and ends it. Only inactive Tasks can be
- * captured, because a server may write anything; the files it changed are restored before agents work again. A server with
- * secrets runs where such a check does: in a checkout, after the setup, as the base commit or the operator defines it.
+ * first check with a server does, in the Task's sandbox and with its environment, and ends it. Only inactive Tasks can
+ * be captured, because a server may write anything; the files it changed are restored before agents work again. A
+ * server with secrets runs where such a check does: in a checkout, after the setup, as the base commit or the operator
+ * defines it.
  */
 
 export interface Captures {

@@ -10,8 +10,8 @@ import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
 
 /**
- * What became of the pull request of an ended Task, asked by the hour and when the forge tells: the record has its state,
- * and the branch goes once it is merged, if it is as the service pushed it.
+ * What became of the pull request of an ended Task, asked by the hour and when the forge tells: the record has its
+ * state, and the branch goes once it is merged, if it is as the service pushed it.
  */
 export const createSeeRequest =
   ({ repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">, { change }: Change): Tasks["see"] =>

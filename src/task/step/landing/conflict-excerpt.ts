@@ -4,8 +4,9 @@ import { conflictPlaces } from "../../../workspace/rebase/conflict.ts";
 import type { Run } from "../../run.ts";
 
 /**
- * What stood on both sides where a landing met a conflict that an agent has resolved since: whether the one version that was
- * made of them keeps both can be judged by nothing else, as a diff against the project shows only one of the sides.
+ * What stood on both sides where a landing met a conflict that an agent has resolved since: whether the one version
+ * that was made of them keeps both can be judged by nothing else, as a diff against the project shows only one of the
+ * sides.
  */
 
 /** Characters: of one place, and of all. */

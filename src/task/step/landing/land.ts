@@ -96,8 +96,8 @@ export const rebase = async (run: Run, workspace: Workspace, tree: Commit, retri
 };
 
 /**
- * The branch received new commits each time before the checks had passed, or files were saved each time that they were to
- * be replaced: the Task fails instead of trying forever.
+ * The branch received new commits each time before the checks had passed, or files were saved each time that they were
+ * to be replaced: the Task fails instead of trying forever.
  */
 const outrun = (
   run: Run,

@@ -14,8 +14,9 @@ import { awaitLanding } from "../approve.ts";
 import { fail, meet, rebase } from "./land.ts";
 
 /**
- * Lands the checked tree in a repository: its branch moves to the commit, if it is where the work began, or the Task's own
- * branch does. `landing.started` is the point of no return: after it, whether the push got through is asked of the remote.
+ * Lands the checked tree in a repository: its branch moves to the commit, if it is where the work began, or the Task's
+ * own branch does. `landing.started` is the point of no return: after it, whether the push got through is asked of the
+ * remote.
  */
 export const push = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();

@@ -6,8 +6,8 @@ import type { AppDouble } from "./app.ts";
 
 /**
  * The interface of a forge on the port of a Git host: it keeps pull requests, takes their commits from the host's
- * branches, and holds every request against the published description of the operations (`github.json` and the like say of
- * which version), where nothing may be sent that is not in it.
+ * branches, and holds every request against the published description of the operations (`github.json` and the like say
+ * of which version), where nothing may be sent that is not in it.
  */
 
 export type Kind = "github" | "gitlab" | "gitea";

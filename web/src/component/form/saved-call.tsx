@@ -16,8 +16,8 @@ type Call =
   | { state: "unknown"; why: string };
 
 /**
- * `send` is given what a text stands for, once. The list is read for it: what the page has may be of an hour ago, or may not
- * have come yet. A text or a project that changes meanwhile is not sent.
+ * `send` is given what a text stands for, once. The list is read for it: what the page has may be of an hour ago, or
+ * may not have come yet. A text or a project that changes meanwhile is not sent.
  */
 export const useCall = (project: string | undefined, request: string, send: (request: string) => void) => {
   const queries = useQueryClient();

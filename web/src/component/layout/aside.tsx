@@ -3,8 +3,8 @@ import { type ReactNode, useEffect, useState } from "react";
 
 /**
  * A side panel of a Task or Mission: a column on wide screens, otherwise a line that opens in place of the main
- * content. The element after it hides itself with `max-xl:peer-data-[open=true]:hidden`. `folded`: on wide screens it is
- * a rail until somebody opens it, because what stands beside it needs the width.
+ * content. The element after it hides itself with `max-xl:peer-data-[open=true]:hidden`. `folded`: on wide screens it
+ * is a rail until somebody opens it, because what stands beside it needs the width.
  */
 export const Aside = ({
   label,

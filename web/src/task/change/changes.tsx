@@ -21,7 +21,10 @@ import { Tree } from "./tree.tsx";
 import { patchesOf } from "./turn-diff.ts";
 import { markOf, useViewed } from "./viewed.ts";
 
-/** What changed: by the whole Task, in one turn, or between two commits; with comments that go to the Task as one message. */
+/**
+ * What changed: by the whole Task, in one turn, or between two commits; with comments that go to the Task as one
+ * message.
+ */
 
 const layouts = [
   ["unified", "Unified", Rows2],

@@ -13,7 +13,9 @@ import { Draft, Kept } from "./comment.tsx";
 import { foldedFor, idOf, lineOf, nowAt, pathOf, rowsOf, sizeOf } from "./files.ts";
 import type { Comment, useReview } from "./review.ts";
 
-/** One file of a diff. Its table is made when it comes near the window, because thousands of rows at once freeze a page. */
+/**
+ * One file of a diff. Its table is made when it comes near the window, because thousands of rows at once freeze a page.
+ */
 
 type Place = Omit<Comment, "text">;
 type Review = ReturnType<typeof useReview>;

@@ -2,7 +2,9 @@ import { common, createLowlight } from "lowlight";
 import { type FileData, type HunkTokens, markEdits, type TokenNode, tokenize } from "react-diff-view";
 import { rowsOf } from "./files.ts";
 
-/** Colours of a file's lines by its language, and the words that differ. Loaded with the first diff that is looked at. */
+/**
+ * Colours of a file's lines by its language, and the words that differ. Loaded with the first diff that is looked at.
+ */
 
 const lowlight = createLowlight(common);
 

@@ -12,8 +12,8 @@ import type { ReadMessage } from "../conversation/long-text.tsx";
 import { callOf, Would } from "./would.tsx";
 
 /**
- * The asks of a Task or Mission: permissions, questions and approvals. When its time is over, an ask is answered by default;
- * an approval waits.
+ * The asks of a Task or Mission: permissions, questions and approvals. When its time is over, an ask is answered by
+ * default; an approval waits.
  */
 
 export type Answer = { decision: "allow" | "deny"; answer?: string } | { answer: string };

@@ -7,7 +7,9 @@ import type { ReadMessage } from "../conversation/long-text.tsx";
 import { type Answer, Ask } from "./asks.tsx";
 import { type Message, MessageBox } from "./message-box.tsx";
 
-/** Where the reader answers what a Task or Mission asks, or writes to it. While a question is open, its box is the one. */
+/**
+ * Where the reader answers what a Task or Mission asks, or writes to it. While a question is open, its box is the one.
+ */
 export const Reply = ({
   whose,
   id,

@@ -1,8 +1,8 @@
 import type { Events, Issue, Sent } from "../event.ts";
 
 /**
- * Gitea's and Forgejo's events (`modules/structs/hook.go`, `services/webhook/notifier.go`, 1.24): the objects in them are
- * those of the published interface, which `gitea.json` has and a test holds them against.
+ * Gitea's and Forgejo's events (`modules/structs/hook.go`, `services/webhook/notifier.go`, 1.24): the objects in them
+ * are those of the published interface, which `gitea.json` has and a test holds them against.
  */
 
 const now = () => new Date().toISOString();

@@ -10,8 +10,8 @@ import type {
 import type { Events, Issue, Sent } from "../event.ts";
 
 /**
- * GitLab's events: every field that the types of the kept client name, and of comments on a line those that GitLab's own
- * builder of them adds (`lib/gitlab/hook_data/note_builder.rb`, 18).
+ * GitLab's events: every field that the types of the kept client name, and of comments on a line those that GitLab's
+ * own builder of them adds (`lib/gitlab/hook_data/note_builder.rb`, 18).
  */
 
 /** Numbers of people, by which GitLab knows authors. */
