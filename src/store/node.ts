@@ -56,6 +56,9 @@ export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer
   return `waits for a node like the one that accepted it: ${each}`;
 };
 
+/** A node that was not heard of for so long is lost, in milliseconds; its claims end with it. */
+export const lostMs = 10_000;
+
 /** `all`: it answers requests and runs what is due; `api`: it runs nothing; `worker`: it answers about itself alone. */
 export type Role = "all" | "api" | "worker";
 

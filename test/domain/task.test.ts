@@ -346,6 +346,15 @@ describe("cancel", () => {
     });
     expect(cancel(fold([plain, run, settledAs("cancelled")]), request, at)).toEqual({ kind: "nothing" });
   });
+  test("of a Task whose node is gone ends it, also where the request is known; not within a landing", () => {
+    const gone = (events: readonly DomainEvent[], mode: "stop" | "wrap_up" = "stop") =>
+      cancel(fold(events), { ...request, mode }, at, true);
+    const settled = { type: "task.settled", data: { lifecycleStatus: "cancelled" } };
+    const requested = { type: "cancel.requested", data: request } as const;
+    expect(gone([plain, run], "wrap_up")).toMatchObject({ kind: "events", events: [requested, settled], stops: true });
+    expect(gone([plain, run, requested])).toMatchObject({ kind: "events", events: [settled], stops: true });
+    expect(gone([...worked, checked("passed"), landing])).toEqual({ kind: "landing" });
+  });
   test("past the point of no return waits; of a finished Task is refused", () => {
     expect(cancel(fold([...worked, checked("passed"), landing]), request, at)).toEqual({ kind: "landing" });
     expect(cancel(fold([plain, run, settledAs("completed")]), request, at)).toEqual({ kind: "settled" });

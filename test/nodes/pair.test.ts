@@ -133,7 +133,17 @@ describe.skipIf(postgresURL === undefined)("two nodes", () => {
         async () => existsSync(join(here.path, "a", "worktrees", taskID, ".again")),
         (begun) => begun,
       );
+      const away = here.project("r", "touch .begun; sleep 100");
+      const dropped = await create(first, away, "run the tests and report");
+      const files = join(here.path, "a", "worktrees", dropped);
+      await until(
+        async () => existsSync(join(files, ".begun")),
+        (begun) => begun,
+      );
       await first.kill("SIGKILL");
+      const drop = () => send(b, "POST", `/task/${dropped}/cancel`, { directory: away });
+      // Control: it may come back yet.
+      expect(await drop()).toMatchObject({ status: 202, body: { lifecycleStatus: "active" } });
       const { body } = await until(
         () => send(b, "GET", `/task/${taskID}/status`),
         ({ body: now }) => JSON.stringify(now["queue"]).includes("waits for the node a"),
@@ -142,10 +152,21 @@ describe.skipIf(postgresURL === undefined)("two nodes", () => {
       expect((await send(b, "GET", "/nodes")).body).toMatchObject({
         nodes: [{ name: "a", state: "lost" }, { name: "b" }],
       });
+      // Nobody else could end it: it is cancelled from here, and can be deleted.
+      const { body: nodes } = await send(b, "GET", "/nodes");
+      const [{ seenAt }] = nodes["nodes"] as [{ seenAt: string }];
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, Date.parse(seenAt) + 10_500 - Date.now())));
+      expect(await drop()).toMatchObject({ status: 200, body: { lifecycleStatus: "cancelled" } });
+      expect((await send(b, "DELETE", `/task/${dropped}`, { directory: away })).status).toBe(200);
       const other = await create(b, here.project("q"), change);
       expect((await ended(b, other)).body).toMatchObject({ lifecycleStatus: "completed" });
       await using _again = await startProcess(env("a"));
       expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "completed" });
+      await until(
+        async () => existsSync(files) || existsSync(`${files}.json`),
+        (there) => !there,
+      );
+      expect((await send(b, "GET", `/task/${dropped}/status`)).status).toBe(404);
     },
   );
 

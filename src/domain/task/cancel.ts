@@ -18,21 +18,27 @@ export type CancelDecision =
 
 /**
  * Decides on a request to cancel. A Task that never ran has nothing to stop, so its cancellation and its end are one
- * commit.
+ * commit; nor does one whose node is `gone`, which nobody else can end.
  */
-export const cancel = (state: TaskState, request: EventData["cancel.requested"], at: string): CancelDecision => {
+export const cancel = (
+  state: TaskState,
+  request: EventData["cancel.requested"],
+  at: string,
+  gone = false,
+): CancelDecision => {
   if (state.lifecycle === "cancelled") return { kind: "nothing" };
   if (state.lifecycle !== "active") return { kind: "settled" };
   if (state.landingStarted !== null || state.landed !== null || state.installing !== null) return { kind: "landing" };
-  if (state.cancel !== null && (state.cancel.mode === "stop" || request.mode === "wrap_up")) return { kind: "nothing" };
+  const { cancel: before } = state;
+  const isKnown = before !== null && (before.mode === "stop" || request.mode === "wrap_up");
+  if (isKnown && !gone) return { kind: "nothing" };
   // Before the first reply, or while waiting for the provider or for space, there is nothing to wrap up.
   const waits = state.reply === null || state.retry !== null || state.deferred !== null || state.pause !== null;
-  const mode = waits ? "stop" : request.mode;
-  const asked = { ...request, mode };
-  const requested: DomainEvent = { type: "cancel.requested", data: asked };
-  if (state.startedAt !== null) {
-    const ended = endAsks(openAsks(state), "cancel");
-    return { kind: "events", events: [requested, ...ended], stops: mode === "stop" };
-  }
-  return { kind: "events", events: [requested, settledEvent(cancelledEnd(asked), "", at)], stops: true };
+  const mode = waits || gone ? "stop" : request.mode;
+  const asked = isKnown ? before : { ...request, mode };
+  const requested: DomainEvent[] = isKnown ? [] : [{ type: "cancel.requested", data: asked }];
+  const asks = endAsks(openAsks(state), "cancel");
+  if (state.startedAt !== null && !gone)
+    return { kind: "events", events: [...requested, ...asks], stops: mode === "stop" };
+  return { kind: "events", events: [...requested, ...asks, settledEvent(cancelledEnd(asked), "", at)], stops: true };
 };

@@ -42,7 +42,6 @@ import {
   createPlacements,
   forgetDirectories,
   isHere,
-  lostMs,
   madeIn,
   place,
   prepareNodes,
@@ -61,7 +60,7 @@ import { createEventReads, createReads } from "../sql/read.ts";
 import { type Atomically, removeInSteps } from "../sql/write.ts";
 import { loadState, lockAndLoad, type Needs, save } from "./transaction.ts";
 import type { Tables } from "../sql/schema.ts";
-import type { Nodes, Offer } from "../node.ts";
+import { lostMs, type Nodes, type Offer } from "../node.ts";
 import type { RunningBounds } from "../running.ts";
 import type { Blobs, Store, Write } from "../store.ts";
 import { runAll, webhooksOn } from "./webhook.ts";

@@ -5,13 +5,15 @@ import { dueNow, dueToEnd } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { underMissionName } from "../../protocol/event/source.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
+import { lostMs } from "../../store/node.ts";
+import type { Store } from "../../store/store.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 import type { Change } from "./commit-change.ts";
 
 /** Cancels a Task. A Task that is landing or has ended is refused with the state it ended in. */
 export const createCancel =
   (
-    { now }: Pick<TasksDeps, "now">,
+    { store, now }: Pick<TasksDeps, "store" | "now">,
     { own, change }: Change,
     stateOf: (taskID: string) => Promise<TaskState>,
   ): Tasks["cancel"] =>
@@ -21,7 +23,8 @@ export const createCancel =
     const person = by === undefined ? underMissionName(surface) : {};
     const request = { surface, reason: body.reason ?? "", mode: body.mode ?? "stop", ...person };
     return change<CancelAccepted>(taskID, once, async (state) => {
-      const decision = cancel(state, request, now().toISOString());
+      const gone = isActive(state) && (await isGone(store, taskID, now()));
+      const decision = cancel(state, request, now().toISOString(), gone);
       const accepted = (lifecycleStatus: "active" | "cancelled") => ({
         taskID,
         accepted: true as const,
@@ -65,6 +68,13 @@ export const createCancel =
       }
     });
   };
+
+/** Whether the only node that could end the Task has not been heard of for as long as it may hold it. */
+const isGone = async ({ nodes }: Pick<Store, "nodes">, taskID: string, now: Date): Promise<boolean> => {
+  const placed = (await nodes?.elsewhere([taskID]))?.get(taskID);
+  if (placed === undefined || placed.isUp || placed.movable) return false;
+  return placed.seenAt === null || now.getTime() - Date.parse(placed.seenAt) >= lostMs;
+};
 
 /** Waits up to five seconds for a landing to end, so that the refusal can name the final state. */
 const landed = async (stateOf: (taskID: string) => Promise<TaskState>, taskID: string): Promise<TaskState> => {

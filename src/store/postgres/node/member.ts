@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import type { Clock } from "../../../clock.ts";
 import { StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
-import type { Node, NodeReport, Nodes, Role, SharedSquads } from "../../node.ts";
+import { lostMs, type Node, type NodeReport, type Nodes, type Role, type SharedSquads } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
 import { again, NotConnected } from "../fault.ts";
@@ -21,7 +21,7 @@ import {
   whoIs,
 } from "./held.ts";
 import { lastOwner, soleKey } from "./owner.ts";
-import { adopt, hasUnadopted, lostMs, prepareNodes } from "./placement.ts";
+import { adopt, hasUnadopted, prepareNodes } from "./placement.ts";
 import { createSharedSquads } from "./squad.ts";
 import { createTurns } from "./turn.ts";
 

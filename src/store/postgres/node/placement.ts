@@ -3,7 +3,7 @@ import type { Client, ClientConfig } from "pg";
 import { isMission, type Recorded, type StreamID } from "../../../domain/event.ts";
 import { projectOf } from "../../../domain/state/project.ts";
 import type { Head } from "../../sql/schema.ts";
-import type { Configuration, KnownDirectory, Offer, Placed, Terms } from "../../node.ts";
+import { type Configuration, type KnownDirectory, lostMs, type Offer, type Placed, type Terms } from "../../node.ts";
 import { openClient, schemaBounds } from "../connection.ts";
 import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
@@ -15,9 +15,6 @@ import { squadTables } from "./squad.ts";
  * repository by address the one that took it up first, and none before. The row is written in the commit that makes the
  * stream, and outlives the stream until that node has removed its files.
  */
-
-/** A node that was not heard of for so long is lost, in milliseconds; its claims end with it. */
-export const lostMs = 10_000;
 
 const tables = [
   `create table if not exists nodes (
