@@ -63,8 +63,7 @@ export const createMetrics = (gauges: Gauges) => {
   };
 
   /** Asked once for all that is shown of them at a time. */
-  let asked: Promise<readonly MeasuredNode[]> | undefined;
-  const nodesNow = () => (asked ??= gauges.nodes().finally(() => (asked = undefined)));
+  let nodes: readonly MeasuredNode[] = [];
 
   const load = loadOnce(async (): Promise<PromRegistry> => {
     const { Counter, Gauge, Registry, collectDefaultMetrics } = await import("prom-client");
@@ -158,8 +157,7 @@ export const createMetrics = (gauges: Gauges) => {
         help: "Services that share the database, seen within the last day",
         labelNames: ["state"],
         registers: [],
-        async collect() {
-          const nodes = await nodesNow();
+        collect() {
           for (const state of ["up", "draining", "stopped", "lost"] as const)
             this.set({ state }, nodes.filter((node) => node.state === state).length);
         },
@@ -172,10 +170,10 @@ export const createMetrics = (gauges: Gauges) => {
           help,
           labelNames: ["node", ...(labels === "info" ? ["version", "role", "state", "tier"] : [])],
           registers: [],
-          async collect() {
+          collect() {
             // Of one that is gone, or has another state now, nothing stays.
             this.reset();
-            for (const node of await nodesNow())
+            for (const node of nodes)
               this.set({ node: node.name, ...(labels === "info" ? infoOf(node) : {}) }, read(node));
           },
         }),
@@ -232,6 +230,10 @@ export const createMetrics = (gauges: Gauges) => {
           default:
         }
     },
-    text: async (): Promise<string> => (await load()).metrics(),
+    text: async (): Promise<string> => {
+      const registry = await load();
+      nodes = await gauges.nodes();
+      return registry.metrics();
+    },
   };
 };

@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import fs, { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test, vi } from "vitest";
@@ -8,18 +9,7 @@ import { git, makeProject, temporary } from "../harness/project.ts";
 
 /** The right to work in place, among the services of a machine: another process stands for another service. */
 
-const faults = vi.hoisted(() => ({ list: undefined as string | undefined }));
-vi.mock("node:fs", async (original) => {
-  const fs = await original<typeof import("node:fs")>();
-  const readdirSync = (...args: [string]) => {
-    if (faults.list !== undefined) throw Object.assign(new Error(faults.list), { code: faults.list });
-    return fs.readdirSync(...args);
-  };
-  return { ...fs, readdirSync };
-});
-
 afterEach(() => {
-  faults.list = undefined;
   vi.unstubAllEnvs();
 });
 
@@ -105,9 +95,17 @@ test.each(["EMFILE", "ENOENT"])(
   (code) => {
     using root = temporary("sortie-hold-");
     const project = makeProject(join(root.path, "project"), { "a.txt": "a\n" });
-    faults.list = code;
-    expect(holdDirectory(project, join(project, ".git"))).toBeUndefined();
-    faults.list = undefined;
+    const list = fs.readdirSync;
+    try {
+      fs.readdirSync = () => {
+        throw Object.assign(new Error(code), { code });
+      };
+      syncBuiltinESMExports();
+      expect(holdDirectory(project, join(project, ".git"))).toBeUndefined();
+    } finally {
+      fs.readdirSync = list;
+      syncBuiltinESMExports();
+    }
     expect(existsSync(join(project, ".git/sortie-in-place"))).toBe(false);
     using held = holdDirectory(project, join(project, ".git"));
     expect(held).toBeDefined();
