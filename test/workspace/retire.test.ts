@@ -191,6 +191,24 @@ test("checkouts that a killed service left go with the next run; control: one th
   expect(scene.sh("cat n", workspace.root)).toBe("n\n");
 });
 
+test("a checkout that is being made is none that was left, however long it takes; control: left half, it goes", async () => {
+  const { workspace, tip } = await work("for i in $(seq 400); do echo $i > f$i; done");
+  const all = () => readdirSync(join(scene.dataDir, "worktrees")).filter((name) => name.includes(".checkout"));
+  // As the end of the checks before the work does, while the checks after it begin.
+  let over = false;
+  const made = workspaces.checkout(workspace, tip, "work").finally(() => {
+    over = true;
+  });
+  let looks = 0;
+  for (; !over; looks += 1) await workspaces.removeLeftCheckouts("task_1");
+  await using checkout = await made;
+  expect(looks).toBeGreaterThan(0);
+  expect(readdirSync(checkout.readable().root).length).toBeGreaterThan(400);
+  expect(all().length).toBeGreaterThan(1);
+  await scene.service().removeLeftCheckouts("task_1");
+  expect(all()).toEqual([]);
+});
+
 const refsLeft = () => scene.sh("git for-each-ref --format='%(refname)' 'refs/heads/sortie/**' 'refs/sortie/**'");
 const asBegun = (key: string) => {
   const file = join(scene.dataDir, `worktrees/${key}.json`);

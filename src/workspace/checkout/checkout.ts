@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
 import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
@@ -52,6 +53,8 @@ export const createCheckouts = (deps: CheckoutDeps) => {
    * removed.
    */
   const filled = new Map<string, string>();
+  /** A folder that is being filled is not one that somebody left. */
+  const inTurn = createKeyedMutex();
   /** Folders that checks wrote into. */
   const touched = new Set<string>();
   const treeOf = (taskID: string, of: Of) => join(home, `${taskID}.${of === "work" ? "checkout" : "base"}`);
@@ -79,6 +82,25 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     await removeTree(asideOf(tree));
   };
 
+  const fill = async (taskID: string, record: WorktreeRecord, tree: string, commit: string): Promise<void> => {
+    const gitDir = gitDirOf(tree);
+    using _turn = await inTurn(tree);
+    const before = filled.get(tree);
+    if (before === commit) return;
+    // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
+    if (before === undefined || touched.has(tree)) await clear(tree);
+    filled.delete(tree);
+    mkdirSync(tree, { recursive: true, mode: 0o700 });
+    if (existsSync(gitDir)) await setHead(gitDir, commit);
+    else {
+      await makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
+      writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
+    }
+    await folder.readTree(taskID, tree, gitDir, ["--reset", "-u", commit]);
+    makeRoot(tree, record.prefix);
+    filled.set(tree, commit);
+  };
+
   const open = async (taskID: string, record: WorktreeRecord, commit: string, of: Of): Promise<Checkout> => {
     const tree = treeOf(taskID, of);
     /** Commands of both may run at the same time. */
@@ -86,21 +108,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     const root = record.prefix === "" ? tree : join(tree, record.prefix);
     const given = record.given?.folders ?? [];
     const gitDir = gitDirOf(tree);
-    const before = filled.get(tree);
-    if (before !== commit) {
-      // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
-      if (before === undefined || touched.has(tree)) await clear(tree);
-      filled.delete(tree);
-      mkdirSync(tree, { recursive: true, mode: 0o700 });
-      if (existsSync(gitDir)) await setHead(gitDir, commit);
-      else {
-        await makeGitDir({ gitDir, commonDir: record.commonDir, head: commit, author: folder.author });
-        writeFileSync(join(tree, ".git"), `gitdir: ${gitDir}\n`);
-      }
-      await folder.readTree(taskID, tree, gitDir, ["--reset", "-u", commit]);
-      makeRoot(tree, record.prefix);
-      filled.set(tree, commit);
-    }
+    await fill(taskID, record, tree, commit);
     for (const { path, how } of given)
       if (tier !== 1 && how === "copied" && !existsSync(join(tree, path)))
         await copyFolder({
@@ -215,8 +223,10 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     /** Removes what a process that was killed left, which nobody may open again. */
     async removeLeft(taskID: string): Promise<void> {
       for (const tree of [treeOf(taskID, "work"), treeOf(taskID, "base")])
-        if (!filled.has(tree) && [tree, gitDirOf(tree), `${tree}.overlays`].some((path) => existsSync(path)))
-          await clear(tree);
+        if ([tree, gitDirOf(tree), `${tree}.overlays`].some((path) => existsSync(path))) {
+          using _turn = await inTurn(tree);
+          if (!filled.has(tree)) await clear(tree);
+        }
     },
     async remove(taskID: string): Promise<void> {
       await remove(treeOf(taskID, "work"));
