@@ -278,6 +278,12 @@ export const createProgram = (finish: (code: number) => void): Command => {
   ).action(async (name: string, options: Shared) =>
     finish(await (await import("./node.ts")).drain(name, await context(options))),
   );
+  const blobs = program.command("blobs").description("the long texts and files of a service");
+  speaking(
+    blobs
+      .command("move")
+      .description("move them from the data folder into the database, where other nodes can read them"),
+  ).action(async (options: Shared) => finish(await (await import("./node.ts")).moveBlobs(await context(options))));
 
   program
     .command("completion")

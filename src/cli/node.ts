@@ -4,15 +4,16 @@ import { Exit, exit } from "./terminal/exit.ts";
 import type { Screen } from "./terminal/screen.ts";
 import { line, table } from "./terminal/format.ts";
 
-/** `sortie nodes`: the services that share a database, and how they are. Exit code 1 while one is lost. */
+/** Commands about the services that share a database. */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
+/** `sortie nodes`: how they are. Exit code 1 while one is lost. */
 export const nodes = async ({ target, screen, emit }: Context): Promise<number> => {
   const found = expectData(await connect(target).service.nodes(), target.url);
   if (emit !== undefined) emit(found);
   else if (found.self === null)
-    throw new Exit(exit.failed, "This service does not share its database: SERVICE_NODE is not set.");
+    throw new Exit(exit.failed, "This service has its database alone.");
   else
     screen.say(
       table([
@@ -57,6 +58,33 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
   else
     screen.say(
       `${line(name)} is drained and can be stopped. Other nodes take over its Tasks in repositories; the others continue when it is started again.`,
+    );
+  return exit.completed;
+};
+
+const moveLookMs = 1_000;
+
+/** `sortie blobs move`: has the service move the blobs of its data folder, and waits until none is left there. */
+export const moveBlobs = async ({ target, screen, emit }: Context): Promise<number> => {
+  const { service } = connect(target);
+  const ask = async () => expectData(await service.moveBlobs(), target.url);
+  let found = await ask();
+  for (let shown = -1; found.state === "moving"; found = await ask()) {
+    if (emit === undefined && found.moved !== shown) screen.say(`${found.moved} moved`);
+    shown = found.moved;
+    await pause(moveLookMs);
+  }
+  if (emit !== undefined) emit(found);
+  if (found.state === "kept") {
+    if (emit !== undefined) return exit.failed;
+    throw new Exit(
+      exit.failed,
+      "With SQLite, blobs stay in the data folder. Start the service with SERVICE_BLOBS=s3://bucket/prefix to move them there.",
+    );
+  }
+  if (emit === undefined)
+    screen.say(
+      `No blobs are left in the data folder: they are in ${found.place === "s3" ? "the bucket" : "the database, which other nodes can use from now on"}.`,
     );
   return exit.completed;
 };

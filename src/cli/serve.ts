@@ -24,8 +24,8 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   const manager = createServiceManager(config.env, log);
   // Installed before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;
-  const drained = async (): Promise<void> => {
-    await service.drain();
+  const handedOver = async (): Promise<void> => {
+    await service.handOver();
     setTimeout(() => process.exit(1), stopMs).unref();
     await service.close();
   };
@@ -34,7 +34,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     stopping = true;
     manager.stopping();
     if (!drains) setTimeout(() => process.exit(1), stopMs).unref();
-    void (drains ? drained() : service.close()).then(
+    void (drains ? handedOver() : service.close()).then(
       () => process.exit(0),
       (error: unknown) => {
         process.stderr.write(`sortie: could not stop cleanly: ${String(error)}\n`);
@@ -51,7 +51,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   process.on("unhandledRejection", (error) => service.unhandled(error));
   process.on("SIGINT", () => stop());
   // Other nodes answer meanwhile. A service that is alone lets nobody wait.
-  process.on("SIGTERM", () => stop(config.node !== undefined));
+  process.on("SIGTERM", () => stop(true));
   manager.ready(`listening on ${service.url}`);
 
   if (config.env["npm_lifecycle_event"] !== undefined) endWithParent(stop);

@@ -289,6 +289,7 @@ export const createServiceClient = (options: ClientOptions) => {
       health: service.health.bind(service),
       nodes: service.nodes.bind(service),
       drainNode: service.drainNode.bind(service),
+      moveBlobs: service.moveBlobs.bind(service),
       models: service.models.bind(service),
       testModel: service.testModel.bind(service),
       setKey: service.setKey.bind(service),

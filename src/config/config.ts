@@ -26,10 +26,10 @@ export type Config = {
   databaseDirectURL: string | undefined;
   /** Where blobs are kept; undefined: see `store/open.ts`. */
   blobs: "folder" | "database" | Bucket | undefined;
-  /** The name of this service among several of one database; undefined: it has its database alone. */
+  /** The name of this service among those of its PostgreSQL; undefined: see `store/open.ts`. */
   node: string | undefined;
   /**
-   * Of a node. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself
+   * Among several. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself
    * alone.
    */
   role: "all" | "api" | "worker";
@@ -267,10 +267,12 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
   const role = env["SERVICE_ROLE"] ?? "all";
   if (role !== "all" && role !== "api" && role !== "worker")
     throw bad(`Expected SERVICE_ROLE to be all, api or worker, got "${role}".`);
-  if (role !== "all" && node === undefined)
-    throw bad(`SERVICE_ROLE=${role} leaves work to other nodes, but this service has no name. Set SERVICE_NODE too.`);
+  if (role !== "all" && env["SERVICE_DATABASE_URL"] === undefined)
+    throw bad(
+      `SERVICE_ROLE=${role} is for one of several services that share a PostgreSQL database. Set SERVICE_DATABASE_URL too, or unset SERVICE_ROLE.`,
+    );
 
-  const engine = env["SERVICE_ENGINE"] ?? (node === undefined ? "local" : "dbos");
+  const engine = env["SERVICE_ENGINE"] ?? (env["SERVICE_DATABASE_URL"] === undefined ? "local" : "dbos");
   if (engine !== "dbos" && engine !== "local")
     throw bad(`Expected SERVICE_ENGINE to be dbos or local, got "${engine}".`);
   if (engine === "dbos" && env["SERVICE_DATABASE_URL"] === undefined)
@@ -357,7 +359,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
         secrets: entry.secrets ?? false,
       })),
     },
-    peer: peerOf(env["SERVICE_NODE_URL"], node),
+    peer: peerOf(env["SERVICE_NODE_URL"], node !== undefined || engine === "dbos"),
     forgePort: wholeNumber("SERVICE_FORGE_PORT", env["SERVICE_FORGE_PORT"], 0, 65_535),
     browser: file.browser,
     codemods: file.rules?.codemods ?? {},
@@ -385,7 +387,7 @@ export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 
 /** An address that this node listens on, as the others reach it. */
-const peerOf = (given: string | undefined, node: string | undefined): Config["peer"] => {
+const peerOf = (given: string | undefined, mayHaveOthers: boolean): Config["peer"] => {
   if (given === undefined || given === "") return undefined;
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (
@@ -395,9 +397,9 @@ const peerOf = (given: string | undefined, node: string | undefined): Config["pe
     url.username + url.password + url.search + url.hash !== ""
   )
     throw bad(`Expected SERVICE_NODE_URL as http://<host>:<port>, as other nodes reach this one, got "${given}".`);
-  if (node === undefined)
+  if (!mayHaveOthers)
     throw bad(
-      "SERVICE_NODE_URL is where other nodes reach this one, but this service has no name. Set SERVICE_NODE too.",
+      "SERVICE_NODE_URL is where other services of its PostgreSQL database reach this one, which has its database alone. Set SERVICE_DATABASE_URL and no SERVICE_ENGINE, or unset SERVICE_NODE_URL.",
     );
   return { url: url.href, host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port) };
 };

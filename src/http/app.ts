@@ -8,9 +8,9 @@ import type { OperationID, Routes } from "../protocol/route/table.ts";
 import type { ProjectGrant } from "../protocol/task/grant.ts";
 import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { ProjectPlace } from "../protocol/task/board.ts";
-import type { ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
+import type { BlobsMoved, ModelKey, ModelKeySet, ModelTrial } from "../protocol/service.ts";
 
-import type { Store } from "../store/store.ts";
+import type { BlobMove, Store } from "../store/store.ts";
 import type { Missions } from "../mission/missions.ts";
 import type { Tasks } from "../task/tasks.ts";
 import type { Webhooks } from "../webhook/service.ts";
@@ -348,6 +348,7 @@ const createHandlers = (
     ...createProjectHandlers(deps),
     "event.stream": (call) => streams.ofAll(call),
     "service.nodes": async ({ entry }) => json(entry, 200, await deps.nodes.list()),
+    "service.moveBlobs": async ({ entry }) => json(entry, 202, await moveBlobs(store.blobMove)),
     "service.drainNode": async ({ entry, params }) => json(entry, 202, await deps.nodes.drainNode(params.name)),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
@@ -366,4 +367,11 @@ const createHandlers = (
     },
     "service.doc": ({ entry }) => referencePage(entry),
   };
+};
+
+const moveBlobs = async (move: BlobMove | undefined): Promise<BlobsMoved> => {
+  if (move === undefined) return { place: "folder", state: "kept", moved: 0 };
+  await move.begin();
+  const { moved, isOver } = move.state();
+  return { place: move.place, state: isOver ? "moved" : "moving", moved };
 };

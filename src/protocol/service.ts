@@ -139,10 +139,21 @@ export const node = z
 
 export const nodes = z
   .object({
-    self: z.string().nullable().describe("The node that answers; null if the service does not share its database"),
+    self: z.string().nullable().describe("The node that answers; null if the service has its database alone"),
     nodes: z.array(node),
     untaken: z
       .array(z.object({ taskID: z.string(), reason: z.string() }))
       .describe("Tasks that no node takes, and why; at most 20"),
   })
   .meta({ id: "Nodes" });
+
+export const blobMove = z
+  .object({
+    place: z.enum(["folder", "database", "s3"]).describe("Where blobs are put from now on"),
+    state: z
+      .enum(["kept", "moving", "moved"])
+      .describe("`kept`: they stay in the data folder, because the service is on SQLite; `moved`: none is left there"),
+    moved: z.number().int().describe("How many have moved since the service started"),
+  })
+  .meta({ id: "BlobMove" });
+export type BlobsMoved = z.infer<typeof blobMove>;

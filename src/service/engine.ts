@@ -7,23 +7,22 @@ import type { Data } from "../store/open.ts";
 
 const hourMs = 3_600_000;
 
-type Wanted = Pick<Config, "engine" | "databaseURL" | "databaseDirectURL" | "node" | "role" | "maxRunning">;
+type Wanted = Pick<Config, "engine" | "databaseURL" | "databaseDirectURL" | "role" | "maxRunning">;
 
 export const engineOf = async (
-  { engine, databaseURL, databaseDirectURL = databaseURL, node, role, maxRunning }: Wanted,
+  { engine, databaseURL, databaseDirectURL = databaseURL, role, maxRunning }: Wanted,
   { store, member, now }: Pick<Data, "store" | "member" | "now">,
   log: LocalEngineOptions["log"],
 ): Promise<Engine> => {
   // It runs nothing; what it makes due is told to the others.
   if (role === "api") return createLocalEngine({ store, maxRunning: 0, log, now });
   // What another node makes due is heard of at once, or found by looking.
-  const options = { store, maxRunning, log, now, ...(node === undefined ? {} : { reconcileMs: 1_000 }) };
-  if (engine === "local" || databaseDirectURL === undefined) return createLocalEngine(options);
+  const options = { store, maxRunning, log, now, ...(member === undefined ? {} : { reconcileMs: 1_000 }) };
+  if (engine === "local" || databaseDirectURL === undefined || member === undefined) return createLocalEngine(options);
   const { createDbosEngine } = await import("../engine/dbos/engine.ts");
   const living = async () => {
     const since = now().getTime() - hourMs;
-    return ((await member?.nodes()) ?? []).flatMap(({ name, seenAt }) => (Date.parse(seenAt) > since ? [name] : []));
+    return (await member.nodes()).flatMap(({ name, seenAt }) => (Date.parse(seenAt) > since ? [name] : []));
   };
-  // A service without a name has the database alone.
-  return createDbosEngine({ ...options, url: databaseDirectURL, node: node ?? "sole", living });
+  return createDbosEngine({ ...options, url: databaseDirectURL, node: member.name, living });
 };

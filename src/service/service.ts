@@ -94,8 +94,11 @@ export type Service = {
    * A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy.
    */
   unhandled(error: unknown): void;
-  /** Takes up nothing more; resolves when no run is left, after `limits.drainSeconds` at the latest. */
-  drain(): Promise<void>;
+  /**
+   * Takes up nothing more; resolves when no run is left, after `limits.drainSeconds` at the latest. At once where nobody
+   * else would go on meanwhile.
+   */
+  handOver(): Promise<void>;
   /** Stops in order: refuses requests, ends event streams, stops runs and their processes, closes the store. */
   close(): Promise<void>;
 };
@@ -196,6 +199,7 @@ export const createService = async (
       inspect: (directory) => workspaces.inspect(directory),
       repositories,
       chosen: () => chosenNode.getStore(),
+      runs: config.role !== "api",
     });
     const own = mustBeOwn(inspect);
     const inspectNew = mustHaveRunner(inspect, config.role, (directory) => repositories.at(directory) !== undefined);
@@ -270,7 +274,7 @@ export const createService = async (
         sandbox.container,
       );
     const offering =
-      config.node === undefined
+      data.member === undefined
         ? undefined
         : scope.use(
             await offerOf(config, {
@@ -393,7 +397,7 @@ export const createService = async (
     const nodes = scope.use(
       workAsNode({
         ...data,
-        name: config.node,
+        named: config.node !== undefined,
         engine,
         workspaces,
         role: config.role,
@@ -445,7 +449,7 @@ export const createService = async (
       }),
       metrics: metrics.text,
       draining: () => draining,
-      peers: peersOf(data, config.node, log),
+      peers: peersOf(data, log),
       ...(config.role === "worker" ? { serves: (path: string) => ofNode.test(path) } : {}),
       version,
       log,
@@ -458,9 +462,9 @@ export const createService = async (
       sameUser: config.sameUser,
     });
     scope.defer(() => server.close());
-    if (config.peer !== undefined && data.member !== undefined && config.node !== undefined) {
-      const { key, now: shared } = data.member;
-      const about = { key: await key(), name: config.node, now: shared, log };
+    if (config.peer !== undefined && data.member !== undefined) {
+      const { key, name, now: shared } = data.member;
+      const about = { key: await key(), name, now: shared, log };
       peerURL = scope.use(await listenToPeers((...asked) => app.peer(...asked), config.peer, about)).url;
     }
     engine.start(async (stream, signal) => {
@@ -486,7 +490,7 @@ export const createService = async (
       missions,
       failure: data.failure(),
       unhandled: health.unhandled,
-      drain: () => nodes.drain(),
+      handOver: () => nodes.handOver(),
       async close() {
         draining = true;
         tasks.stop();

@@ -111,11 +111,13 @@ export type Words = readonly (string | number)[];
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
 /**
- * A directory in which something was begun. `node`: whose it is; null: each keeps such files for this repository by
- * itself. `git`: it has commits.
+ * A directory in which something was begun. `node`: whose it is, on which machine, and whether it is there; null: each
+ * keeps such files for this repository by itself. `git`: it has commits.
  */
 export type KnownDirectory = {
   node: string | null;
+  host: string | null;
+  isUp: boolean;
   project: string;
   git: boolean;
   repository: { url: string; ref: string | null } | null;

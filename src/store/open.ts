@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { messageOf, StartError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
-import { absent } from "./blob/folder.ts";
-import { fromFolder, hasBlobs, movingFrom } from "./blob/move.ts";
+import { absent, createBlobs } from "./blob/folder.ts";
+import { fromFolder, hasBlobs } from "./blob/move.ts";
+import { placeBlobs } from "./blob/place.ts";
 import type { S3Place } from "./blob/s3.ts";
 import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import type { Role } from "./node.ts";
@@ -18,7 +19,7 @@ import type { Held } from "./postgres/node/held.ts";
 import type { ownDatabase } from "./postgres/node/owner.ts";
 import type { RunningBounds } from "./running.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";
-import type { Blobs, Store } from "./store.ts";
+import type { BlobMove, Blobs, Store } from "./store.ts";
 
 /** Opens the data folder of a service, and the store with it. */
 
@@ -33,8 +34,8 @@ export type Data = AsyncDisposable & {
   disk: Disk;
   /** The clock of everything that is written and due. */
   now: Clock;
-  /** Among several services of the database; undefined: there is no other. */
-  member: Pick<Membership, "report" | "nodes" | "drain" | "drained" | "key" | "now" | "squads"> | undefined;
+  /** Among the services of the database; undefined: there are no others. */
+  member: Pick<Membership, "name" | "report" | "nodes" | "drain" | "drained" | "key" | "now" | "squads"> | undefined;
   failure: () => Promise<StartError>;
   /** The open connections to the database's server, by what they are for; none where there is no server. */
   connections: () => Readonly<Record<string, number>>;
@@ -47,10 +48,10 @@ type Wanted = Pick<DiskOptions, "dataDir"> & {
   databaseDirectURL: string | undefined;
   /** undefined: in the database, if it is a server's and the folder has none. */
   blobs: "folder" | "database" | S3Place | undefined;
-  /** The name of this service among several of the database; undefined: it has its database alone. */
+  /** The name of this service among those of the database; undefined: it is called by its data folder. */
   node: string | undefined;
   version: string;
-  /** "local": no other service may have the database. */
+  /** "local": no other service may have the database, and one without a name has no part in the rest. */
   engine: "dbos" | "local";
   role: Role;
   /** Removes a folder whatever programs made of it; rejects when something had to stay. */
@@ -68,7 +69,7 @@ export const openData = async (
   clock: Clock,
   locked: () => void = () => {},
 ): Promise<Data> => {
-  const { dataDir, limits, databaseURL, node } = wanted;
+  const { dataDir, limits, databaseURL } = wanted;
   const directURL = wanted.databaseDirectURL ?? databaseURL;
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
     throw new StartError(
@@ -85,19 +86,20 @@ export const openData = async (
   );
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
-  const place = await placeForBlobs(wanted);
+  const isFilled = await hasBlobs(join(dataDir, "blobs"));
+  const place = await placeForBlobs(wanted.blobs, directURL, isFilled);
   const blobs = typeof place === "string" ? place : await openBucket(place, instance, scope);
   const member =
-    node === undefined
+    directURL === undefined || (wanted.engine === "local" && wanted.node === undefined)
       ? undefined
       : scope.use(
           await joinNodes({
-            url: directURL ?? "",
-            name: node,
+            url: directURL,
+            name: wanted.node ?? nameOf(dataDir, instance),
             dataDir,
             instance,
             version: wanted.version,
-            alone: wanted.engine === "local",
+            sole: wanted.engine === "local" ? "engine" : place === "folder" ? "blobs" : isFilled ? "moving" : undefined,
             role: wanted.role,
             clock,
             log,
@@ -117,9 +119,7 @@ export const openData = async (
           log,
           now,
           bounds: boundsOf(limits),
-          ...(typeof blobs === "string"
-            ? {}
-            : { blobs: scope.use(await movingFrom(fromFolder(join(dataDir, "blobs")), blobs, log)).blobs }),
+          ...(typeof blobs === "string" ? {} : { placed: scope.use(await placeInBucket(dataDir, blobs, log)) }),
         })
       : await openPostgres({
           url: databaseURL,
@@ -130,13 +130,14 @@ export const openData = async (
           log,
           bounds: boundsOf(limits),
           // Nodes go by the database's clock.
-          ...(member === undefined || node === undefined
+          ...(member === undefined
             ? { alone: true, now }
-            : { node: { name: node, instance, turn: member.turn } }),
+            : { node: { name: member.name, instance, turn: member.turn } }),
         }),
   );
   scope.use(forgetKeys(store, log, now));
   scope.use(sweepOrphanBlobs(store, log));
+  if (member !== undefined && store.blobMove !== undefined) shareOnceMoved(store.blobMove, member, log);
   const held = scope.move();
   const failure = () => member?.lost ?? owner?.lost ?? watchIntegrity(store, log);
   const lock = member ?? owner;
@@ -150,13 +151,39 @@ export const openData = async (
 const boundsOf = ({ running: all, runningPerProject: project }: Wanted["limits"]): RunningBounds | undefined =>
   all === 0 && project === 0 ? undefined : { all, project };
 
-const placeForBlobs = async ({ dataDir, blobs, node }: Wanted): Promise<"folder" | "database" | S3Place> => {
-  const found = blobs ?? ((await hasBlobs(join(dataDir, "blobs"))) ? "folder" : "database");
-  if (node === undefined || found !== "folder") return found;
+/** Where blobs are; those of a folder stay there until they are moved. */
+const placeForBlobs = async (
+  given: Wanted["blobs"],
+  url: string | undefined,
+  isFilled: boolean,
+): Promise<"folder" | "database" | S3Place> => {
+  if (given !== undefined && given !== "folder") return given;
+  if (url === undefined) return "folder";
+  if (given === undefined && !isFilled) return "database";
+  if (!(await areInDatabase(url))) return "folder";
+  if (given === undefined) return "database";
   throw new StartError(
     78,
-    `The blobs are in the data folder ${dataDir}, where other nodes cannot read them. Set SERVICE_BLOBS=database or s3://bucket/prefix to move them.`,
+    "SERVICE_BLOBS=folder does not find the blobs that this database has. Unset it, or set SERVICE_BLOBS=database.",
   );
+};
+
+const areInDatabase = async (url: string): Promise<boolean> => {
+  const { hasDatabaseBlobs } = await import("./postgres/blob.ts");
+  const { notStarted } = await import("./postgres/node/not-started.ts");
+  return hasDatabaseBlobs(url).catch((error: unknown) => {
+    throw notStarted(error);
+  });
+};
+
+/** What a service is called among others that nobody gave a name: after its data folder, as no other. */
+const nameOf = (dataDir: string, instance: string): string => {
+  const folder = basename(dataDir)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[._-]+/, "")
+    .slice(0, 40);
+  return `${folder === "" ? "sortie" : folder}-${instance.slice(0, 8)}`;
 };
 
 const openBucket = async (place: S3Place, instance: string, scope: AsyncDisposableStack): Promise<Blobs> => {
@@ -165,6 +192,12 @@ const openBucket = async (place: S3Place, instance: string, scope: AsyncDisposab
   scope.defer(() => stop.abort());
   await expectBucket(place, instance, stop.signal);
   return createS3Blobs(place, stop.signal);
+};
+
+const placeInBucket = async (dataDir: string, bucket: Blobs, log: Log) => {
+  const folder = join(dataDir, "blobs");
+  const [source, target] = [fromFolder(folder), () => Promise.resolve(bucket)];
+  return placeBlobs({ folder: createBlobs(folder), source, target, to: "s3", isBegun: true, log });
 };
 
 const openPostgres = async (options: Parameters<typeof createPostgresStore>[0]): Promise<Store> => {
@@ -184,6 +217,13 @@ const joinNodes = async (options: Parameters<typeof joinDatabase>[0]): Promise<M
 const own = async (options: Parameters<typeof ownDatabase>[0]): Promise<Held> => {
   const { ownDatabase } = await import("./postgres/node/owner.ts");
   return ownDatabase(options);
+};
+
+/** Lets other services to the database once they can read all of its blobs. */
+const shareOnceMoved = (move: BlobMove, { share }: Membership, log: Log): void => {
+  void move.over.then(share).catch((error: unknown) => {
+    log.warn({ error: messageOf(error) }, "other nodes are refused until the next start, though the blobs have moved");
+  });
 };
 
 /** Resolves if the store finds, while the service runs, that its data is damaged; otherwise never. */

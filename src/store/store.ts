@@ -30,6 +30,8 @@ import type { Webhooks } from "./webhook-queue.ts";
 export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
   readonly blobs: Blobs;
+  /** Absent where blobs stay in the data folder. */
+  readonly blobMove?: BlobMove;
   readonly orphans: OrphanBlobs;
   readonly live: Live;
   readonly webhooks: Webhooks;
@@ -344,6 +346,17 @@ export interface Blobs {
   /** Deletes a blob that no stream names. `young`: it was stored recently, a commit may be about to name it; kept. */
   drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }
+
+/** The move of the blobs from the data folder to where other services find them, while the service runs. */
+export type BlobMove = {
+  place: "database" | "s3";
+  /** Begins it, if it has not begun. From then on new blobs are put there. */
+  begin(): Promise<void>;
+  /** How many have moved since the start of the service, and whether none is left that can. */
+  state(): { moved: number; isOver: boolean };
+  /** Resolves once none is left. */
+  over: Promise<void>;
+};
 
 /** Blobs that only erased streams named, or that were released; `blob/sweep.ts` drops them. */
 export type OrphanBlobs = {

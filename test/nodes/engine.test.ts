@@ -89,7 +89,7 @@ describe.skipIf(postgresURL === undefined)("nodes and their engine", () => {
       await using _a = await here.start("a", { SERVICE_ENGINE: "local" });
       await expect(here.start("b")).rejects.toMatchObject({
         exitCode: 75,
-        message: expect.stringMatching(/SERVICE_ENGINE=local, uses this database alone/) as string,
+        message: expect.stringMatching(/uses this database alone: it has SERVICE_ENGINE=local/) as string,
       });
     }
     await using _b = await here.start("b");

@@ -8,7 +8,7 @@ import { create, ended, place, send } from "./stage.ts";
 /** From one service to several nodes: what was begun before them goes on where its files are. */
 
 describe.skipIf(postgresURL === undefined)("the first nodes of a database", () => {
-  test("a Task of a service without a name goes on at the node that has its data folder, also where another one starts first", {
+  test("a Task of a service that had it alone goes on at the node that has its data folder, also where another one starts first", {
     timeout: 90_000,
   }, async () => {
     await using here = await place();
@@ -16,7 +16,7 @@ describe.skipIf(postgresURL === undefined)("the first nodes of a database", () =
     const directory = here.project("p", "test -e .again || { touch .again; sleep 100; }");
     let taskID: string;
     {
-      await using sole = await here.start(undefined, "a");
+      await using sole = await here.start(undefined, "a", { SERVICE_ENGINE: "local" });
       taskID = await create(sole, directory, "run the tests and report");
       await until(
         async () => existsSync(join(here.path, "a", "worktrees", taskID, ".again")),

@@ -90,24 +90,24 @@ describe.skipIf(postgresURL === undefined)("two nodes", () => {
     expect(performance.now() - begun).toBeLessThan(8_000);
   });
 
-  test("a name that lives is refused, and a service alone; so are blobs that others do not see", {
+  test("a name that lives is refused, and a service alone beside others", {
     timeout: 90_000,
   }, async () => {
     await using here = await place();
+    const alone = { SERVICE_ENGINE: "local" };
     const one = (code: number, text: RegExp) => ({ exitCode: code, message: expect.stringMatching(text) as string });
     {
       await using _a = await here.start("a");
       await expect(here.start("a", "other")).rejects.toMatchObject(one(75, /name a: process \d+ on .*SERVICE_NODE/));
-      await expect(here.start(undefined)).rejects.toMatchObject(one(75, /Another service uses this database/));
+      await expect(here.start(undefined, "sole", alone)).rejects.toMatchObject(
+        one(75, /Other services share this database/),
+      );
       await using _b = await here.start("b");
     }
     {
-      await using _sole = await here.start(undefined);
-      await expect(here.start("a")).rejects.toMatchObject(one(75, /without SERVICE_NODE/));
+      await using _sole = await here.start(undefined, "sole", alone);
+      await expect(here.start("a")).rejects.toMatchObject(one(75, /uses this database alone/));
     }
-    mkdirSync(join(here.path, "c", "blobs", "ab"), { recursive: true });
-    writeFileSync(join(here.path, "c", "blobs", "ab", "ab".repeat(32)), "x");
-    await expect(here.start("c")).rejects.toMatchObject(one(78, /SERVICE_BLOBS=database/));
   });
 
   // By night: a node is lost after ten seconds.

@@ -34,7 +34,7 @@ describe.skipIf(!mayMakeUsers)("a database with too few connections", () => {
     url.searchParams.set("options", `-c search_path=${schema.name}`);
     const start = async (limit: number, node?: string) => {
       await administer(`alter role ${user} connection limit ${limit}`);
-      const more = node === undefined ? {} : { SERVICE_NODE: node, SERVICE_BLOBS: "database" };
+      const more: Record<string, string> = node === undefined ? { SERVICE_ENGINE: "local" } : { SERVICE_NODE: node };
       await using _started = await startService(folder.path, { SERVICE_DATABASE_URL: url.href, ...more });
     };
     try {

@@ -171,7 +171,7 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
         dataDir: "/nowhere",
         instance: "i",
         version: "1.0.0",
-        alone: false,
+        sole: undefined,
         role: "all",
         clock: createClock(),
         log: silent,

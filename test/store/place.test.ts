@@ -1,54 +1,82 @@
-import { expect } from "vitest";
-import { created } from "../harness/events.ts";
-import { seededRandom } from "../harness/random.ts";
-import { type Case, onEveryStore } from "./suite.ts";
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { silent } from "../../src/log.ts";
+import { createBlobs } from "../../src/store/blob/folder.ts";
+import { fromFolder } from "../../src/store/blob/move.ts";
+import { placeBlobs } from "../../src/store/blob/place.ts";
+import type { Blobs } from "../../src/store/store.ts";
+import { temporary } from "../harness/project.ts";
 
-/** Places in the queue, of one or of many, are those that looking at all that wait finds. */
+/** Blobs of a folder that are asked to move while they are written and read. */
 
-const cases: Case[] = [
-  {
-    name: "places of many that wait, due now and later, some of the same rank and time",
-    async run({ store }) {
-      const seed = 1 + Math.floor(Math.random() * 1e6);
-      process.stdout.write(`seed ${seed}\n`);
-      const { below, pick } = seededRandom(seed);
-      const now = Date.now();
-      const queue = Array.from({ length: 80 }, (_, at) => ({
-        first: created({ directory: "/work/project" }),
-        rank: below(5),
-        at: now + pick([-5000, -4000, -3000, -2000, ...(at % 10 === 0 ? [600_000, 700_000] : [])]),
-      })).map((own) => ({ ...own, stream: own.first.data.taskID }));
-      await store.commit({
-        appends: queue.map(({ stream, first }) => ({ stream, expected: 0, events: [first] })),
-        due: queue.map(({ stream, rank, at }) => ({ stream, due: { at: new Date(at), rank } })),
-      });
-      const held = queue.splice(7, 1)[0]?.stream ?? "";
-      await using _claim = await store.claim(held, "w");
-      type Waiting = (typeof queue)[number];
-      const comesBefore = (one: Waiting, other: Waiting) =>
-        one.rank - other.rank || one.at - other.at || (one.stream < other.stream ? -1 : 1);
-      const ahead = (own: Waiting) =>
-        queue.filter((other) => other !== own && comesBefore(other, own) < 0 && other.at <= Math.max(now, own.at))
-          .length;
-      const later = queue.filter(({ at }) => at > now);
-      const due = queue.filter(({ at }) => at <= now);
-      expect(later.length).toBeGreaterThan(0);
-      for (const wanted of [
-        queue.slice(0, 1),
-        later.slice(0, 2),
-        due,
-        [...due.slice(0, 30), ...later.slice(0, 1)],
-        queue,
-        Array.from({ length: 9 }, () => pick(due)),
-      ]) {
-        const found = await store.places([held, ...wanted.map(({ stream }) => stream)]);
-        expect(
-          new Map([...found].map(([stream, place]) => [stream, { ahead: place.ahead, at: place.due.at.getTime() }])),
-          `seed ${seed}`,
-        ).toEqual(new Map(wanted.map((own) => [own.stream, { ahead: ahead(own), at: own.at }])));
-      }
+const elsewhere = () => {
+  const kept = new Map<string, Buffer>();
+  const blobs: Blobs = {
+    async put(bytes) {
+      const sha256 = createHash("sha256").update(bytes).digest("hex");
+      kept.set(sha256, Buffer.from(bytes));
+      return { sha256, bytes: bytes.byteLength };
     },
-  },
-];
+    get: async (sha256) => kept.get(sha256),
+    drop: async () => "absent",
+  };
+  return { kept, blobs };
+};
 
-onEveryStore(cases);
+test("what is being put when the move begins is moved, too; control: nothing moves before it is asked for", async () => {
+  using folder = temporary("sortie-place-");
+  const inFolder = createBlobs(folder.path);
+  const { kept, blobs: target } = elsewhere();
+  let release = () => {};
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const slow: Blobs = { ...inFolder, put: (bytes) => gate.then(() => inFolder.put(bytes)) };
+  const early = await inFolder.put(Buffer.from("early"));
+  await using placed = await placeBlobs({
+    folder: slow,
+    source: fromFolder(folder.path),
+    target: () => Promise.resolve(target),
+    to: "database",
+    isBegun: false,
+    log: silent,
+  });
+  const late = placed.blobs.put(Buffer.from("late"));
+  expect(placed.move.state()).toEqual({ moved: 0, isOver: false });
+  expect([kept.size, (await placed.blobs.get(early.sha256))?.toString()]).toEqual([0, "early"]);
+  await Promise.all([placed.move.begin(), placed.move.begin()]);
+  const next = await placed.blobs.put(Buffer.from("next"));
+  expect([...kept.keys()]).toEqual([next.sha256]);
+  expect((await placed.blobs.get(early.sha256))?.toString()).toBe("early");
+  // It may be named by a commit that is under way.
+  expect(await placed.blobs.drop(early.sha256)).toBe("young");
+  release();
+  const { sha256 } = await late;
+  await placed.move.over;
+  expect(new Set(kept.keys())).toEqual(new Set([early.sha256, next.sha256, sha256]));
+  expect(placed.move.state()).toEqual({ moved: 2, isOver: true });
+  expect(await fromFolder(folder.path).isEmpty()).toBe(true);
+  expect((await placed.blobs.get(sha256))?.toString()).toBe("late");
+});
+
+test("a target that cannot be had leaves everything where it is, and is asked for again", async () => {
+  using folder = temporary("sortie-place-");
+  const inFolder = createBlobs(folder.path);
+  const { kept, blobs: target } = elsewhere();
+  let fails = true;
+  await using placed = await placeBlobs({
+    folder: inFolder,
+    source: fromFolder(folder.path),
+    target: () => (fails ? Promise.reject(new Error("away")) : Promise.resolve(target)),
+    to: "database",
+    isBegun: false,
+    log: silent,
+  });
+  const { sha256 } = await placed.blobs.put(Buffer.from("one"));
+  await expect(placed.move.begin()).rejects.toThrow("away");
+  expect((await placed.blobs.get(sha256))?.toString()).toBe("one");
+  fails = false;
+  await placed.move.begin();
+  await placed.move.over;
+  expect([...kept.keys()]).toEqual([sha256]);
+});

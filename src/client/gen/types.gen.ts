@@ -6024,7 +6024,7 @@ export type Health = {
 
 export type Nodes = {
     /**
-     * The node that answers; null if the service does not share its database
+     * The node that answers; null if the service has its database alone
      */
     self: string | null;
     nodes: Array<Node>;
@@ -6079,6 +6079,21 @@ export type Node = {
     differs: Array<'squads' | 'permissions' | 'providers' | 'limits'>;
     startedAt: string;
     seenAt: string;
+};
+
+export type BlobMove = {
+    /**
+     * Where blobs are put from now on
+     */
+    place: 'folder' | 'database' | 's3';
+    /**
+     * `kept`: they stay in the data folder, because the service is on SQLite; `moved`: none is left there
+     */
+    state: 'kept' | 'moving' | 'moved';
+    /**
+     * How many have moved since the service started
+     */
+    moved: number;
 };
 
 export type Models = {
@@ -11140,6 +11155,82 @@ export type ServiceDrainNodeResponses = {
 };
 
 export type ServiceDrainNodeResponse = ServiceDrainNodeResponses[keyof ServiceDrainNodeResponses];
+
+export type ServiceMoveBlobsData = {
+    body?: Nothing;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * The node whose directory is meant, if several nodes have it
+         */
+        'x-service-node'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path?: never;
+    query?: {
+        /**
+         * Accepted, but not needed.
+         */
+        directory?: string;
+    };
+    url: '/blobs/move';
+};
+
+export type ServiceMoveBlobsErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`
+     */
+    403: Error;
+    /**
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `idempotency_key_reused`, `idempotency_in_progress`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type ServiceMoveBlobsError = ServiceMoveBlobsErrors[keyof ServiceMoveBlobsErrors];
+
+export type ServiceMoveBlobsResponses = {
+    /**
+     * The move
+     */
+    202: BlobMove;
+};
+
+export type ServiceMoveBlobsResponse = ServiceMoveBlobsResponses[keyof ServiceMoveBlobsResponses];
 
 export type ServiceModelsData = {
     body?: never;

@@ -52,6 +52,15 @@ export const serviceRoutes = {
     refuses: ["node_not_found"],
     answers: [json(service.node, "The node", 202)],
   },
+  "service.moveBlobs": {
+    method: "POST",
+    path: "/blobs/move",
+    summary: "Move the blobs of the data folder into the database, or say how far the move is",
+    directory: "accepted",
+    body: nothing,
+    bodyOptional: true,
+    answers: [json(service.blobMove, "The move", 202)],
+  },
   "service.models": {
     method: "GET",
     path: "/models",

@@ -1,3 +1,5 @@
+import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
 import { loadOnce } from "../../async/load-once.ts";
 import { isMission } from "../../domain/event.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -6,6 +8,7 @@ import type { Log } from "../../log.ts";
 import type { Repositories } from "../../repository/repository.ts";
 import {
   differing,
+  type KnownDirectory,
   lastSeen,
   type ListedNode,
   type NodeList,
@@ -27,7 +30,7 @@ type Inspect = Workspaces["inspect"];
 
 /**
  * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine
- * is looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ * is looked at, also where the node that knows it was one of this machine and has gone. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
  */
 export const inspectAmong =
   (
@@ -36,7 +39,14 @@ export const inspectAmong =
       inspect,
       repositories,
       chosen,
-    }: { inspect: Inspect; repositories: Pick<Repositories, "at" | "local">; chosen: () => string | undefined },
+      runs,
+    }: {
+      inspect: Inspect;
+      repositories: Pick<Repositories, "at" | "local">;
+      chosen: () => string | undefined;
+      /** Whether this node runs what is begun at it. */
+      runs: boolean;
+    },
   ): Inspect =>
   async (directory) => {
     if (nodes === undefined || repositories.at(directory) !== undefined) return inspect(directory);
@@ -45,7 +55,7 @@ export const inspectAmong =
     const repository = known.find((one) => one.repository !== null)?.repository;
     if (repository != null) return inspect(repositories.local(repository).directory);
     const named = chosen();
-    const found = known.filter(({ node }) => named === undefined || node === named);
+    const found = among(known, named);
     if (found.length > 1)
       throw new ServiceError(
         "directory_ambiguous",
@@ -59,8 +69,20 @@ export const inspectAmong =
         `Expected a directory in which ${named} has started something, got ${path}.`,
       );
     if (one?.node == null || one.node === nodes.name) return inspect(directory);
+    if (runs && named === undefined && !one.isUp && one.host === hostname()) {
+      // It is this machine's directory, whoever began something there and has gone.
+      const own = await inspect(directory).catch(() => undefined);
+      if (own !== undefined) return own;
+    }
     return { directory: path, project: one.project, git: undefined, elsewhere: { node: one.node, git: one.git } };
   };
+
+/** Those that may be meant: one that has gone is not where another of its machine is there. */
+const among = (known: readonly KnownDirectory[], named: string | undefined): KnownDirectory[] => {
+  if (named !== undefined) return known.filter(({ node }) => node === named);
+  const alive = new Set(known.flatMap(({ host, isUp }) => (isUp ? [host] : [])));
+  return known.filter(({ host, isUp }) => isUp || !alive.has(host));
+};
 
 /** For what needs the files: rejects with `node_away` if another node has them. */
 export const mustBeOwn =
@@ -95,17 +117,19 @@ export type NodeWork = AsyncDisposable & {
   list(): Promise<NodeList>;
   /** Has a node drain, this one or another. Rejects with `node_not_found` or `node_away`. */
   drainNode(name: string): Promise<ListedNode>;
-  /** Begins nothing more; resolves when no run is left, after `drainSeconds` at the latest. */
-  drain(): Promise<void>;
+  /** Before a stop: drains, where the service was named as one of several or others are there. */
+  handOver(): Promise<void>;
 };
 
 const everyMs = 5_000;
+/** For the other nodes to be asked for before a stop. */
+const hearMs = 1_000;
 
 const unknown: Offer = { configuration: null, tier: 0, browser: false, hasSpace: true };
 
 type Deps = Pick<Data, "store" | "disk" | "member"> & {
-  /** The name of this one. */
-  name: string | undefined;
+  /** Whether somebody gave it a name. */
+  named: boolean;
   engine: Pick<Engine, "running" | "drain" | "drains">;
   workspaces: Pick<Workspaces, "markForRemoval" | "remove">;
   role: Role;
@@ -123,7 +147,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
     store,
     disk,
     member,
-    name: self,
+    named,
     engine,
     workspaces,
     role,
@@ -148,6 +172,17 @@ export const workAsNode = (deps: Deps): NodeWork => {
     log.info({}, "this node is drained");
   });
   void member?.drained.then(drain);
+  const self = member?.name;
+  const othersWork = async (): Promise<boolean> => {
+    const known = (await member?.nodes()) ?? [];
+    return known.some(({ name, state, role: does }) => name !== self && state === "up" && does !== "api");
+  };
+  const handOver = async (): Promise<void> => {
+    if (member === undefined) return;
+    // A database that does not answer is no reason to wait.
+    const unheard = pause(hearMs, false, { ref: false });
+    if (named || (await Promise.race([othersWork().catch(() => false), unheard]))) await drain();
+  };
 
   const { nodes } = store;
   const untaken = async (): Promise<NodeList["untaken"]> => {
@@ -194,14 +229,14 @@ export const workAsNode = (deps: Deps): NodeWork => {
   timer?.unref();
   return {
     list,
-    drain,
+    handOver,
     async drainNode(name) {
       const known = (await list()).nodes.find((node) => node.name === name);
       if (known === undefined)
         throw new ServiceError(
           "node_not_found",
           self === undefined
-            ? "This service does not share its database: SERVICE_NODE is not set."
+            ? "This service has its database alone."
             : `Expected the name of a node of this database, got "${name}".`,
         );
       if (known.state === "stopped" || known.state === "lost")

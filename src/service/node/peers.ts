@@ -4,8 +4,9 @@ import type { Log } from "../../log.ts";
 import type { Data } from "../../store/open.ts";
 
 /** How this node reaches the others; undefined: there are none. */
-export const peersOf = ({ member }: Pick<Data, "member">, name: string | undefined, log: Log): Peers | undefined => {
-  if (member === undefined || name === undefined) return undefined;
+export const peersOf = ({ member }: Pick<Data, "member">, log: Log): Peers | undefined => {
+  if (member === undefined) return undefined;
+  const { name } = member;
   return {
     name,
     async addressOf(node) {

@@ -78,19 +78,32 @@ export const fromFolder = (folder: string): Source => {
   };
 };
 
-/** The same blobs, and those of the source that have not moved yet; these are on their way from now on. */
+export type Moving = AsyncDisposable & {
+  blobs: Blobs;
+  /** How many have moved since the start. */
+  count: () => number;
+  /** Resolves to true once what can be moved has been, to false if it was stopped before. */
+  moved: Promise<boolean>;
+};
+
+/**
+ * The same blobs, and those of the source that have not moved yet; these are on their way from now on. `settled`
+ * resolves when nothing is put into the source any more; undefined: nothing is.
+ */
 export const movingFrom = async (
   source: Source,
   blobs: Blobs,
   log: Log,
-): Promise<{ blobs: Blobs; moved: Promise<void> } & AsyncDisposable> => {
+  settled?: Promise<unknown>,
+): Promise<Moving> => {
   const stop = new AbortController();
-  let empty = await source.isEmpty();
+  let empty = settled === undefined && (await source.isEmpty());
+  let count = 0;
 
-  const move = async (): Promise<void> => {
-    let [count, damaged] = [0, 0];
+  const move = async (): Promise<boolean> => {
+    let damaged = 0;
     for await (const { sha256, bytes } of source.all()) {
-      if (stop.signal.aborted) return;
+      if (stop.signal.aborted) return false;
       if (bytes === undefined) {
         damaged += 1;
         log.warn({ sha256 }, `a blob of ${source.name} is damaged and was left there`);
@@ -103,9 +116,11 @@ export const movingFrom = async (
     }
     empty = damaged === 0 && (await source.isEmpty());
     if (count > 0) log.info({ moved: count }, `the blobs of ${source.name} have been moved`);
+    return true;
   };
-  const moveAll = async (): Promise<void> => {
-    if (empty) return;
+  const moveAll = async (): Promise<boolean> => {
+    if (empty) return true;
+    await settled;
     while (!stop.signal.aborted) {
       try {
         return await move();
@@ -115,10 +130,12 @@ export const movingFrom = async (
         await pause(againMs, undefined, { signal: stop.signal, ref: false }).catch(() => {});
       }
     }
+    return false;
   };
   const moved = moveAll();
   return {
     moved,
+    count: () => count,
     blobs: {
       put: (bytes, exact) => blobs.put(bytes, exact),
       async get(sha256) {

@@ -5,6 +5,7 @@ import type { Source } from "../blob/move.ts";
 import type { Tables } from "../sql/schema.ts";
 import type { Blobs } from "../store.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
+import { configOf, openClient } from "./connection.ts";
 import { again } from "./fault.ts";
 import { clock } from "./lease.ts";
 import type { Trx } from "./outcome.ts";
@@ -31,6 +32,18 @@ export const prepareBlobs = async (db: Kysely<Tables>): Promise<void> => {
     const { rows } = await sql<{ made: string | null }>`select to_regclass('blob_parts')::text as made`.execute(trx);
     if (rows[0]?.made == null) for (const table of tables) await sql.raw(table).execute(trx);
   });
+};
+
+/** Whether a database has blobs. */
+export const hasDatabaseBlobs = async (url: string): Promise<boolean> => {
+  const client = await openClient(configOf(url), { statement: 5_000, lock: 2_000 });
+  try {
+    const { rows } = await client.query<{ made: string | null }>("select to_regclass('blobs')::text as made");
+    if (rows[0]?.made == null) return false;
+    return (await client.query("select 1 from blobs limit 1")).rows.length > 0;
+  } finally {
+    await client.end().catch(() => {});
+  }
 };
 
 /** `apart` runs a write in a transaction of its own, tried again until it is known to be done. */

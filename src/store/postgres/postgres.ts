@@ -10,6 +10,7 @@ import { answerID } from "../sql/row.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, namesIn, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { fromFolder, movingFrom } from "../blob/move.ts";
+import { placeBlobs } from "../blob/place.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
@@ -258,24 +259,32 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   scope.use(countProjects({ db, kind: "postgres", atomically, log }));
 
   const folder = join(dataDir, "blobs");
-  let blobs: Blobs = createBlobs(folder, space);
-  if (options.blobs !== undefined && options.blobs !== "folder") {
+  const { blobs: blobPlace = "folder" } = options;
+  const rowsOf = async (): Promise<Blobs> => {
     await prepareBlobs(db);
-    const rows = createDatabaseBlobs({ db, apart, signal: stopping.signal });
-    blobs = rows;
-    if (options.blobs !== "database") {
-      const removeRow = (sha256: string) =>
-        apart(async (trx) => void (await sql`delete from blobs where sha256 = ${sha256}`.execute(trx)));
-      blobs = scope.use(await movingFrom(fromDatabase(db, rows, removeRow), options.blobs, log)).blobs;
-    }
-    blobs = scope.use(await movingFrom(fromFolder(folder), blobs, log)).blobs;
-  }
+    return createDatabaseBlobs({ db, apart, signal: stopping.signal });
+  };
+  const removeRow = (sha256: string) =>
+    apart(async (trx) => void (await sql`delete from blobs where sha256 = ${sha256}`.execute(trx)));
+  const fromRows = async (to: Blobs): Promise<Blobs> =>
+    scope.use(await movingFrom(fromDatabase(db, await rowsOf(), removeRow), to, log)).blobs;
+  const placed = scope.use(
+    await placeBlobs({
+      folder: createBlobs(folder, space),
+      source: fromFolder(folder),
+      target: typeof blobPlace === "string" ? rowsOf : () => fromRows(blobPlace),
+      to: typeof blobPlace === "string" ? "database" : "s3",
+      isBegun: blobPlace !== "folder",
+      log,
+    }),
+  );
 
   const owned = scope.move();
   const store: Store = {
     kind: "postgres",
     ...(bounds === undefined ? {} : { bounds }),
-    blobs,
+    blobs: placed.blobs,
+    blobMove: placed.move,
     ...(options.node === undefined
       ? {}
       : {

@@ -31,7 +31,7 @@ import { prepareStatements } from "./statement.ts";
 import { createTransactions } from "./transaction.ts";
 import { patientDialect, setPatience } from "./busy.ts";
 import type { Full, RunningBounds } from "../running.ts";
-import type { Blobs, Store } from "../store.ts";
+import type { BlobMove, Blobs, Store } from "../store.ts";
 import { copyBeside } from "./copy.ts";
 import { quickCheck } from "./integrity.ts";
 import { eventsAtOnce, withNearReads } from "./near-read.ts";
@@ -66,7 +66,7 @@ type Options = {
   /** How many Tasks may run at the same time; undefined: any number. */
   bounds?: RunningBounds | undefined;
   /** Where blobs are kept, if not in the data folder. */
-  blobs?: Blobs;
+  placed?: { blobs: Blobs; move: BlobMove };
 };
 
 /**
@@ -228,7 +228,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   const store: SqliteStore = {
     kind: "sqlite",
     ...(bounds === undefined ? {} : { bounds }),
-    blobs: options.blobs ?? createBlobs(join(dataDir, "blobs"), space),
+    blobs: options.placed?.blobs ?? createBlobs(join(dataDir, "blobs"), space),
+    ...(options.placed === undefined ? {} : { blobMove: options.placed.move }),
     live: createLive(),
     webhooks: createWebhooks(db, reader, transactions.atomically),
     redact: (text) => text,

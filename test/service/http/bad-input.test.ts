@@ -269,6 +269,7 @@ const goodBodies: Record<string, Record<string, unknown>> = {
   "mission.answer": { decision: "allow", answer: "yes", source: "test" },
   "service.testModel": { model: "builtin/rules-1" },
   "service.drainNode": {},
+  "service.moveBlobs": {},
   "service.setKey": { provider: "anthropic", key: "sk-ant-0123456789", model: "claude-x" },
   "squad.validate": { ...sources, scope: "user" },
   "squad.install": { ...sources, scope: "user", expectedDigest: "0".repeat(64) },

@@ -134,12 +134,14 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
  */
 export type LockKey = { kind: string; name: string; values?: readonly unknown[] };
 
+export const numbersOf = ({ kind, name }: LockKey): string => `hashtext('${kind}'), hashtext(${name})`;
+
 /** Together with others where `shared`. */
 export const tryLock = async (client: ClientBase, key: LockKey, shared = false): Promise<boolean> => {
-  const { kind, name, values = [] } = key;
+  const { values = [] } = key;
   const take = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
   const { rows } = await client.query<{ got: boolean }>(
-    `select ${take}(hashtext('${kind}'), hashtext(${name})) as got`,
+    `select ${take}(${numbersOf(key)}) as got`,
     [...values],
   );
   return rows[0]?.got === true;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Client } from "pg";
+import type { Client, ClientConfig } from "pg";
 import type { Clock } from "../../../clock.ts";
 import { StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
@@ -17,11 +17,12 @@ import {
   holderOf,
   holdLock,
   type LockKey,
+  numbersOf,
   tryLock,
   whoIs,
 } from "./held.ts";
 import { lastOwner, soleKey } from "./owner.ts";
-import { adopt, hasUnadopted, prepareNodes } from "./placement.ts";
+import { adopt, hasUnadopted, prepareNodes, rename } from "./placement.ts";
 import { createSharedSquads } from "./squad.ts";
 import { createTurns } from "./turn.ts";
 
@@ -31,6 +32,7 @@ import { createTurns } from "./turn.ts";
  */
 export type Membership = AsyncDisposable &
   Pick<Held, "lost" | "client"> & {
+    name: string;
     /** The database's clock, as far as this machine knows it: all nodes share it, however wrong their own are. */
     now: () => Date;
     /** What the next signs of life say. */
@@ -46,6 +48,8 @@ export type Membership = AsyncDisposable &
     drain: (name: string) => Promise<void>;
     /** Resolves when this node is asked to. */
     drained: Promise<void>;
+    /** Lets others to the database, which this one had alone for its blobs. */
+    share: () => Promise<void>;
   };
 
 type Options = {
@@ -54,8 +58,11 @@ type Options = {
   dataDir: string;
   instance: string;
   version: string;
-  /** It has the database alone all the same: its engine knows of no others. */
-  alone: boolean;
+  /**
+   * Why it has the database alone all the same: its engine knows of no others, or they could not read its blobs, or not
+   * all of them yet. With `moving` it is one of several where others are there already.
+   */
+  sole: "engine" | "blobs" | "moving" | undefined;
   /** What is known of the node before its first report. */
   role: Role;
   clock: Clock;
@@ -106,12 +113,13 @@ const leave = `update nodes set stopped = true, seen = ${clockSQL} where name = 
 
 /** Throws `StartError` with exit code 75 while another live service has the name, or a sole service the database. */
 export const joinDatabase = async (options: Options): Promise<Membership> => {
-  const { url, name, dataDir, instance, version, alone, role, clock, log } = options;
+  const { url, name, dataDir, instance, version, role, clock, log } = options;
   const config = configOf(url);
   const nameKey = keyOf(name);
   let about: () => NodeReport = () => ({ ...nothing, role });
   let ahead = 0;
   let ask = () => {};
+  let isAlone = false;
   const drained = new Promise<void>((resolve) => {
     ask = resolve;
   });
@@ -131,16 +139,17 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     everyMs: beatMs,
     take: async (client) => {
       await prepareNodes((text) => client.query(text));
-      await take(client, options);
+      isAlone = await take(client, options);
       // Of an earlier life.
       await client.query("delete from node_drains where name = $1", [name]);
       await sign(client, write, [...holderOf(instance, dataDir), name, version]);
+      await inherit(client, config, options);
       const owner = await lastOwner(client);
       if (owner !== undefined && owner !== instance) await waitForOwner(client, log);
       if (owner === instance || !(await othersLive(client, name))) await adopt(config, name);
     },
     renew: (client) => sign(client, beat, [name, instance]),
-    lock: async (client) => (await tryLock(client, soleKey, !alone)) && tryLock(client, nameKey),
+    lock: async (client) => (await tryLock(client, soleKey, !isAlone)) && tryLock(client, nameKey),
     leave: (client) => client.query(leave, [name, instance]),
     back: "the connection that holds this node's name is back",
     taken: `Another service has taken the name ${name} while this one could not reach the database.`,
@@ -163,9 +172,17 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     }
   };
   return {
+    name,
     lost: held.lost,
     client: held.client,
     drained,
+    async share() {
+      if (!isAlone || options.sole === "engine") return;
+      // Taken together with others, too, before it is given up for this one alone.
+      isAlone = false;
+      await query(`select pg_try_advisory_lock_shared(${numbersOf(soleKey)}), pg_advisory_unlock(${numbersOf(soleKey)})`);
+      log.info({ node: name }, "other nodes can use this database from now on");
+    },
     now: () => new Date(Math.round(clock().getTime() + ahead)),
     report(given) {
       about = given;
@@ -229,23 +246,23 @@ const waitForOwner = async (client: Client, log: Log): Promise<void> => {
   while ((await hasUnadopted(client)) && performance.now() < until) await pause(againMs);
 };
 
-const take = async (client: Client, { name, instance, alone }: Options): Promise<void> => {
+/** Resolves to whether it has the database alone. */
+const take = async (client: Client, { name, instance, sole }: Options): Promise<boolean> => {
   const until = performance.now() + patienceMs;
-  while (!(await tryLock(client, soleKey, !alone))) {
-    if (performance.now() > until)
-      throw new StartError(
-        75,
-        alone
-          ? "SERVICE_ENGINE=local is for the only service of a database, and another one is running. Stop that, or unset SERVICE_ENGINE."
-          : "A service that was started without SERVICE_NODE, or with SERVICE_ENGINE=local, uses this database alone. Stop it, or give it a name and no SERVICE_ENGINE.",
-      );
-    await pause(againMs);
-  }
   const known = async (): Promise<Row | undefined> =>
     (await client.query<Row>(`select *, ${clockSQL} - seen as silent from nodes where name = $1`, [name])).rows[0];
+  let isAlone = sole !== undefined;
+  while (!(await tryLock(client, soleKey, !isAlone))) {
+    // Of a life whose end the server has not noticed: this process has the lock of the folder.
+    if ((await known())?.instance === instance) await endHolder(client, keyOf(name));
+    if (performance.now() > until) {
+      if (!isAlone || sole !== "moving") throw new StartError(75, notShared[sole ?? "moving"]);
+      isAlone = false;
+    }
+    await pause(againMs);
+  }
   while (!(await tryLock(client, keyOf(name)))) {
     const row = await known();
-    // This process has the lock of the folder.
     if (row?.instance === instance) await endHolder(client, keyOf(name));
     else if (performance.now() > until) throw refused(name, row);
     await pause(againMs);
@@ -253,6 +270,35 @@ const take = async (client: Client, { name, instance, alone }: Options): Promise
   // One whose connection has gone may live all the same, and says so within the time of a lease.
   const row = await known();
   if (row !== undefined && row.instance !== instance && !row.stopped && row.silent < lostMs) throw refused(name, row);
+  return isAlone;
+};
+
+const notShared = {
+  engine:
+    "SERVICE_ENGINE=local is for the only service of a database, and another one is running. Stop that, or unset SERVICE_ENGINE.",
+  blobs:
+    "The blobs of this service are in its data folder, where the other services of its database cannot read them. Stop those, start this one, and move them: sortie blobs move.",
+  moving:
+    "A service uses this database alone: it has SERVICE_ENGINE=local, or its blobs in its data folder. Stop it; or unset SERVICE_ENGINE there, or move its blobs: sortie blobs move.",
+};
+
+/**
+ * What belonged to this data folder under another name, or to one at the same place of this machine that is there no
+ * more, is this node's.
+ */
+const inherit = async (client: Client, config: ClientConfig, { name, instance, dataDir }: Options): Promise<void> => {
+  const [, host] = holderOf(instance, dataDir);
+  const { rows } = await client.query<{ name: string }>(
+    `select name from nodes where name <> $1
+        and (instance = $2 or host = $3 and folder = $4 and (stopped or seen < ${clockSQL} - ${lostMs}))`,
+    [name, instance, host, dataDir],
+  );
+  if (rows.length > 0)
+    await rename(
+      config,
+      rows.map((row) => row.name),
+      name,
+    );
 };
 
 const refused = (name: string, row: Row | undefined): StartError =>

@@ -21,7 +21,7 @@ const remedyOf = (error: unknown): string => {
     case "53300":
       return `A service needs ${least} to ${most} connections: ${remedy}.`;
     case "42501":
-      return "Grant the user all rights on the schema, and to create schemas in the database.";
+      return "Grant the user all rights on the schema, and to create schemas in the database; for a single service SERVICE_ENGINE=local needs no such right.";
     default:
       return "Check SERVICE_DATABASE_URL.";
   }

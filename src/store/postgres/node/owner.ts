@@ -16,10 +16,7 @@ import {
   whoIs,
 } from "./held.ts";
 
-/**
- * One live service per database, where it has no name: worktrees, long texts and in-place work are its data folder's,
- * and another service could do nothing right with them.
- */
+/** One live service per database, where it is to have that alone (`SERVICE_ENGINE=local`). */
 
 type Options = { url: string; dataDir: string; instance: string; log: Log };
 
@@ -54,7 +51,7 @@ const write = `
 
 const beat = `update live_service set renewed = ${clockSQL} where id = 1 and instance = $1`;
 
-/** The data folder that a service without a name had this database with last; undefined: none is known. */
+/** The data folder of the service that had this database alone last; undefined: none is known. */
 export const lastOwner = async (client: Client): Promise<string | undefined> => {
   const { rows } = await client.query<{ made: string | null }>("select to_regclass('live_service')::text as made");
   if (rows[0]?.made == null) return undefined;
@@ -105,5 +102,7 @@ const take = async (client: Client, instance: string, dataDir: string): Promise<
 const refused = (row: Row | undefined): StartError =>
   new StartError(
     75,
-    `Another service uses this database${whoIs(row)}. Stop it, or start this one with that data folder, or with another database (SERVICE_DATABASE_URL).`,
+    row === undefined
+      ? "Other services share this database, and SERVICE_ENGINE=local is for its only one. Stop them, or unset SERVICE_ENGINE."
+      : `Another service uses this database${whoIs(row)}. Stop it, or start this one with that data folder, or with another database (SERVICE_DATABASE_URL).`,
   );

@@ -71,6 +71,30 @@ export const adopt = async (config: ClientConfig, node: string): Promise<void> =
   }
 };
 
+/** What nodes of other names had is of this one. Done again after a kill, it goes on. */
+export const rename = async (config: ClientConfig, from: readonly string[], to: string): Promise<void> => {
+  // Of a large log it takes long.
+  const client = await openClient(config, schemaBounds);
+  try {
+    const values = [[...from], to];
+    await client.query("begin");
+    for (const text of [
+      "update placements set node = $2 where node = any($1)",
+      `insert into directories (path, node, project, git, url, ref)
+       select distinct on (path) path, $2::text, project, git, url, ref from directories where node = any($1)
+       on conflict do nothing`,
+      "insert into leftovers (stream, node) select distinct stream, $2::text from leftovers where node = any($1) on conflict do nothing",
+    ])
+      await client.query(text, values);
+    for (const table of ["directories", "leftovers"])
+      await client.query(`delete from ${table} where node = any($1)`, [[...from]]);
+    await client.query("delete from nodes where name = any($1)", [[...from]]);
+    await client.query("commit");
+  } finally {
+    await client.end().catch(() => {});
+  }
+};
+
 /** The name of no node: of what none has taken up. */
 const nobody = "";
 
@@ -108,7 +132,7 @@ const textOf = ({ squads, permissions, providers, limits }: Configuration): stri
  * one's. `claimed`: this node has taken it up.
  */
 export type Placing = {
-  made: readonly (Omit<KnownDirectory, "node"> & {
+  made: readonly (Omit<KnownDirectory, "node" | "host" | "isUp"> & {
     stream: StreamID;
     movable: boolean;
     node: string | undefined;
@@ -246,13 +270,19 @@ export const createPlacements = (db: Trx, node: string) => ({
   async directories(path: string): Promise<KnownDirectory[]> {
     const { rows } = await sql<{
       node: string;
+      host: string | null;
+      up: boolean;
       project: string;
       git: boolean;
       url: string | null;
       ref: string | null;
-    }>`select node, project, git, url, ref from directories where path = ${path} order by node`.execute(db);
-    return rows.map(({ node: whose, project, git, url, ref }) => ({
+    }>`
+      select node, host, coalesce(not stopped and seen >= ${clock} - ${lostMs}, false) as up, project, git, url, ref
+        from directories left join nodes on nodes.name = node where path = ${path} order by node`.execute(db);
+    return rows.map(({ node: whose, host, up, project, git, url, ref }) => ({
       node: whose === nobody ? null : whose,
+      host,
+      isUp: up,
       project,
       git,
       repository: url === null ? null : { url, ref },

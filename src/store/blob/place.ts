@@ -1,0 +1,91 @@
+import type { Log } from "../../log.ts";
+import type { BlobMove, Blobs } from "../store.ts";
+import { type Moving, movingFrom, type Source } from "./move.ts";
+
+/**
+ * The blobs of a data folder, which move to where other services find them when that is asked for, while the service
+ * runs.
+ */
+
+type Options = {
+  folder: Blobs;
+  /** The same folder, to move from. */
+  source: Source;
+  /** Where they are to be; called once, when the move begins. */
+  target: () => Promise<Blobs>;
+  to: BlobMove["place"];
+  /** It began with an earlier start, or begins with this one. */
+  isBegun: boolean;
+  log: Log;
+};
+
+export const placeBlobs = async (options: Options): Promise<{ blobs: Blobs; move: BlobMove } & AsyncDisposable> => {
+  const { folder, source, target, to, isBegun, log } = options;
+  /** On their way into the folder: a move that does not wait for them would take them for remains of a crash. */
+  const underWay = new Set<Promise<unknown>>();
+  let moving: Moving | undefined;
+  let isOver = false;
+  let tellOver: () => void = () => {};
+  const over = new Promise<void>((resolve) => {
+    tellOver = resolve;
+  });
+  const watch = (begun: Moving): void => {
+    moving = begun;
+    void begun.moved.then((whole) => {
+      isOver = whole;
+      if (whole) tellOver();
+    });
+  };
+  if (isBegun) watch(await movingFrom(source, await target(), log));
+  let beginning: Promise<void> | undefined;
+  const begin = async (): Promise<void> => {
+    let open: () => void = () => {};
+    const switched = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const settled = switched.then(() => Promise.allSettled(underWay));
+    watch(await movingFrom(source, await target(), log, settled));
+    open();
+  };
+  const at = (): Blobs => moving?.blobs ?? folder;
+  return {
+    blobs: {
+      async put(bytes, exact) {
+        if (moving !== undefined) return moving.blobs.put(bytes, exact);
+        const kept = folder.put(bytes, exact);
+        underWay.add(kept);
+        try {
+          return await kept;
+        } finally {
+          underWay.delete(kept);
+        }
+      },
+      async get(sha256) {
+        const asked = at();
+        // It may have moved in between.
+        return (await asked.get(sha256)) ?? (asked === at() ? undefined : at().get(sha256));
+      },
+      async drop(sha256) {
+        const asked = at();
+        const end = await asked.drop(sha256);
+        return asked === at() ? end : "young";
+      },
+    },
+    move: {
+      place: to,
+      async begin() {
+        if (moving !== undefined) return;
+        beginning ??= begin().finally(() => {
+          beginning = undefined;
+        });
+        await beginning;
+      },
+      state: () => ({ moved: moving?.count() ?? 0, isOver }),
+      over,
+    },
+    async [Symbol.asyncDispose]() {
+      await beginning?.catch(() => {});
+      await moving?.[Symbol.asyncDispose]();
+    },
+  };
+};
