@@ -121,7 +121,7 @@ export type MissionsDeps = {
   workspaces: Pick<Workspaces, "inspect" | "branches">;
   /** The same for a Mission that is woken there; rejects where nothing can run. */
   inspectNew: Workspaces["inspect"];
-  repositories: Pick<Repositories, "at" | "branchFor" | "local" | "has" | "fetch" | "unpack">;
+  repositories: Pick<Repositories, "at" | "branchFor" | "local" | "has" | "fetch" | "unpack" | "patienceSeconds">;
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;

@@ -13,6 +13,8 @@ export interface Repositories {
   local(repository: { url: string; ref: string | null }): RepositoryPlace;
   /** The place of a directory of this room; undefined: the directory is somebody else's. */
   at(directory: string): RepositoryPlace | undefined;
+  /** Whether this service has its files. */
+  isFetched(place: RepositoryPlace): boolean;
   /** Takes a mirror away, as if it had never been fetched; false: it is being fetched. */
   forget(mirror: string): boolean;
   /** How long a Task waits for a remote that cannot be asked. */

@@ -226,6 +226,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       return place;
     },
     at: (directory) => places.at(directory),
+    isFetched: (place) => mirror.checkedOut(place) !== undefined,
     forget(mirror) {
       if (running.has(mirror) || next.has(mirror)) return false;
       askedAt.delete(mirror);

@@ -28,6 +28,7 @@ import { createProcesses } from "../process/service.ts";
 import type { Sandbox } from "../process/sandbox/sandbox.ts";
 import { createRoutes } from "../protocol/route/table.ts";
 import { createSecrets } from "../redact.ts";
+import { fetchedOnce } from "../repository/fetched.ts";
 import { createRepositories } from "../repository/service.ts";
 import { createMirrorSweep } from "../repository/sweep.ts";
 import { createManager } from "../squad/install/manager.ts";
@@ -417,11 +418,15 @@ export const createService = async (
       mcpServers: () => mcpServersOn(config, sandbox.container?.image.programs),
       log,
     });
+    const admit = async (given: string) => {
+      const { directory } = await own(given);
+      return { directory, lacks: await fetchedOnce(repositories, repositories.at(directory)) };
+    };
     const app = createApp({
       tasks,
       missions,
       webhooks,
-      squads: { catalog, manager, admit: async (directory) => (await own(directory)).directory },
+      squads: { catalog, manager, admit },
       store,
       limits,
       routes: createRoutes(limits),

@@ -10,6 +10,7 @@ export const noRepositories: Repositories = {
   local: none,
   at: () => undefined,
   forget: () => false,
+  isFetched: () => false,
   patienceSeconds: 0,
   page: undefined,
   landing: none,

@@ -15,8 +15,11 @@ import { json } from "../response/response.ts";
 export type SquadDeps = {
   catalog: Pick<Catalog, "find" | "scan">;
   manager: Pick<Manager, "validate" | "install" | "uninstall">;
-  /** The real path of a project's directory; rejects with `directory_invalid` or `directory_not_allowed`. */
-  admit(directory: string): Promise<string>;
+  /**
+   * The real path of a project's directory; rejects with `directory_invalid` or `directory_not_allowed`. `lacks`: why
+   * the files of the repository that is kept there are not here.
+   */
+  admit(directory: string): Promise<{ directory: string; lacks?: string | undefined }>;
 };
 
 type SquadRoute = Extract<OperationID, `squad.${string}`>;
@@ -24,8 +27,14 @@ type Deps = SquadDeps & { store: Pick<Store, "commit" | "once" | "nodes">; runOn
 
 export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<Routes[ID]> } => {
   const { catalog, manager, store, runOnce } = deps;
-  const scan = async (directory: string | undefined): Promise<Scan> =>
-    catalog.scan(directory === undefined ? undefined : await deps.admit(directory));
+  const scan = async (directory: string | undefined): Promise<Scan> => {
+    const place = directory === undefined ? undefined : await deps.admit(directory);
+    const found = await catalog.scan(place?.directory);
+    if (place?.lacks === undefined) return found;
+    const issue = { scope: "project" as const, squad: "", file: "", code: "not_fetched", message: place.lacks };
+    const revision = `${found.revision}-not-fetched`;
+    return { ...found, revision, healthy: false, complete: false, issues: [...found.issues, issue] };
+  };
 
   const answered = createAnswerOnce(store, runOnce);
 
@@ -52,9 +61,9 @@ export const createSquadHandlers = (deps: Deps): { [ID in SquadRoute]: Handler<R
 
     "squad.get": async ({ entry, params, directory }) => {
       const place = directory === undefined ? undefined : await deps.admit(directory);
-      const found = await catalog.find(params.id, place);
+      const found = await catalog.find(params.id, place?.directory);
       if (found !== undefined) return json(entry, 200, detailOf(found));
-      const { issues } = await catalog.scan(place);
+      const { issues } = await catalog.scan(place?.directory);
       const broken = issues.filter(({ squad }) => squad === params.id);
       if (broken.length === 0) throw notFound(params.id);
       throw invalid(broken);

@@ -2,10 +2,11 @@ import { type AgentSpec, isReviewer, type ModelRef, type SquadRef } from "../../
 import type { DomainEvent } from "../../domain/event.ts";
 import { titleOf } from "../../domain/task/title.ts";
 import { dueNow } from "../../engine/due.ts";
-import { messageOf, ServiceError } from "../../error.ts";
+import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
 import type { Approvable, OwnLimits } from "../../protocol/field.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
+import { orFetched } from "../../repository/fetched.ts";
 import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
 import { readSchema } from "../../tool/output/read-schema.ts";
@@ -43,7 +44,9 @@ export const createTask =
     const wantedSquad = body.promptProfile ?? deps.defaults.squad;
     const squad =
       origin?.catalog === undefined
-        ? await pinned(deps, wantedSquad, project, kept)
+        ? await orFetched(deps.repositories, kept, () =>
+            deps.squads.pin(wantedSquad, project.elsewhere === undefined ? project.directory : undefined),
+          )
         : await deps.squads.pin(wantedSquad, origin.catalog);
     if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
     const { orchestrator, agents, pillars } = await deps.squads.load(squad);
@@ -195,29 +198,6 @@ const checkRevision = (squad: SquadRef, { version, digest }: Pick<SquadRef, "ver
 };
 
 const hasCommits = ({ git, elsewhere }: Project): boolean => elsewhere?.git ?? (git !== undefined && git.head !== null);
-
-/** A repository's own squads are in what was fetched of it: one that is not there may be once it is fetched again. */
-const pinned = async (
-  { squads, repositories }: TasksDeps,
-  id: string,
-  { directory, elsewhere }: Project,
-  repository: RepositoryPlace | undefined,
-): Promise<SquadRef> => {
-  const pin = () => squads.pin(id, elsewhere === undefined ? directory : undefined);
-  try {
-    return await pin();
-  } catch (error) {
-    if (repository === undefined || !(error instanceof ServiceError) || error.code !== "squad_not_available")
-      throw error;
-    try {
-      await repositories.fetch(repository, AbortSignal.timeout(repositories.patienceSeconds * 1000));
-    } catch (failed) {
-      const words = `${error.message} ${repository.url} could not be fetched to look for it there: ${messageOf(failed)}`;
-      throw new ServiceError("squad_not_available", words);
-    }
-    return pin();
-  }
-};
 
 /** Where the Task works and where its result lands. */
 const placeOf = (

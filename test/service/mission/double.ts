@@ -207,7 +207,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
         }),
         uninstall: async () => "user",
       },
-      admit: async (directory) => directory,
+      admit: async (directory) => ({ directory }),
     },
     store,
     limits: defaultLimits,

@@ -104,6 +104,40 @@ describe.runIf(canServe)("a repository by address", { timeout: 60_000 }, () => {
     expect(String(refused.body["message"])).not.toContain("could not be fetched");
   });
 
+  test("another service, which has fetched nothing, lists and shows it, too", async () => {
+    const { folder, env } = lab.prepare("fresh", undefined, { fetchSeconds: 5 });
+    await using fresh = await startService(folder, env);
+    const of = (name: string) => `repository=${encodeURIComponent(lab.host.url(name))}`;
+    const ids = async (path: string, key: string) => {
+      const { status, body } = await send(fresh.url, path);
+      return { status, body, ids: ((body[key] ?? []) as { id: string }[]).map(({ id }) => id) };
+    };
+    expect(await ids(`/squads?${of("whole")}`, "squads")).toMatchObject({
+      status: 200,
+      body: { complete: true },
+      ids: expect.arrayContaining(["own", "base"]) as string[],
+    });
+    expect(await send(fresh.url, `/squad/own?${of("whole")}`)).toMatchObject({ status: 200, body: { id: "own" } });
+    // Control: one that cannot be fetched has what every project has, and says what it lacks.
+    const nowhere = await ids(`/squads?${of("nowhere")}`, "squads");
+    expect(nowhere).toMatchObject({ status: 200, body: { complete: false, healthy: false } });
+    expect(nowhere.ids).toContain("base");
+    expect(nowhere.body["issues"]).toMatchObject([{ scope: "project", code: "not_fetched" }]);
+    expect((await send(fresh.url, `/squad/own?${of("nowhere")}`)).status).toBe(404);
+  });
+
+  test("a Mission that names it is not refused by a service that has fetched nothing", async () => {
+    const { folder, env } = lab.prepare("fresh-mission", undefined, { fetchSeconds: 5 });
+    await using fresh = await startService(folder, env);
+    const wake = (squads: string[], missionID: string) =>
+      send(fresh.url, "/mission/wake", {
+        method: "POST",
+        body: { missionID, text: "Look.", squads, repository: { url: lab.host.url("whole") } },
+      });
+    expect(await wake(["nobodys"], "m-0")).toMatchObject({ status: 422, body: { code: "squad_not_available" } });
+    expect((await wake(["own"], "m-1")).status).toBe(200);
+  });
+
   test("a squad that cannot be looked for is refused with why", async () => {
     const refused = await create("nowhere", { promptProfile: "own" });
     expect(refused).toMatchObject({ status: 422, body: { code: "squad_not_available" } });
