@@ -9,16 +9,22 @@ import { withTamperGuard } from "./tamper.ts";
 /** The files of a run's checks, as `RunCheckout` describes. */
 export const createRunCheckout = (run: () => Run, of: "work" | "base"): RunCheckout => {
   let open: Checkout | undefined;
+  /** Whoever asks for one may be given up before it is there. */
+  let opening: Promise<Checkout | undefined> = Promise.resolve(undefined);
   let setUp: Promise<CheckResult | undefined> | undefined;
   return {
     async at(commit) {
       if (commit === null) return undefined;
-      open = await run().workspaces.checkout(await run().workspace(), commit, of);
+      const opened = run()
+        .workspace()
+        .then((workspace) => run().workspaces.checkout(workspace, commit, of));
+      opening = opened.catch(() => open);
+      open = await opened;
       return open;
     },
     setUp: () => (setUp ??= open === undefined ? Promise.resolve(undefined) : guardedSetUp(run(), open)),
     async [Symbol.asyncDispose]() {
-      await open?.[Symbol.asyncDispose]();
+      await (await opening)?.[Symbol.asyncDispose]();
       // The run before may have been killed over its own, and this one may have ended without any.
       const { workspaces, stream, log } = run();
       await workspaces.removeLeftCheckouts(stream).catch((error: unknown) => {
