@@ -43,7 +43,7 @@ test("half of it is not kept, and an older load drops no newer one", async () =>
  * run of a Task, or one claim, end with it; the pump of PostgreSQL never rejects, and says itself that it has ended.
  */
 const shortLived = new Set([
-  "task/worker/open.ts",
+  "task/worker/compose.ts",
   "task/workspace/setup.ts",
   "task/workspace/check-files.ts",
   "store/batch/held-claim.ts",
