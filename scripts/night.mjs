@@ -7,11 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-const alone = [
-  "test/security/event-loop/event-loop.test.ts",
-  "test/night/page.test.ts",
-  "test/security/regex.test.ts",
-];
+const alone = ["test/security/event-loop/event-loop.test.ts", "test/night/page.test.ts", "test/security/regex.test.ts"];
 
 const vitest = (args) =>
   new Promise((resolve) => {

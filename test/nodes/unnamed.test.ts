@@ -53,7 +53,11 @@ describe.skipIf(postgresURL === undefined)("services that nobody named", () => {
   }, async () => {
     await using here = await place();
     const directory = here.project("p", "touch .again; sleep 4");
-    const env = (data: string) => ({ ...here.env(undefined), SERVICE_DATA_DIR: join(here.path, data), HOME: here.path });
+    const env = (data: string) => ({
+      ...here.env(undefined),
+      SERVICE_DATA_DIR: join(here.path, data),
+      HOME: here.path,
+    });
     const stopped = async (data: string): Promise<number> => {
       await using service = await serve(env(data));
       const taskID = await create(service, directory, "run the tests and report", { landing: "branch" });
@@ -86,7 +90,10 @@ describe.skipIf(postgresURL === undefined)("services that nobody named", () => {
     }
     expect(files().length).toBeGreaterThan(0);
     await using a = await here.start(undefined, "a");
-    const alone = { exitCode: 75, message: expect.stringMatching(/uses this database alone.*sortie blobs move/) as string };
+    const alone = {
+      exitCode: 75,
+      message: expect.stringMatching(/uses this database alone.*sortie blobs move/) as string,
+    };
     await expect(here.start(undefined, "b")).rejects.toMatchObject(alone);
     const whole = async (service: { url: string }) =>
       (await send(service, "GET", `/task/${taskID}/messages`, { directory })).text.includes(long.slice(-100_000));

@@ -107,7 +107,8 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
     async run(url) {
       await using here = await place(url);
       using folder = temporary("sortie-owner-");
-      const start = (name: string) => startService(`${folder.path}/${name}`, { SERVICE_DATABASE_URL: here.url, SERVICE_ENGINE: "local" });
+      const start = (name: string) =>
+        startService(`${folder.path}/${name}`, { SERVICE_DATABASE_URL: here.url, SERVICE_ENGINE: "local" });
       {
         await using _first = await start("a");
         await expect(start("b")).rejects.toMatchObject(refusal(`${folder.path}/a`));

@@ -14,7 +14,13 @@ const place = async (url: string) => {
   const join = (name: string, to = url) => {
     const at = new URL(to);
     at.searchParams.set("options", `-c search_path=${schema.name}`);
-    const about = { dataDir: `/nowhere/${name}`, instance: name, version: "1.0.0", sole: undefined, role: "all" } as const;
+    const about = {
+      dataDir: `/nowhere/${name}`,
+      instance: name,
+      version: "1.0.0",
+      sole: undefined,
+      role: "all",
+    } as const;
     return joinDatabase({ ...about, url: at.href, name, clock: createClock(), log: silent });
   };
   return {

@@ -143,20 +143,8 @@ type Deps = Pick<Data, "store" | "disk" | "member"> & {
 };
 
 export const workAsNode = (deps: Deps): NodeWork => {
-  const {
-    store,
-    disk,
-    member,
-    named,
-    engine,
-    workspaces,
-    role,
-    maxRunning,
-    drainSeconds,
-    offering,
-    address,
-    log,
-  } = deps;
+  const { store, disk, member, named, engine, workspaces, role, maxRunning, drainSeconds, offering, address, log } =
+    deps;
   member?.report(() => {
     const running = engine.running();
     const draining = engine.drains();

@@ -92,12 +92,7 @@ const endEarlier = async ({ state, stream, processes, workspaces, repositories }
 };
 
 /** Records the beginning, and reads what the project says. false: the Task has failed. */
-const begin = async (
-  run: Run,
-  claim: Claim,
-  killed: number[],
-  scope: AsyncDisposableStack,
-): Promise<boolean> => {
+const begin = async (run: Run, claim: Claim, killed: number[], scope: AsyncDisposableStack): Promise<boolean> => {
   const { stream, state, record, log } = run;
   const { directory, repository } = state();
   const asks = readsServers(state());

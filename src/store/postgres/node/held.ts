@@ -140,10 +140,7 @@ export const numbersOf = ({ kind, name }: LockKey): string => `hashtext('${kind}
 export const tryLock = async (client: ClientBase, key: LockKey, shared = false): Promise<boolean> => {
   const { values = [] } = key;
   const take = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
-  const { rows } = await client.query<{ got: boolean }>(
-    `select ${take}(${numbersOf(key)}) as got`,
-    [...values],
-  );
+  const { rows } = await client.query<{ got: boolean }>(`select ${take}(${numbersOf(key)}) as got`, [...values]);
   return rows[0]?.got === true;
 };
 

@@ -180,7 +180,9 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       if (!isAlone || options.sole === "engine") return;
       // Taken together with others, too, before it is given up for this one alone.
       isAlone = false;
-      await query(`select pg_try_advisory_lock_shared(${numbersOf(soleKey)}), pg_advisory_unlock(${numbersOf(soleKey)})`);
+      await query(
+        `select pg_try_advisory_lock_shared(${numbersOf(soleKey)}), pg_advisory_unlock(${numbersOf(soleKey)})`,
+      );
       log.info({ node: name }, "other nodes can use this database from now on");
     },
     now: () => new Date(Math.round(clock().getTime() + ahead)),
