@@ -47,18 +47,18 @@ const readsAtOnce = 16;
  * Aborting `cut` means that the Task's time is used up: running calls end and are recorded as interrupted. Rejects
  * after all calls have ended.
  */
-export const runCalls = async (turn: AgentSession, calls: readonly Call[], cut = turn.signal): Promise<void> => {
+export const runCalls = async (session: AgentSession, calls: readonly Call[], cut = session.signal): Promise<void> => {
   const ends: Promise<void>[] = [];
   let changed: Promise<unknown> = Promise.resolve();
   let failedEdit: string | undefined;
   for (const call of calls) {
-    const tool = turn.tools.get(call.tool);
+    const tool = session.tools.get(call.tool);
     const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
     const edits = editingTools.has(call.tool);
     const before = Promise.all(reads ? [changed, ends.at(-readsAtOnce) ?? changed] : ends);
     const end = before.then(async () => {
-      if (failedEdit !== undefined && !reads && !edits) return turn.record([withheld(turn, call, failedEdit)]);
-      const outcome = await runCall(turn, call, tool, cut);
+      if (failedEdit !== undefined && !reads && !edits) return session.record([withheld(session, call, failedEdit)]);
+      const outcome = await runCall(session, call, tool, cut);
       if (edits && outcome === "error") failedEdit ??= call.tool;
     });
     ends.push(end);
@@ -80,41 +80,41 @@ type Outcome = EventData["tool.finished"]["outcome"];
 
 /** undefined: it waits for an answer. */
 const runCall = async (
-  turn: AgentSession,
+  session: AgentSession,
   call: Call,
   tool: Tool | undefined,
   cut: AbortSignal,
 ): Promise<Outcome | undefined> => {
   const started = performance.now();
-  const attempted = await attempt(turn, call, tool, cut).catch((error: unknown) => {
+  const attempted = await attempt(session, call, tool, cut).catch((error: unknown) => {
     if (error instanceof WaitsForAnswer) return undefined;
     throw error;
   });
   if (attempted === undefined) return undefined;
   const { result, sandbox, found } = attempted;
   if (result === undefined) {
-    await turn.record([interruptedCall(turn.sessionID, call, outOfTime)]);
+    await session.record([interruptedCall(session.sessionID, call, outOfTime)]);
     return "interrupted";
   }
   // Redact first, because comparing with earlier results and the length limit both apply to the text as it is stored.
-  const clean = turn.store.redact(result.output);
-  const news = turn.news?.(call.tool);
-  const output = `${clean}${noted(turn, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}${found === undefined ? "" : `\n\n${turn.store.redact(found)}`}`;
+  const clean = session.store.redact(result.output);
+  const news = session.news?.(call.tool);
+  const output = `${clean}${noted(session, call, { ...result, output: clean })}${news === undefined ? "" : `\n\n[${news}]`}${found === undefined ? "" : `\n\n${session.store.redact(found)}`}`;
   const facts = result.facts ?? [];
   const durationMs = Math.round(performance.now() - started);
-  const tree = await treeAfter(turn, call, tool, result);
-  const end = finished(turn, call, {
+  const tree = await treeAfter(session, call, tool, result);
+  const end = finished(session, call, {
     outcome: result.outcome,
-    output: await keepText(turn.store.blobs, output, outputBytes),
-    ...(result.full === undefined ? {} : { full: await turn.store.blobs.put(bytesOf(result.full)) }),
+    output: await keepText(session.store.blobs, output, outputBytes),
+    ...(result.full === undefined ? {} : { full: await session.store.blobs.put(bytesOf(result.full)) }),
     exitCode: result.exitCode ?? null,
     durationMs,
-    ...(result.evidence === undefined ? {} : { evidence: proofOf(turn, result.evidence, result.exitCode) }),
+    ...(result.evidence === undefined ? {} : { evidence: proofOf(session, result.evidence, result.exitCode) }),
     ...(tree === null ? {} : { tree }),
-    ...(sandbox ? { sandbox: turn.state().sandbox?.name ?? "process-group" } : {}),
+    ...(sandbox ? { sandbox: session.state().sandbox?.name ?? "process-group" } : {}),
   });
   // The model may see a result before the disk has it: without it, the call's intent says what may have happened.
-  await turn.record([...facts, end], { lazy: facts.length === 0 });
+  await session.record([...facts, end], { lazy: facts.length === 0 });
   return result.outcome;
 };
 
@@ -122,15 +122,15 @@ const runCall = async (
  * In place no commit says which files a call left: they are looked at, once there is evidence that may be of others.
  */
 const treeAfter = async (
-  turn: AgentSession,
+  session: AgentSession,
   call: Call,
   tool: Tool | undefined,
   { evidence }: ToolResult,
 ): Promise<string | null> => {
   const reads = isReading(effectOfCall(tool, "given" in call ? call.given : call.input));
-  if (reads || evidence !== undefined || isMission(turn.stream)) return null;
-  const { workspace, evidence: seen } = turn.task();
-  return workspace?.kind === "directory" && seen.length > 0 ? (await turn.workspace()).tree() : null;
+  if (reads || evidence !== undefined || isMission(session.stream)) return null;
+  const { workspace, evidence: seen } = session.task();
+  return workspace?.kind === "directory" && seen.length > 0 ? (await session.workspace()).tree() : null;
 };
 
 /** Cut once secrets are removed: half a secret would not be known as one. */
@@ -156,96 +156,96 @@ const nothing: Disposable = { [Symbol.dispose]() {} };
 const outOfTime = "The Task's time (maxMinutes) was used up.";
 
 /** A note for the model when it repeats itself; if it does not stop, `stopReason` ends the Task. */
-const noted = (turn: AgentSession, { callID }: Call, result: ToolResult): string => {
-  const open = turn.state().open.filter(({ sessionID }) => sessionID === turn.sessionID);
+const noted = (session: AgentSession, { callID }: Call, result: ToolResult): string => {
+  const open = session.state().open.filter(({ sessionID }) => sessionID === session.sessionID);
   const mark = open.find((call) => call.callID === callID)?.hash;
-  if (turn.limits.loopRepeats === 0 || mark === undefined) return "";
-  return repetitionNote(repetitionOf(turn.state(), turn.sessionID), mark, result, open.length === 1);
+  if (session.limits.loopRepeats === 0 || mark === undefined) return "";
+  return repetitionNote(repetitionOf(session.state(), session.sessionID), mark, result, open.length === 1);
 };
 
 /** `result` undefined: ended by `cut`. `found`: what the project's checkers say. */
 type Attempted = { result: ToolResult | undefined; sandbox: boolean; found?: string | undefined };
 
 const attempt = async (
-  turn: AgentSession,
+  session: AgentSession,
   call: Call,
   tool: Tool | undefined,
   cut: AbortSignal,
 ): Promise<Attempted> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
   if (tool === undefined)
-    return failed(`There is no tool "${call.tool}". Available: ${turn.specs.map(({ name }) => name).join(", ")}.`);
-  const input = "given" in call ? call.given : await loadInput(turn.store.blobs, call.input);
+    return failed(`There is no tool "${call.tool}". Available: ${session.specs.map(({ name }) => name).join(", ")}.`);
+  const input = "given" in call ? call.given : await loadInput(session.store.blobs, call.input);
   const problem = invalidInput(input);
   if (problem !== undefined) return failed(problem);
   const parsed = parseArguments(tool.input, input);
   if ("wrong" in parsed) return failed(`The arguments of ${tool.name} are wrong: ${parsed.wrong}. Nothing was done.`);
   const meant = tool.meant?.(parsed.data);
   return meant === undefined
-    ? carryOut(turn, call, tool, parsed.data, cut)
-    : carryOut(turn, call, meant.tool, meant.input, cut);
+    ? carryOut(session, call, tool, parsed.data, cut)
+    : carryOut(session, call, meant.tool, meant.input, cut);
 };
 
 /** A call whose arguments are good: once the rules allow it, and there is room. */
 const carryOut = async (
-  turn: AgentSession,
+  session: AgentSession,
   call: Call,
   tool: Tool,
   input: unknown,
   cut: AbortSignal,
 ): Promise<Attempted> => {
   const failed = (output: string) => ({ result: { outcome: "error" as const, output }, sandbox: false });
-  const workspace = await turn.workspace(tool.name).catch((error: unknown) => {
+  const workspace = await session.workspace(tool.name).catch((error: unknown) => {
     if (error instanceof NoFiles) return error;
     throw error;
   });
   if (workspace instanceof NoFiles) return failed(workspace.message);
-  const refused = await permit(turn, call.callID, tool, input, workspace.files.inside);
+  const refused = await permit(session, call.callID, tool, input, workspace.files.inside);
   if (refused !== undefined) return { result: refused, sandbox: false };
   const reads = isReading(effectOf(tool, input));
-  if (!reads) await turn.space();
+  if (!reads) await session.space();
   // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
-  const free = reads ? nothing : turn.slot(cut);
+  const free = reads ? nothing : session.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {
-    turn.signal.throwIfAborted();
+    session.signal.throwIfAborted();
     if (!cut.aborted) throw error;
     return null;
   });
   if (slot === null) return { result: undefined, sandbox: false };
-  const { diagnostics } = turn;
+  const { diagnostics } = session;
   const touched: Touched[] = [];
   const result = await tool
     .run(input, {
       callID: call.callID,
-      sessionID: turn.sessionID,
-      workspace: restrictFiles(turn, workspace, tool, input),
-      limits: turn.limits,
+      sessionID: session.sessionID,
+      workspace: restrictFiles(session, workspace, tool, input),
+      limits: session.limits,
       signal: cut,
-      has: (name) => turn.specs.some((spec) => spec.name === name),
-      kept: (callID) => keptOutput(turn, callID),
-      keep: (bytes) => turn.store.blobs.put(bytes),
-      background: turn.background,
-      isNamed: turn.isNamed,
-      secretsFor: turn.secretsFor,
-      web: restrictWeb(turn, tool, input),
+      has: (name) => session.specs.some((spec) => spec.name === name),
+      kept: (callID) => keptOutput(session, callID),
+      keep: (bytes) => session.store.blobs.put(bytes),
+      background: session.background,
+      isNamed: session.isNamed,
+      secretsFor: session.secretsFor,
+      web: restrictWeb(session, tool, input),
       touched: diagnostics && ((files) => touched.push(...files)),
-      onOutput: (text) => turn.live("tool.output", call.callID, text),
-      state: turn.task,
-      record: turn.record,
-      ask: (question) => ask(turn, call.callID, { kind: "question", ...question }),
-      delegate: (work) => turn.delegate(call.callID, work, cut),
+      onOutput: (text) => session.live("tool.output", call.callID, text),
+      state: session.task,
+      record: session.record,
+      ask: (question) => ask(session, call.callID, { kind: "question", ...question }),
+      delegate: (work) => session.delegate(call.callID, work, cut),
     })
     .catch((error: unknown): ToolResult | undefined => {
-      turn.signal.throwIfAborted();
+      session.signal.throwIfAborted();
       if (error instanceof WaitsForAnswer) throw error;
       if (cut.aborted) return undefined;
-      turn.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
+      session.log.error({ error: messageOf(error), tool: tool.name, call: call.callID }, "a tool failed unexpectedly");
       return { outcome: "error", output: `The tool ${tool.name} failed: ${messageOf(error)}` };
     });
-  turn.signal.throwIfAborted();
+  session.signal.throwIfAborted();
   if (reads && result?.outcome === "ok") warm(diagnostics, workspace, input);
   const found = touched.length > 0 ? await diagnostics?.after(workspace, touched) : diagnostics?.late(workspace);
-  turn.signal.throwIfAborted();
+  session.signal.throwIfAborted();
   return { result, sandbox: tool.name === "shell", found };
 };
 
@@ -273,12 +273,12 @@ const invalidInput = (input: unknown): string | undefined =>
   typeof input === "object" && input !== null && "$invalid" in input ? String(input.$invalid) : undefined;
 
 const finished = (
-  turn: Pick<AgentSession, "sessionID">,
+  session: Pick<AgentSession, "sessionID">,
   call: Pick<Call, "callID" | "tool">,
   result: Omit<EventData["tool.finished"], "callID" | "sessionID" | "tool">,
 ): DomainEvent => ({
   type: "tool.finished",
-  data: { callID: call.callID, sessionID: turn.sessionID, tool: call.tool, ...result },
+  data: { callID: call.callID, sessionID: session.sessionID, tool: call.tool, ...result },
 });
 
 const withheld = ({ sessionID }: AgentSession, call: Call, edit: string): DomainEvent =>

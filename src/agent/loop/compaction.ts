@@ -30,8 +30,8 @@ const longestSummary = 40_000;
 const forcedResult = 1_000;
 
 /** Resolves to false when there is nothing to shorten. */
-export const compact = async (turn: AgentSession, shortening: Shortening): Promise<boolean> => {
-  const { chat, model, sessionID } = turn;
+export const compact = async (session: AgentSession, shortening: Shortening): Promise<boolean> => {
+  const { chat, model, sessionID } = session;
   const { prompts, overhead, forced } = shortening;
   const before = estimate(chat, overhead);
   const window = forced ? Math.min(model.window, before) / 2 : model.window;
@@ -41,12 +41,12 @@ export const compact = async (turn: AgentSession, shortening: Shortening): Promi
   const started = performance.now();
   const most = Math.floor(Math.min(window * 4 * summaryShare, longestSummary));
   const gone = await prompts.all(cut.gone);
-  const written = await summarise(turn, shortening, gone, cut);
+  const written = await summarise(session, shortening, gone, cut);
   const text = truncateMiddle(written.text ?? outline(gone.slice(1), most), "they are in the log only", most);
   const { note } = chat;
   const answers = answersIn(gone);
   const summary = answers === "" ? text : `${text}\n\n${answers}`;
-  await turn.record([
+  await session.record([
     {
       type: "conversation.compacted",
       data: {
@@ -54,7 +54,7 @@ export const compact = async (turn: AgentSession, shortening: Shortening): Promi
         through: cut.through,
         kept: cut.kept,
         carried: cut.carried,
-        summary: await keepText(turn.store.blobs, summary),
+        summary: await keepText(session.store.blobs, summary),
         note,
         before,
         after: Math.ceil((overhead + cut.stays + summary.length + (note?.length ?? 0)) / 4),
@@ -69,32 +69,34 @@ export const compact = async (turn: AgentSession, shortening: Shortening): Promi
 
 /** Has the model summarise the turns that are removed. `text` is undefined when it failed or called tools instead. */
 const summarise = async (
-  turn: AgentSession,
+  session: AgentSession,
   { system, signal, forced }: Shortening,
   gone: readonly PromptMessage[],
   { kept }: Compaction,
 ): Promise<{ text: string | undefined; usage: ModelUsage }> => {
-  const leads = turn.state().sessions.some(({ kind, sessionID }) => kind === "mission" && sessionID === turn.sessionID);
-  const question = instructions(kept.length > 1, turn.chat.note !== null, leads ? headingsOfMission : headings);
-  const reply = await turn.model.reply({
+  const leads = session
+    .state()
+    .sessions.some(({ kind, sessionID }) => kind === "mission" && sessionID === session.sessionID);
+  const question = instructions(kept.length > 1, session.chat.note !== null, leads ? headingsOfMission : headings);
+  const reply = await session.model.reply({
     // The same prefix as in every request before, so that providers can serve it from their prompt cache.
     system,
-    tools: turn.specs,
+    tools: session.specs,
     messages: [
       ...(forced ? gone.map(shortened) : gone),
       { role: "user", messageID: "compaction", source: "service", text: question, files: [] },
     ],
-    ...effortOf(turn),
-    facts: turn.facts,
-    session: turn.sessionID,
+    ...effortOf(session),
+    facts: session.facts,
+    session: session.sessionID,
     signal,
     onText() {},
     onReasoning() {},
   });
   signal.throwIfAborted();
   if (reply.ok && isSummary(reply)) return { text: reply.text.trim(), usage: reply.usage };
-  turn.log.warn(
-    { task: turn.stream, reason: reply.ok ? reply.finish : reply.failure.message },
+  session.log.warn(
+    { task: session.stream, reason: reply.ok ? reply.finish : reply.failure.message },
     "no summary of older turns came from the model; they go on without their long outputs",
   );
   return { text: undefined, usage: reply.usage ?? noUsage };

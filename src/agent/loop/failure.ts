@@ -8,49 +8,49 @@ import type { AgentSession } from "../session.ts";
  * turn is over; the recorded events then say what happens next.
  */
 export const afterFailure = async (
-  turn: AgentSession,
+  session: AgentSession,
   failed: ModelFailure,
   cut: AbortSignal,
   end: () => DomainEvent,
 ): Promise<boolean> => {
-  const { sessionID } = turn;
+  const { sessionID } = session;
   const { code, message } = failed.failure;
-  const to = failed.elsewhere === true ? await turn.fallbackModel() : undefined;
-  const decision = decideRetry(failed, turn.state().retry?.attempt ?? 1, {
+  const to = failed.elsewhere === true ? await session.fallbackModel() : undefined;
+  const decision = decideRetry(failed, session.state().retry?.attempt ?? 1, {
     standIn: to !== undefined,
-    patienceMs: turn.limits.waitSeconds * 1000,
+    patienceMs: session.limits.waitSeconds * 1000,
     random: Math.random,
   });
   switch (decision.kind) {
     case "again": {
       const { attempt, delayMs } = decision;
-      const retryAt = after(turn, delayMs).toISOString();
+      const retryAt = after(session, delayMs).toISOString();
       const data = { sessionID, code, message, attempt, attempts: retryAttempts, retryAt };
-      await turn.record([{ type: "reply.retried", data }]);
-      await turn.sleep(delayMs, cut);
+      await session.record([{ type: "reply.retried", data }]);
+      await session.sleep(delayMs, cut);
       return true;
     }
     case "elsewhere":
       if (to === undefined) break;
-      await turn.record([
-        { type: "model.switched", data: { sessionID, from: turn.model.ref, to, code, reason: message } },
+      await session.record([
+        { type: "model.switched", data: { sessionID, from: session.model.ref, to, code, reason: message } },
       ]);
       return false;
     case "later": {
-      const until = after(turn, decision.delayMs);
-      const since = Date.parse(turn.state().quotaSince ?? turn.now().toISOString());
-      if (until.getTime() - since > turn.limits.quotaHours * 3_600_000) break;
+      const until = after(session, decision.delayMs);
+      const since = Date.parse(session.state().quotaSince ?? session.now().toISOString());
+      if (until.getTime() - since > session.limits.quotaHours * 3_600_000) break;
       const data = { sessionID, code, reason: message, until: until.toISOString() };
-      await turn.defer({ type: "task.deferred", data }, until);
+      await session.defer({ type: "task.deferred", data }, until);
       return false;
     }
     case "fail":
   }
-  await turn.record([end()]);
+  await session.record([end()]);
   return false;
 };
 
-const after = (turn: AgentSession, ms: number): Date => new Date(turn.now().getTime() + ms);
+const after = (session: AgentSession, ms: number): Date => new Date(session.now().getTime() + ms);
 
 /** Attempts in all, including the first. */
 export const retryAttempts = 6;

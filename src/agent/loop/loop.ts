@@ -21,56 +21,58 @@ import { createWritten } from "./written.ts";
  * Runs one agent until it calls no more tools or the Task no longer wants it to continue (a limit, a cancel). Each turn
  * is a request, one commit with the reply and the intents of its calls, then the results.
  */
-export const runAgent = (turn: AgentSession): Promise<void> => withinTime(turn, (signal) => runTurns(turn, signal));
+export const runAgent = (session: AgentSession): Promise<void> =>
+  withinTime(session, (signal) => runTurns(session, signal));
 
-const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> => {
+const runTurns = async (session: AgentSession, signal: AbortSignal): Promise<void> => {
   const made =
-    turn.system ?? systemOf(turn.agent, turn.task(), { ...turn.facts, window: turn.model.window }, turn.teammates);
-  const { system, isNew } = (await turn.opening?.(made)) ?? { system: made, isNew: false };
+    session.system ??
+    systemOf(session.agent, session.task(), { ...session.facts, window: session.model.window }, session.teammates);
+  const { system, isNew } = (await session.opening?.(made)) ?? { system: made, isNew: false };
   /** Still to be kept, with the next reply. */
   let unkept = isNew ? system : undefined;
-  const overhead = system.length + JSON.stringify(turn.specs).length;
-  const prompts = createPrompts(turn.store.blobs, turn.model.window, !isMission(turn.stream));
-  const shorten = (forced: boolean) => compact(turn, { system, prompts, overhead, signal, forced });
+  const overhead = system.length + JSON.stringify(session.specs).length;
+  const prompts = createPrompts(session.store.blobs, session.model.window, !isMission(session.stream));
+  const shorten = (forced: boolean) => compact(session, { system, prompts, overhead, signal, forced });
   /** The provider rejected the conversation as too long, and it has been compacted since. */
   let shortened = false;
   /** The provider takes no choice of a tool: then the words alone ask for it. */
   let unchosen = false;
   const notStuck = createStuckGuard({
-    version: () => turn.state().version,
-    record: turn.record,
-    sleep: (ms) => turn.sleep(ms, signal),
+    version: () => session.state().version,
+    record: session.record,
+    sleep: (ms) => session.sleep(ms, signal),
   });
   for (;;) {
-    await turn.space();
-    if (!turn.wanted()) return;
+    await session.space();
+    if (!session.wanted()) return;
     await notStuck("turn");
-    const warnings = budgetWarnings(turn.state(), turn.limits, turn.now());
-    if (warnings.length > 0) await turn.record(warnings);
-    await turn.between?.();
-    if (isFull(turn.chat, overhead, turn.model.window) && (await shorten(false))) continue;
-    const demand = turn.last ? undefined : turn.demand?.();
+    const warnings = budgetWarnings(session.state(), session.limits, session.now());
+    if (warnings.length > 0) await session.record(warnings);
+    await session.between?.();
+    if (isFull(session.chat, overhead, session.model.window) && (await shorten(false))) continue;
+    const demand = session.last ? undefined : session.demand?.();
     const messageID = newID("msg");
-    const read = turn.state().version;
+    const read = session.state().version;
     const started = performance.now();
-    const written = createWritten((text, lines) => turn.doing(messageID, text, { count: lines, unit: "line" }));
-    const said = await turn.model.reply({
+    const written = createWritten((text, lines) => session.doing(messageID, text, { count: lines, unit: "line" }));
+    const said = await session.model.reply({
       system,
-      messages: await prompts.next(turn.chat, turn.last, demand?.words ?? wordsAfter(turn)),
+      messages: await prompts.next(session.chat, session.last, demand?.words ?? wordsAfter(session)),
       // Also in the last turn, because providers reject a history with calls when no tools are sent. Calls in that
       // reply are not run.
-      tools: turn.specs,
+      tools: session.specs,
       ...(demand === undefined || unchosen ? {} : { toolChoice: demand.tool }),
-      ...effortOf(turn),
-      facts: turn.facts,
-      session: turn.sessionID,
-      task: turn.stream,
+      ...effortOf(session),
+      facts: session.facts,
+      session: session.sessionID,
+      task: session.stream,
       signal,
-      onText: (text) => turn.live("message.delta", messageID, text),
-      onReasoning: (text) => turn.live("reasoning.delta", messageID, text),
+      onText: (text) => session.live("message.delta", messageID, text),
+      onReasoning: (text) => session.live("reasoning.delta", messageID, text),
       onInput: written,
     });
-    turn.signal.throwIfAborted();
+    session.signal.throwIfAborted();
     const durationMs = Math.round(performance.now() - started);
 
     if (!said.ok) {
@@ -82,25 +84,26 @@ const runTurns = async (turn: AgentSession, signal: AbortSignal): Promise<void> 
         shortened = true;
         continue;
       }
-      if (await afterFailure(turn, said, signal, () => failedReply(turn, messageID, read, durationMs, said))) continue;
+      if (await afterFailure(session, said, signal, () => failedReply(session, messageID, read, durationMs, said)))
+        continue;
       return;
     }
 
     const reply =
       demand === undefined ? said : { ...said, calls: said.calls.filter(({ tool }) => tool === demand.tool) };
     shortened = false;
-    const finish = finishOf(turn, reply);
-    await turn.record(await replyEvents(turn, messageID, { read, durationMs, unkept }, { ...reply, finish }), {
-      lazy: changesNothing(turn, reply),
+    const finish = finishOf(session, reply);
+    await session.record(await replyEvents(session, messageID, { read, durationMs, unkept }, { ...reply, finish }), {
+      lazy: changesNothing(session, reply),
     });
     unkept = undefined;
-    const calls = turn.chat.turn?.reply.calls ?? [];
+    const calls = session.chat.turn?.reply.calls ?? [];
     if (calls.length === 0) {
-      if (!turn.last && (finish === "length" || finish === "empty" || turn.demand?.() !== undefined)) continue;
+      if (!session.last && (finish === "length" || finish === "empty" || session.demand?.() !== undefined)) continue;
       return;
     }
     await runCalls(
-      turn,
+      session,
       calls.map((call, index) => ({ ...call, given: argumentsOf(reply.calls[index]) })),
       signal,
     );
@@ -122,10 +125,10 @@ const isEmpty = ({ chat, last, demand }: AgentSession, { text, calls, finish }: 
   emptyReplies(chat) < askedAgain;
 
 /** How the agent's turn ends; calls of the last one are not run. */
-const finishOf = (turn: AgentSession, reply: ModelReply): ModelReply["finish"] => {
-  if (reply.calls.length > 0 && !turn.last) return "calls";
-  if (isEmpty(turn, reply)) return "empty";
-  return reply.finish === "length" && !turn.last ? "length" : "end";
+const finishOf = (session: AgentSession, reply: ModelReply): ModelReply["finish"] => {
+  if (reply.calls.length > 0 && !session.last) return "calls";
+  if (isEmpty(session, reply)) return "empty";
+  return reply.finish === "length" && !session.last ? "length" : "end";
 };
 
 const wordsAfter = ({ chat, demand }: AgentSession): string | undefined =>
@@ -148,13 +151,13 @@ const argumentsOf = (call: ModelReply["calls"][number] | undefined): unknown => 
 
 /** The reply and the intent of each of its calls; committed together, before any effect. */
 const replyEvents = async (
-  turn: AgentSession,
+  session: AgentSession,
   messageID: string,
   { read, durationMs, unkept }: { read: number; durationMs: number; unkept: string | undefined },
   reply: ModelReply,
 ): Promise<DomainEvent[]> => {
-  const { sessionID, agent, model, store } = turn;
-  const calls = turn.last ? [] : reply.calls.map((call) => ({ ...call, callID: newID("call") }));
+  const { sessionID, agent, model, store } = session;
+  const calls = session.last ? [] : reply.calls.map((call) => ({ ...call, callID: newID("call") }));
   const started = await Promise.all(
     calls.map(
       async ({ callID, ...call }): Promise<DomainEvent> => ({
@@ -164,12 +167,12 @@ const replyEvents = async (
           sessionID,
           tool: call.tool,
           input: await keepInput(store.blobs, argumentsOf(call)),
-          effect: effectOfCall(turn.tools.get(call.tool), call.input),
+          effect: effectOfCall(session.tools.get(call.tool), call.input),
         },
       }),
     ),
   );
-  const told = turn.chat.unread.find(({ version, message }) => version <= read && message.before !== undefined);
+  const told = session.chat.unread.find(({ version, message }) => version <= read && message.before !== undefined);
   const before = told?.message.before;
   return [
     {
@@ -199,7 +202,7 @@ const replyEvents = async (
 };
 
 const failedReply = (
-  turn: AgentSession,
+  session: AgentSession,
   messageID: string,
   read: number,
   durationMs: number,
@@ -208,9 +211,9 @@ const failedReply = (
   type: "reply.finished",
   data: {
     messageID,
-    sessionID: turn.sessionID,
-    agent: turn.agent.name,
-    model: turn.model.ref,
+    sessionID: session.sessionID,
+    agent: session.agent.name,
+    model: session.model.ref,
     read,
     text: "",
     calls: [],

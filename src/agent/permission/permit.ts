@@ -30,13 +30,13 @@ const asking = (tool: string, subject: string): string => {
 
 /** Decides about a call of a built-in tool; resolves and rejects as `checkPermission` does. */
 export const permit = (
-  turn: AgentSession,
+  session: AgentSession,
   callID: string,
   tool: Tool,
   input: unknown,
   inside: Files["inside"],
 ): Promise<ToolResult | undefined> =>
-  checkPermission(turn, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, () =>
+  checkPermission(session, callID, { tool: tool.name, subjects: subjectsOf(tool, input, inside) }, () =>
     JSON.stringify(input),
   );
 
@@ -45,21 +45,21 @@ export const permit = (
  * `WaitsForAnswer` while an ask is open. `text` returns the arguments, which are searched for secrets.
  */
 export const checkPermission = async (
-  turn: SessionContext,
+  session: SessionContext,
   callID: string,
   request: PermissionRequest,
   text: () => string,
 ): Promise<ToolResult | undefined> => {
   const { tool } = request;
-  const verdict = decide(turn.rules, request);
+  const verdict = decide(session.rules, request);
   // An ask opened under rules that have changed since: its answer still counts, unless the new rules deny the call.
-  const wasAsked = turn.state().asks.some((open) => open.callID === callID && open.kind === "permission");
+  const wasAsked = session.state().asks.some((open) => open.callID === callID && open.kind === "permission");
   if (verdict.rule === null && !wasAsked) return undefined;
   const { rule, origin, subject } =
     verdict.rule === null ? { rule: "a rule of before", origin: "operator" as const, subject: "" } : verdict;
   const decided = (decision: Decided["decision"], by: Decided["by"]): DomainEvent => ({
     type: "permission.decided",
-    data: { callID, sessionID: turn.sessionID, tool, subject, decision, rule, origin, by },
+    data: { callID, sessionID: session.sessionID, tool, subject, decision, rule, origin, by },
   });
   const denied = (output: string, by: Decided["by"]): ToolResult => ({
     outcome: "error",
@@ -74,10 +74,10 @@ export const checkPermission = async (
       "rule",
     );
   if (verdict.decision === "allow" && !wasAsked) {
-    await turn.record([decided("allow", "rule")]);
+    await session.record([decided("allow", "rule")]);
     return undefined;
   }
-  if (!wasAsked && holdsSecret(turn, text()))
+  if (!wasAsked && holdsSecret(session, text()))
     return denied(
       `This needs permission (${rule}), and its arguments hold a secret, which is not kept while a call waits. Nothing was done. Make the call again without the secret.`,
       "rule",
@@ -88,11 +88,11 @@ export const checkPermission = async (
     options: ["allow", "deny"],
     default: "deny",
   };
-  const answer = await ask(turn, callID, question, [decided("ask", "rule")]);
+  const answer = await ask(session, callID, question, [decided("ask", "rule")]);
   if ("refused" in answer) return denied(answer.refused, "rule");
   if (answer.decision === "allow") {
     // Record the permission before the effect, so that a call that was started is never started again.
-    await turn.record([decided("allow", answer.by)]);
+    await session.record([decided("allow", answer.by)]);
     return undefined;
   }
   if (answer.by === "ended")
@@ -140,13 +140,13 @@ export const restrictWeb = (
  * A workspace whose files are checked against the rules one by one, including files that a tool finds itself (search,
  * mv, rm).
  */
-export const restrictFiles = (turn: AgentSession, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
-  if (!turn.rules.some(isAboutFiles)) return workspace;
+export const restrictFiles = (session: AgentSession, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
+  if (!session.rules.some(isAboutFiles)) return workspace;
   // Paths that the call names were decided on with the call; a permission that was asked for covers exactly those.
   const named = new Set(
     subjectsOf(tool, input, workspace.files.inside).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
   );
-  return { ...workspace, files: guarded(workspace.files, turn.rules, tool.name, named) };
+  return { ...workspace, files: guarded(workspace.files, session.rules, tool.name, named) };
 };
 
 const isAboutFiles = ({ decision, rule }: PermissionRules[number]): boolean =>
