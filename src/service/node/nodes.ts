@@ -30,7 +30,8 @@ type Inspect = Workspaces["inspect"];
 
 /**
  * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine
- * is looked at, also where the node that knows it was one of this machine and has gone. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ * is looked at, also where the node that knows the directory was one of this machine and has gone. Rejects with
+ * `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
  */
 export const inspectAmong =
   (
