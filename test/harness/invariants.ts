@@ -90,14 +90,35 @@ export const alwaysHolds = async ({ url, dataDir, tasks, messages, outside }: Wa
   database.close();
 };
 
-/** What nobody needs once all Tasks have ended: half-written files, locks, checkouts of checks. */
-const isLeft = (name: string): boolean =>
-  /\.sortie-tmp-|sortie-diff-|\.lock$|(^|\/)tmp\/.|(^|\/)worktrees\/[^/]+\.(checkout|base)(\.git|\.overlays)?$/.test(
-    name,
-  ) && name !== "service.lock";
+/** What nobody needs once all Tasks have ended: half-written files, locks, checkouts of checks, ways to talk. */
+const left = [
+  /\.sortie-tmp-|sortie-diff-|\.lock$|\.json\.tmp$|(^|\/)tmp\/./,
+  /(^|\/)worktrees\/[^/]+\.(checkout|base)(\.git|\.overlays)?$/,
+  /^sandbox\/talk\/./,
+  // Those in a worktree go with it.
+  /^\.sortie\/attachments\/./,
+];
+const isLeft = (name: string): boolean => name !== "service.lock" && left.some((one) => one.test(name));
+
+/** The Tasks whose files these are, or a home or a ref of theirs. */
+const ownersOf = (names: readonly string[]): string[] => [
+  ...new Set(names.flatMap((name) => /(?:^|\/)(?:homes|worktrees|refs)\/.*?(task_[0-9a-z]{26})/.exec(name)?.[1] ?? [])),
+];
 
 /** Files of a Task or its refs: of one that ended before it had any, there are none. */
 const isFiles = (name: string): boolean => /(^|\/)(worktrees|refs)\//.test(name);
+
+/** What should not be below a folder; `gone`: Tasks that were deleted, `unused`: that ended before they had files. */
+export const leavings = (
+  names: readonly string[],
+  { unused, gone }: { unused: readonly string[]; gone: readonly string[] },
+): string[] =>
+  names.filter(
+    (name) =>
+      isLeft(name) ||
+      (isFiles(name) && unused.some((taskID) => name.includes(taskID))) ||
+      (ownersOf([name]).length > 0 && gone.some((taskID) => name.includes(taskID))),
+  );
 
 /** All of the above and R5, R6, R16, R22: every Task ends within a minute, and leaves nothing behind. */
 export const invariants = async (watched: Watched): Promise<void> => {
@@ -119,17 +140,16 @@ export const invariants = async (watched: Watched): Promise<void> => {
   await alwaysHolds(watched);
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
-    const found = (): string[] =>
-      readdirSync(place, { recursive: true, encoding: "utf8" }).filter(
-        (name) => isLeft(name) || (isFiles(name) && unused.some((taskID) => name.includes(taskID))),
-      );
+    const found = async (): Promise<string[]> => {
+      const names = readdirSync(place, { recursive: true, encoding: "utf8" });
+      const gone: string[] = [];
+      for (const taskID of ownersOf(names))
+        if (!tasks.has(taskID) && (await send(url, `/task/${taskID}/status`)).status === 404) gone.push(taskID);
+      return leavings(names, { unused, gone });
+    };
     // A run tidies up once its Task has ended, which takes seconds where several services share two cores.
-    const left = await until(
-      () => Promise.resolve(found()),
-      (names) => names.length === 0,
-      10_000,
-    ).catch(found);
-    expect(left, `R22 ${left.join(", ")}`).toEqual([]);
+    const stays = await until(found, (names) => names.length === 0, 10_000).catch(found);
+    expect(stays, `R22 ${stays.join(", ")}`).toEqual([]);
   }
 };
 
