@@ -12,8 +12,7 @@ type Context = { target: Target; screen: Screen; emit: ((value: object) => void)
 export const nodes = async ({ target, screen, emit }: Context): Promise<number> => {
   const found = expectData(await connect(target).service.nodes(), target.url);
   if (emit !== undefined) emit(found);
-  else if (found.self === null)
-    throw new Exit(exit.failed, "This service has its database alone.");
+  else if (found.self === null) throw new Exit(exit.failed, "This service has its database alone.");
   else
     screen.say(
       table([

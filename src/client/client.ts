@@ -251,6 +251,7 @@ export const createServiceClient = (options: ClientOptions) => {
       delete: inProject(mission.delete.bind(mission)),
       messages: inProject(mission.messages.bind(mission)),
       answer: inProject(mission.answer.bind(mission)),
+      plan: inProject(mission.plan.bind(mission)),
       merge: inProject(mission.merge.bind(mission)),
       projectArchive: inProject(mission.projectArchive.bind(mission)),
       events: missionEvents,
