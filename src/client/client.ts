@@ -161,17 +161,12 @@ export const createServiceClient = (options: ClientOptions) => {
     return settled(opened, throwOnError);
   };
 
-  const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
-    const { data, error, response } = await task.status({
+  const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> =>
+    (await task.status({
       path,
       ...(signal === undefined ? {} : { signal }),
       throwOnError: false,
-    });
-    const reached = response === undefined ? {} : { response };
-    return data === undefined
-      ? { data: undefined, error: error as CallError, ...reached }
-      : { data, error: undefined, ...reached };
-  };
+    })) as Result<TaskStatus>;
 
   /** Resolves when the Task's stream reports its end, or after a pause when the stream cannot be read. */
   const nextSettled = async (call: OfTask & { signal: AbortSignal }, after: number): Promise<void> => {
