@@ -1,7 +1,7 @@
 import type { Frame } from "../protocol/event/frame.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
 import { openEvents, type StreamFrame } from "./event-stream.ts";
-import { asError, type CallError, errorOf, type Result, settled } from "./failure.ts";
+import { asError, errorOf, type Result, settled } from "./failure.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
