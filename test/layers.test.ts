@@ -62,7 +62,7 @@ const orders: Record<string, string> = {
   agent: "session deadline prompt permission loop external",
   check: "check shell port pattern browser kind run project diagnostic",
   repository:
-    "words repository address mirror-folder credential forge token remote-git exchange fill mirror unused service sweep",
+    "words repository fetched address mirror-folder credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
   task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory usual-duration repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",

@@ -40,7 +40,9 @@ const broken = async (): Promise<string[]> => {
 };
 
 inBrowser("the forms of a Mission", () => {
-  test("a plan is edited while it waits, kept over a reload, and approved as edited; then again without its agent", async () => {
+  test("a plan is edited while it waits, kept over a reload, and approved as edited; then again without its agent", {
+    timeout: 60_000,
+  }, async () => {
     const said: ReturnType<Say>[] = [{ calls: [plan("a", "b", "c")] }, { text: "So?" }];
     stage.play("form", {
       mission: (turn, _request, newest) =>
