@@ -43,6 +43,7 @@ export const statusOf = {
   idempotency_in_progress: 409,
   directory_mismatch: 409,
   squad_changed: 409,
+  plan_changed: 409,
   webhook_limit: 409,
   provider_not_fixed: 409,
   config_not_writable: 409,

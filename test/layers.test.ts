@@ -67,7 +67,7 @@ const orders: Record<string, string> = {
   task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory usual-duration repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
   mission:
-    "missions run approve repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
+    "missions run plan repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
   forge: "event shape signature github gitlab gitea read settings reply intake listen",
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",

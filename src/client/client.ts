@@ -1,7 +1,7 @@
 import type { Frame } from "../protocol/event/frame.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
 import { openEvents, type StreamFrame } from "./event-stream.ts";
-import { asError, type CallError, errorOf, type Result, settled } from "./failure.ts";
+import { asError, errorOf, type Result, settled } from "./failure.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
@@ -161,17 +161,12 @@ export const createServiceClient = (options: ClientOptions) => {
     return settled(opened, throwOnError);
   };
 
-  const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> => {
-    const { data, error, response } = await task.status({
+  const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> =>
+    (await task.status({
       path,
       ...(signal === undefined ? {} : { signal }),
       throwOnError: false,
-    });
-    const reached = response === undefined ? {} : { response };
-    return data === undefined
-      ? { data: undefined, error: error as CallError, ...reached }
-      : { data, error: undefined, ...reached };
-  };
+    })) as Result<TaskStatus>;
 
   /** Resolves when the Task's stream reports its end, or after a pause when the stream cannot be read. */
   const nextSettled = async (call: OfTask & { signal: AbortSignal }, after: number): Promise<void> => {
@@ -251,6 +246,7 @@ export const createServiceClient = (options: ClientOptions) => {
       delete: inProject(mission.delete.bind(mission)),
       messages: inProject(mission.messages.bind(mission)),
       answer: inProject(mission.answer.bind(mission)),
+      plan: inProject(mission.plan.bind(mission)),
       merge: inProject(mission.merge.bind(mission)),
       projectArchive: inProject(mission.projectArchive.bind(mission)),
       events: missionEvents,

@@ -3,10 +3,11 @@ import type { StreamID } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Log } from "../log.ts";
-import type { MissionAbort, MissionWake } from "../protocol/mission/request.ts";
+import type { MissionAbort, MissionPlan, MissionWake } from "../protocol/mission/request.ts";
 import type {
   MissionAborted,
   MissionAnswered,
+  MissionPlanned,
   MissionStatus,
   MissionSummary,
   MissionWoken,
@@ -100,6 +101,18 @@ export interface Missions {
     once: IdempotencyKey | undefined,
     from: Answerer,
   ): Promise<Accepted<MissionAnswered>>;
+  /**
+   * Makes `body.phases` the plan, by the rules of its agent's own tools, and makes its agent due. With `approve` the
+   * plan is approved in the same commit. Refuses with `plan_changed` where the plan is no longer that of
+   * `body.revision`, and `invalid_request` for what cannot be a plan; one that would be as it is was not changed.
+   */
+  plan(
+    directory: string | undefined,
+    missionID: string,
+    body: MissionPlan,
+    once: IdempotencyKey | undefined,
+    from: Answerer,
+  ): Promise<Accepted<MissionPlanned>>;
   /**
    * Merges the Mission's own branch into the project's, by a Task that the service does itself. Refuses with
    * `not_mergeable` while something of the Mission goes on, and where there is nothing to merge; and like

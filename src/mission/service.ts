@@ -1,16 +1,11 @@
 import type { DomainEvent, StreamID } from "../domain/event.ts";
 import { type Counts, missionStatusOf, rowOf, summaryOf } from "../domain/mission/status.ts";
-import { serviceMessage } from "../domain/conversation/message.ts";
-import { phaseState } from "../domain/mission/plan.ts";
-import { canBegin } from "../domain/mission/quiet-end.ts";
 import { nextStep } from "../domain/mission/next.ts";
 import { answer, asksClosedBy } from "../domain/session/ask.ts";
-import { isRunning, type MissionState } from "../domain/state/mission.ts";
+import type { MissionState } from "../domain/state/mission.ts";
 import { dueNow } from "../engine/due.ts";
 import { messageOf, ServiceError } from "../error.ts";
-import { newID } from "../id.ts";
-import type { MissionAborted, MissionAnswered, MissionStatus } from "../protocol/mission/status.ts";
-import type { TaskAnswer } from "../protocol/task/request.ts";
+import type { MissionAborted, MissionAnswered, MissionPlanned, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { reach } from "../task/query/elsewhere.ts";
@@ -22,7 +17,11 @@ import { unheardMinutes } from "../task/unreported-end.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
 import { createMerge } from "./merge.ts";
+import { planAnswered } from "./plan/approval.ts";
+import { editPlan } from "./plan/edit.ts";
 import { mayProduce } from "./run.ts";
+
+type Change<T> = { events: DomainEvent[]; wakes?: boolean; revokes?: boolean; body: T };
 
 export const createMissions = (deps: MissionsDeps): Missions => {
   const { store, engine, tasks, now } = deps;
@@ -72,12 +71,12 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     directory: string | undefined,
     missionID: string,
     once: IdempotencyKey | undefined,
-    decide: (state: MissionState) => { events: DomainEvent[]; wakes?: boolean; revokes?: boolean; body: T },
+    decide: (state: MissionState) => Change<T> | Promise<Change<T>>,
     urgent = false,
   ): Promise<Accepted<T>> => {
     for (;;) {
       const state = await stateOf(directory, missionID);
-      const { events, wakes = false, revokes = false, body } = decide(state);
+      const { events, wakes = false, revokes = false, body } = await decide(state);
       const stream = state.sessionID;
       const due = dueNow(now(), state.priority);
       if (events.length === 0 && once === undefined) return { status: 200, body, replayed: false };
@@ -209,12 +208,15 @@ export const createMissions = (deps: MissionsDeps): Missions => {
             );
           case "events":
             return {
-              events: [...decision.events, ...approvalMessage(state, askID, body)],
+              events: [...decision.events, ...(isApproval(state, askID) ? planAnswered(state, askID, body) : [])],
               wakes: true,
               body: { missionID, askID, accepted: true, eventID: 0 },
             };
         }
       }),
+
+    plan: (directory, missionID, body, once, from) =>
+      change<MissionPlanned>(directory, missionID, once, (state) => editPlan(deps, state, body, from)),
 
     merge: createMerge(deps, stateOf),
 
@@ -229,33 +231,8 @@ export const createMissions = (deps: MissionsDeps): Missions => {
   };
 };
 
-/** What its agent is told of an approval: to go on, or what is to be different. */
-const approvalMessage = (
-  state: MissionState,
-  askID: string,
-  { decision, answer: words }: TaskAnswer,
-): DomainEvent[] => {
-  if (state.asks.find((ask) => ask.askID === askID)?.kind !== "approval") return [];
-  const said =
-    decision === "allow"
-      ? isNews(state)
-        ? {
-            messageID: `${serviceMessage}${askID}`,
-            source: "service",
-            text: "The user approved the plan: carry it out.",
-          }
-        : undefined
-      : words === undefined
-        ? undefined
-        : { messageID: newID("msg"), source: "user", text: `The plan was not approved: ${words}` };
-  if (said === undefined) return [];
-  const data = { sessionID: state.sessionID, ...said, attachments: [], disposition: "steered" as const };
-  return [{ type: "message.received", data }];
-};
-
-/** Something can be begun now, or nothing runs that would wake its agent: else it goes on at the next end of a Task. */
-const isNews = (state: MissionState): boolean =>
-  !state.tasks.some(isRunning) || canBegin(state.plan.map((phase) => phaseState(state, phase)));
+const isApproval = ({ asks }: MissionState, askID: string): boolean =>
+  asks.find((ask) => ask.askID === askID)?.kind === "approval";
 
 const statsOf = (tasks: readonly TaskSummary[]): Counts => {
   const stats = { active: 0, completed: 0, failed: 0, cancelled: 0, asking: 0 };

@@ -20,6 +20,7 @@ export const remedies: Partial<Record<ErrorCode, string>> = {
   ask_closed: "Read `pending` again: it lists what is open.",
   session_ended: "Read the status again: it lists the running sessions.",
   idempotency_key_reused: "Use a new key for another request.",
+  plan_changed: "Read the Mission again and change the plan that it has now.",
   squad_changed: "Read the squad again and send the digest that it has now.",
   webhook_limit: "Delete a webhook that is not needed.",
   events_expired: "Read from the start with `after=0`.",

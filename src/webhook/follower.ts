@@ -110,10 +110,18 @@ export const createFollower = (deps: FollowerDeps) => {
     const address = own ? newest.callbackURL : null;
     const hooks = wanting.filter(({ project }) => project === null || project === newest.project);
     if (hooks.length === 0 && address === null) return [];
+    if (await isAnsweredAtOnce(event)) return [];
     const made = mission
       ? missionMessage(event, await missionAt(event, newest as MissionState))
       : taskMessage(event, await taskAt(event, newest as TaskState));
     return made === undefined ? [] : addressed(event, type, made, hooks, address);
+  };
+
+  /** Whoever changed a plan and approved it with the change is asked nothing any more. */
+  const isAnsweredAtOnce = async ({ type, data, stream, version, at }: NotifiedEvent): Promise<boolean> => {
+    if (type !== "ask.opened" || data.kind !== "approval") return false;
+    const [next] = await store.read(stream, { after: version, limit: 1 });
+    return next?.type === "ask.answered" && next.data.askID === data.askID && next.at === at;
   };
 
   /** The fold as of the event; later events may have been committed since. */

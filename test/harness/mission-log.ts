@@ -151,6 +151,12 @@ export const taskEnded = (
   },
 });
 
+/** A person writes a phase of the plan. */
+export const edited = (of: ReturnType<typeof phase>): DomainEvent => ({
+  type: "phase.written",
+  data: { sessionID, callID: null, source: "web", from: { user: null, address: "::1" }, phase: of },
+});
+
 /** A Task that judges the whole gives its verdict. */
 const judged = (
   task: MissionState["tasks"][number],
@@ -361,6 +367,7 @@ const came = (state: MissionState, random: Random): DomainEvent[] => {
         ? [{ type: "mission.aborted", data: { sessionID, surface: "api", reason: "", cascade: false } }]
         : [],
     () => [{ type: "mission.updated", data: { sessionID, title: "Other" } }],
+    () => [edited({ ...phase(random.pick(["a", "b"])), objective: `As of ${state.version}` })],
   ])();
 };
 

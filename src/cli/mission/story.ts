@@ -70,14 +70,15 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
     return told(`Task ${quoted(title)} ${how[outcome]}${again}${landed}`, error ?? "", tone);
   };
 
-  const written = ({ phase }: Data<"phase.written">): Told | undefined => {
+  const written = ({ phase, callID }: Data<"phase.written">): Told | undefined => {
     const { id, title, after } = phase;
     const before = phases.get(id);
     const text = JSON.stringify(phase);
     phases.set(id, { title, text });
     if (before?.text === text) return undefined;
-    if (before !== undefined)
-      return told(`Changes ${quoted(title)}${before.title === title ? "" : `, which was ${quoted(before.title)}`}`);
+    const was = before === undefined || before.title === title ? "" : `, which was ${quoted(before.title)}`;
+    if (callID === null) return told(`The user ${before === undefined ? "adds" : "changes"} ${quoted(title)}${was}`);
+    if (before !== undefined) return told(`Changes ${quoted(title)}${was}`);
     return told(`Plans ${quoted(title)}${after.length === 0 ? "" : ` after ${after.map(phaseOf).join(", ")}`}`);
   };
 
@@ -129,9 +130,11 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
       case "phase.written":
         return written(event.data);
       case "phase.dropped":
-        return told(`Drops ${phaseOf(event.data.phase)} from the plan`);
+        return told(
+          `${event.data.callID === null ? "The user drops" : "Drops"} ${phaseOf(event.data.phase)} from the plan`,
+        );
       case "plan.ordered":
-        return told("Puts the plan into another order");
+        return told(`${event.data.callID === null ? "The user puts" : "Puts"} the plan into another order`);
       case "plan.written":
         for (const phase of event.data.phases)
           phases.set(phase.id, { title: phase.title, text: JSON.stringify(phase) });

@@ -322,10 +322,10 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         return `Waiting until ${event.data.until.slice(0, 16)} UTC: ${line(event.data.reason, 600)}`;
       case "phase.written": {
         const { id, title, after } = event.data.phase;
-        return `${bold("Plan")}: ${line(id, 40)}${after.length === 0 ? "" : ` (after ${line(after.join(", "), 200)})`}: ${line(title, 120)}`;
+        return `${bold("Plan")}${byUser(event.data)}: ${line(id, 40)}${after.length === 0 ? "" : ` (after ${line(after.join(", "), 200)})`}: ${line(title, 120)}`;
       }
       case "phase.dropped":
-        return `${bold("Plan")}: dropped ${line(event.data.phase, 40)}`;
+        return `${bold("Plan")}${byUser(event.data)}: dropped ${line(event.data.phase, 40)}`;
       case "plan.ordered":
         return undefined;
       case "plan.written":
@@ -373,6 +373,9 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
     }
   };
 };
+
+/** Whose change of a Mission's plan it is, where it is not its agent's. */
+const byUser = ({ callID }: { callID: string | null }): string => (callID === null ? ", by the user" : "");
 
 /** An output without what the service says below it. */
 const withoutNotes = (output: string): string => output.replace(/(?:\n\n\[[^[\]]*\])+\s*$/, "");

@@ -396,6 +396,44 @@ export type MissionDelete = {
     reason?: string;
 };
 
+export type MissionPlan = {
+    /**
+     * The whole plan, in its order. What it does not name is dropped
+     */
+    phases: Array<{
+        /**
+         * Small letters, digits, hyphens
+         */
+        id: string;
+        title: string;
+        /**
+         * What kind of work it is, as squads own it: domain/phase or words. Default: the id
+         */
+        phase?: string;
+        /**
+         * What is true when it is done
+         */
+        objective: string;
+        /**
+         * What can be seen or run
+         */
+        acceptance?: Array<string>;
+        /**
+         * Ids of phases whose result it starts from
+         */
+        after?: Array<string>;
+    }>;
+    /**
+     * The `planRevision` of the plan that was changed
+     */
+    revision: number;
+    /**
+     * Approves the plan as it is given; only for a Mission that requires approval of its plan
+     */
+    approve?: boolean;
+    source?: string;
+};
+
 export type MissionTitle = {
     title: string;
 };
@@ -4050,7 +4088,21 @@ export type TaskEvent = {
     type: 'phase.written';
     data: {
         sessionID: string;
-        callID: string;
+        /**
+         * The call of its agent; null: a person changed the plan
+         */
+        callID: string | null;
+        /**
+         * As the person's request named it
+         */
+        source?: string;
+        /**
+         * Whose credentials the change came with (null: the service has no password), and from where
+         */
+        from?: {
+            user: string | null;
+            address: string;
+        };
         phase: {
             id: string;
             title: string;
@@ -4081,7 +4133,21 @@ export type TaskEvent = {
     type: 'phase.dropped';
     data: {
         sessionID: string;
-        callID: string;
+        /**
+         * The call of its agent; null: a person changed the plan
+         */
+        callID: string | null;
+        /**
+         * As the person's request named it
+         */
+        source?: string;
+        /**
+         * Whose credentials the change came with (null: the service has no password), and from where
+         */
+        from?: {
+            user: string | null;
+            address: string;
+        };
         phase: string;
     };
 } | {
@@ -4099,7 +4165,21 @@ export type TaskEvent = {
     type: 'plan.ordered';
     data: {
         sessionID: string;
-        callID: string;
+        /**
+         * The call of its agent; null: a person changed the plan
+         */
+        callID: string | null;
+        /**
+         * As the person's request named it
+         */
+        source?: string;
+        /**
+         * Whose credentials the change came with (null: the service has no password), and from where
+         */
+        from?: {
+            user: string | null;
+            address: string;
+        };
         phases: Array<string>;
     };
 } | {
@@ -4875,6 +4955,10 @@ export type MissionStatus = {
     tasks: Array<TaskStatusDetail>;
     plan: Array<MissionPhase>;
     /**
+     * Another one after each change of the plan: whoever changes it says which they had read. 0: no plan yet
+     */
+    planRevision: number;
+    /**
      * While the plan needs approval (again): how it differs from the plan that was approved last; null: it needs none, or none was approved before
      */
     planChange: PlanChange | null;
@@ -5530,6 +5614,22 @@ export type MissionSummary = {
 export type MissionDeleted = {
     missionID: string;
     deleted: true;
+};
+
+export type MissionPlanned = {
+    missionID: string;
+    planRevision: number;
+    /**
+     * Ids of the phases that are new or have other words
+     */
+    written: Array<string>;
+    dropped: Array<string>;
+    reordered: boolean;
+    /**
+     * Nothing of it waits for an approval
+     */
+    approved: boolean;
+    eventID: number;
 };
 
 export type MissionAborted = {
@@ -6194,7 +6294,7 @@ export type Error = {
      * What was expected and what was received
      */
     message: string;
-    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'not_mergeable' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
+    code: 'invalid_json' | 'invalid_request' | 'directory_required' | 'directory_invalid' | 'directory_ambiguous' | 'invalid_cursor' | 'invalid_event_id' | 'unauthorized' | 'origin_not_allowed' | 'host_not_allowed' | 'directory_not_allowed' | 'key_not_allowed' | 'task_not_found' | 'mission_not_found' | 'squad_not_found' | 'session_not_found' | 'webhook_not_found' | 'delivery_not_found' | 'check_not_found' | 'artifact_not_found' | 'ask_not_found' | 'commit_not_found' | 'call_not_found' | 'node_not_found' | 'route_not_found' | 'method_not_allowed' | 'task_settled' | 'task_active' | 'task_busy' | 'not_revertible' | 'not_mergeable' | 'budget_reached' | 'ask_closed' | 'session_ended' | 'idempotency_key_reused' | 'idempotency_in_progress' | 'directory_mismatch' | 'squad_changed' | 'plan_changed' | 'webhook_limit' | 'provider_not_fixed' | 'config_not_writable' | 'events_expired' | 'body_too_large' | 'attachment_too_large' | 'unsupported_media_type' | 'not_a_git_worktree' | 'repository_not_allowed' | 'repository_unsupported' | 'repository_unavailable' | 'model_not_configured' | 'model_not_found' | 'squad_not_available' | 'preview_not_available' | 'preview_failed' | 'squad_invalid' | 'output_schema_invalid' | 'rate_limited' | 'queue_full' | 'internal' | 'draining' | 'store_unavailable' | 'disk_low' | 'node_away';
     status: number;
     requestID: string;
     retryable: boolean;
@@ -8974,6 +9074,96 @@ export type MissionMessagesResponses = {
 };
 
 export type MissionMessagesResponse = MissionMessagesResponses[keyof MissionMessagesResponses];
+
+export type MissionPlanData = {
+    body: MissionPlan;
+    headers?: {
+        /**
+         * The directory, for callers that prefer a header
+         */
+        'x-service-directory'?: string;
+        /**
+         * The node whose directory is meant, if several nodes have it
+         */
+        'x-service-node'?: string;
+        /**
+         * 1-255 visible ASCII characters; the same key and body get the first answer again
+         */
+        'Idempotency-Key'?: string;
+    };
+    path: {
+        missionID: string;
+    };
+    query?: {
+        /**
+         * The project: an absolute path; here or in the header x-service-directory. Without it, what every project sees.
+         */
+        directory?: string;
+        /**
+         * The project's URL, instead of a directory
+         */
+        repository?: string;
+    };
+    url: '/mission/{missionID}/plan';
+};
+
+export type MissionPlanErrors = {
+    /**
+     * A field, parameter, header or the directory is invalid: `invalid_request`, `directory_invalid`, `directory_ambiguous`, `directory_required`, `invalid_json`
+     */
+    400: Error;
+    /**
+     * Credentials missing or wrong: `unauthorized`
+     */
+    401: Error;
+    /**
+     * Host, origin or directory not allowed: `origin_not_allowed`, `host_not_allowed`, `directory_not_allowed`
+     */
+    403: Error;
+    /**
+     * No such object: `mission_not_found`
+     */
+    404: Error;
+    /**
+     * Not possible in the current state or project, or the Idempotency-Key was used for another request: `directory_mismatch`, `idempotency_key_reused`, `idempotency_in_progress`, `plan_changed`
+     */
+    409: Error;
+    /**
+     * Body or attachment too large: `body_too_large`, `attachment_too_large`
+     */
+    413: Error;
+    /**
+     * Not JSON: `unsupported_media_type`
+     */
+    415: Error;
+    /**
+     * Cannot be done with this project or configuration: `repository_not_allowed`, `repository_unsupported`
+     */
+    422: Error;
+    /**
+     * Too many requests; Retry-After: `rate_limited`
+     */
+    429: Error;
+    /**
+     * An unexpected error of the service: `internal`
+     */
+    500: Error;
+    /**
+     * The service is stopping, or its store or disk is unavailable; Retry-After: `draining`, `store_unavailable`, `disk_low`, `node_away`
+     */
+    503: Error;
+};
+
+export type MissionPlanError = MissionPlanErrors[keyof MissionPlanErrors];
+
+export type MissionPlanResponses = {
+    /**
+     * The plan is as given; the Mission's agent is told what was changed
+     */
+    200: MissionPlanned;
+};
+
+export type MissionPlanResponse = MissionPlanResponses[keyof MissionPlanResponses];
 
 export type MissionRenameData = {
     body: MissionTitle;

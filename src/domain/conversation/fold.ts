@@ -150,6 +150,9 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
     case "task.overdue":
     case "squad.reconciled":
     case "squad.refused":
+    case "phase.written":
+    case "phase.dropped":
+    case "plan.ordered":
     case "mission.woken":
     case "mission.reminded": {
       const text = agentNotice(event);
@@ -234,6 +237,9 @@ export const conversationTypes = [
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
+  "phase.written",
+  "phase.dropped",
+  "plan.ordered",
   "mission.woken",
   "mission.reminded",
   "mission.aborted",
@@ -286,6 +292,9 @@ export const messageEventTypes = [
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
+  "phase.written",
+  "phase.dropped",
+  "plan.ordered",
   "mission.woken",
   "mission.reminded",
 ] as const;

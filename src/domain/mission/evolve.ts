@@ -12,13 +12,13 @@ import { handedOnWith } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { isQuiet, waitsForPlan } from "./quiet-end.ts";
+import { isQuiet, isQuietEdit, waitsForPlan } from "./quiet-end.ts";
 import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 31;
+export const missionRevision = 32;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -136,13 +136,17 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
     case "mission.waiting":
       return { ...state, told: "waiting" };
     case "phase.written":
-      return { ...state, plan: withPhase(state.plan, event.data.phase), reminded: false };
+      return replanned(state, event, withPhase(state.plan, event.data.phase));
     case "phase.dropped":
-      return { ...state, plan: state.plan.filter(({ id }) => id !== event.data.phase), reminded: false };
+      return replanned(
+        state,
+        event,
+        state.plan.filter(({ id }) => id !== event.data.phase),
+      );
     case "plan.ordered":
-      return { ...state, plan: inOrder(state.plan, event.data.phases), reminded: false };
+      return replanned(state, event, inOrder(state.plan, event.data.phases));
     case "plan.written":
-      return { ...state, plan: event.data.phases, reminded: false };
+      return replanned(state, event, event.data.phases);
     case "task.dispatched": {
       const { sessionID: _, lookAt = null, ...data } = event.data;
       return {
@@ -294,6 +298,17 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   messages: state.messages + 1,
 });
 
+type Replanned = Recorded & { type: "phase.written" | "phase.dropped" | "plan.ordered" | "plan.written" };
+
+/** With the changed plan. What a person changed its agent is told. */
+const replanned = (state: MissionState, event: Replanned, plan: MissionState["plan"]): MissionState => {
+  const { version } = event;
+  const changed = { ...state, plan, planRevision: version, reminded: false };
+  if (event.data.callID !== null) return changed;
+  const told = isQuietEdit(changed) ? overheard(changed) : heard(changed, event);
+  return { ...told, planEdited: version, words: version, judged: 0 };
+};
+
 /** A message that its agent reads with the next one that it hears. */
 const overheard = (state: MissionState): MissionState => ({ ...state, messages: state.messages + 1 });
 
@@ -364,6 +379,8 @@ const createdState = (event: Recorded & { type: "mission.created" }): MissionSta
     aborted: null,
     attachments: [],
     plan: [],
+    planRevision: 0,
+    planEdited: 0,
     tasks: [],
     questions: [],
     unchecked: false,

@@ -7,10 +7,8 @@ import { deliveredBy, type Dispatched, isRunning, isWork, type MissionState, out
 /** How often a failed Task is tried again, each time with another brief. */
 export const maxPhaseTries = 2;
 
-/**
- * What is wrong with a plan; undefined: nothing. `kept`: phases that must stay, because Tasks were dispatched for them.
- */
-export const planProblem = (phases: readonly PlannedPhase[], kept: readonly string[] = []): string | undefined => {
+/** What is wrong with a plan in itself; undefined: nothing. */
+export const planProblem = (phases: readonly PlannedPhase[]): string | undefined => {
   const ids = new Set(phases.map(({ id }) => id));
   if (ids.size < phases.length) {
     const twice = phases.find(({ id }, at) => phases.findIndex((phase) => phase.id === id) !== at);
@@ -23,11 +21,9 @@ export const planProblem = (phases: readonly PlannedPhase[], kept: readonly stri
         return `Expected ids of this plan in \`after\` of "${id}", got "${before}": add that phase first, or leave it out`;
     }
   const circle = inCircle(phases);
-  if (circle !== undefined) return `Expected phases without a circle in \`after\`, got one through "${circle}"`;
-  const lost = kept.find((id) => !ids.has(id));
-  return lost === undefined
+  return circle === undefined
     ? undefined
-    : `Expected the phase "${lost}", whose Task runs, to stay; end that with \`task_cancel\`, which may stand before this in the same reply`;
+    : `Expected phases without a circle in \`after\`, got one through "${circle}"`;
 };
 
 /** A phase that comes after itself, by way of others. */

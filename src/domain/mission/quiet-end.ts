@@ -19,6 +19,10 @@ export const isQuiet = (state: MissionState, end: EventData["task.ended"]): bool
   isWithdrawn(state, end) ||
   (end.outcome === "completed" && !isVerdict(state, end.taskID) && waitsForPlan(state));
 
+/** A person's change of the plan that a person approves before anything comes of it: the answer wakes the agent. */
+export const isQuietEdit = (state: MissionState): boolean =>
+  isPlanDue(state) && state.finished?.outcome !== "done" && state.judging === null;
+
 /** The plan waits for a person's word, without which nothing is dispatched. Their answer wakes the agent. */
 export const waitsForPlan = (state: MissionState): boolean => askedPlan(state) !== undefined;
 

@@ -155,6 +155,7 @@ export const missionStatusOf = (
     },
     tasks,
     plan,
+    planRevision: state.planRevision,
     planChange: planChangeOf(state),
     pending: pendingOf(state),
     attachments: state.attachments,

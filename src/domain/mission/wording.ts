@@ -24,6 +24,18 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
     case "mission.woken":
       if (event.data.by !== "time") return undefined;
       return `The time that you set is over.${event.data.reason === undefined ? "" : ` You had said: ${event.data.reason}`}`;
+    case "phase.written": {
+      const { id, ...words } = event.data.phase;
+      return event.data.callID === null
+        ? `The user wrote phase ${id} of the plan. It is now:\n${JSON.stringify(words)}`
+        : undefined;
+    }
+    case "phase.dropped":
+      return event.data.callID === null ? `The user dropped phase ${event.data.phase} from the plan.` : undefined;
+    case "plan.ordered":
+      return event.data.callID === null
+        ? `The user put the phases of the plan into this order: ${event.data.phases.join(", ")}.`
+        : undefined;
     case "mission.reminded":
       return "You stopped, and nothing is under way that would wake you, but you have not called `finish`. Dispatch what is ready, change the plan, ask the user, or call `finish` and say how the Mission ends.";
     default:
@@ -266,11 +278,15 @@ export const missionSentence = (
     case "mission.waiting":
       return `Waiting until ${event.data.until.slice(0, 16).replace("T", " ")} UTC: ${event.data.reason}`;
     case "phase.written":
-      return `Phase ${quoted(event.data.phase.title)} was added to the plan`;
+      return event.data.callID === null
+        ? `The user wrote phase ${quoted(event.data.phase.title)} of the plan`
+        : `Phase ${quoted(event.data.phase.title)} was added to the plan`;
     case "phase.dropped":
-      return `Phase ${event.data.phase} was removed from the plan`;
+      return event.data.callID === null
+        ? `The user dropped phase ${event.data.phase} from the plan`
+        : `Phase ${event.data.phase} was removed from the plan`;
     case "plan.ordered":
-      return "The plan was reordered";
+      return event.data.callID === null ? "The user reordered the plan" : "The plan was reordered";
     case "plan.written":
       return `Plan: ${event.data.phases.map(({ title }) => title).join("; ")}`;
     case "task.dispatched":

@@ -106,6 +106,10 @@ export type MissionState = StreamState & {
   /** Files that came with its wakes, newest last: the newest of each name, up to 64. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
+  /** Version of the newest change of the plan; 0: there was none. */
+  planRevision: number;
+  /** Version of the newest change of the plan by a person, which its agent reads before it acts on the plan again. */
+  planEdited: number;
   tasks: Dispatched[];
   /** What its Tasks ask it, and it has not answered. */
   questions: { taskID: string; askID: string }[];

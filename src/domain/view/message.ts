@@ -20,6 +20,9 @@ export const messageTypes = [
   "task.overdue",
   "squad.reconciled",
   "squad.refused",
+  "phase.written",
+  "phase.dropped",
+  "plan.ordered",
   "mission.woken",
   "mission.reminded",
   "mission.paused",
@@ -56,6 +59,9 @@ export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded
       case "task.overdue":
       case "squad.reconciled":
       case "squad.refused":
+      case "phase.written":
+      case "phase.dropped":
+      case "plan.ordered":
       case "mission.woken":
       case "mission.reminded":
       case "mission.paused": {

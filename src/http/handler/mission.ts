@@ -118,6 +118,8 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
         entry,
         await runOnce(once, () => missions.answer(directory, params.missionID, params.askID, body, once, caller)),
       ),
+    "mission.plan": async ({ entry, params, directory, body, once, caller }) =>
+      accepted(entry, await runOnce(once, () => missions.plan(directory, params.missionID, body, once, caller))),
     "mission.merge": async ({ entry, params, directory, once }) =>
       accepted(entry, await runOnce(once, () => missions.merge(directory, params.missionID, once))),
     "mission.projectArchive": async ({ entry, params, directory, head, outgoing }) => {

@@ -20,7 +20,7 @@ import type { MissionRun } from "../run.ts";
 import { catalogDirectory, readyBranch } from "../branch.ts";
 import { branchOut } from "../repository.ts";
 import { commitsLeft, handoverOf } from "./handover.ts";
-import { approvalBar, budgetBar, phaseBar, phaseIDs } from "./refusal.ts";
+import { approvalBar, budgetBar, phaseBar, phaseIDs, planEditBar } from "./refusal.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -157,6 +157,8 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     const own = await readyBranch(run);
     if ("why" in own) return failed(`${own.why} Nothing was dispatched.`);
     const state = run.state();
+    const edited = planEditBar(state);
+    if (edited !== undefined) return failed(`${edited}. Nothing was dispatched.`);
     if (isPlanDue(state)) return failed(`${approvalBar(state)} Nothing was dispatched.`);
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);

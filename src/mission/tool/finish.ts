@@ -6,7 +6,7 @@ import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { isGreen, redOf, verify } from "../verify.ts";
-import { someOf } from "./refusal.ts";
+import { planEditBar, someOf } from "./refusal.ts";
 import { evidenceText } from "./verify.ts";
 
 /** The tool that declares how the Mission stands. */
@@ -40,7 +40,7 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       if (typeof accepted === "string") return failed(accepted);
       const state = run.state();
       // The checks may have taken long: what came meanwhile may be more work.
-      if (state.input > (state.reply?.read ?? 0)) return failed(cameIn);
+      if (state.input > (state.reply?.read ?? 0) || planEditBar(state) !== undefined) return failed(cameIn);
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
       const decidedAt = state.version;

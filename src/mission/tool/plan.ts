@@ -1,52 +1,30 @@
 import { z } from "zod";
-import { isOfService, isRunning } from "../../domain/state/mission.ts";
-import type { DomainEvent } from "../../domain/event.ts";
-import { inOrder, phaseState, planDifference, planProblem, withPhase } from "../../domain/mission/plan.ts";
+import { inOrder, phaseState, withPhase } from "../../domain/mission/plan.ts";
+import {
+  mostPhases,
+  phaseAcceptance,
+  phaseAfter,
+  phaseFields,
+  phaseID,
+  phaseKind,
+  phaseObjective,
+  phaseTitle,
+} from "../../protocol/mission/phase.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
+import { barTo, factsOf, phaseOf } from "../plan/rules.ts";
 import { planSummary } from "./plan-text.ts";
-import { phaseIDs } from "./refusal.ts";
+import { phaseIDs, planEditBar } from "./refusal.ts";
 
 /** The tools that write the plan: the whole of it, or one phase. Each phase is a fact of its own. */
-
-const mostPhases = 500;
-
-/** Largest phase in bytes, so that its event stays below the limit of 64 KiB. */
-const phaseBytes = 60 * 1024;
-
-const id = z
-  .string()
-  .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/)
-  .max(40);
 
 /** One that the plan must have: said in words where it has not. */
 const known = z.string();
 
-const words = {
-  title: z.string().min(1).max(120),
-  phase: z
-    .string()
-    .min(1)
-    .max(129)
-    .optional()
-    .describe("What kind of work it is, as squads own it: domain/phase or words. Default: the id"),
-  objective: z.string().min(1).max(4000).describe("What is true when it is done"),
-  acceptance: z.array(z.string().min(1).max(500)).max(20).optional().describe("What can be seen or run"),
-  after: z.array(known).max(100).optional().describe("Ids of phases whose result it starts from"),
-};
-
 const planInput = z.strictObject({
-  phases: z
-    .array(
-      z.strictObject({
-        id: id.describe("Small letters, digits, hyphens"),
-        ...words,
-      }),
-    )
-    .min(1)
-    .max(mostPhases),
+  phases: z.array(z.strictObject(phaseFields)).min(1).max(mostPhases),
   drop: z.array(known).max(mostPhases).optional().describe("Ids of phases that go"),
 });
 
@@ -59,16 +37,7 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
   effect: "log",
   run: ({ phases: given, drop = [] }, { callID }) =>
     run.inOrder(async () => {
-      const phases = given.map(
-        ({ id, title, phase = id, objective, acceptance = [], after = [] }): PlannedPhase => ({
-          id,
-          title,
-          phase,
-          objective,
-          acceptance,
-          after,
-        }),
-      );
+      const phases = given.map(phaseOf);
       const state = run.state();
       const named = new Set([...phases.map(({ id }) => id), ...drop]);
       const left = state.plan.filter((phase) => !named.has(phase.id));
@@ -87,12 +56,12 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
 
 /** The fields mean what they mean in `plan`, and are described there. */
 const phaseInput = z.strictObject({
-  id,
-  title: words.title.optional(),
-  phase: z.string().min(1).max(129).optional(),
-  objective: z.string().min(1).max(4000).optional(),
-  acceptance: z.array(z.string().min(1).max(500)).max(20).optional(),
-  after: z.array(known).max(100).optional(),
+  id: phaseID,
+  title: phaseTitle.optional(),
+  phase: phaseKind.optional(),
+  objective: phaseObjective.optional(),
+  acceptance: phaseAcceptance.optional(),
+  after: phaseAfter.optional(),
   before: known.optional().describe("Where it stands: before this one"),
   drop: z.boolean().optional(),
 });
@@ -147,40 +116,15 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
 
 /** Makes this the plan, in one commit, unless something is wrong with it. */
 const write = async (run: MissionRun, callID: string, next: readonly PlannedPhase[]): Promise<ToolResult> => {
-  const state = run.state();
-  const problem = problemOf(next, await keptBy(run, next));
-  if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
-  const { written, dropped, order } = planDifference(state.plan, next);
-  const at = { sessionID: run.stream, callID };
-  const facts: DomainEvent[] = [
-    ...dropped.map((phase): DomainEvent => ({ type: "phase.dropped", data: { ...at, phase } })),
-    ...written.map((phase): DomainEvent => ({ type: "phase.written", data: { ...at, phase } })),
-    ...(order === null ? [] : [{ type: "plan.ordered" as const, data: { ...at, phases: order } }]),
-  ];
-  if (facts.length > 0) await run.record(facts);
-  return ok(
-    planSummary(
-      run.state(),
-      written.map((phase) => phase.id),
-      dropped,
-    ),
-  );
+  for (;;) {
+    const state = run.state();
+    const problem = planEditBar(state) ?? (await barTo(run.store, state, next, release));
+    if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
+    const { facts, written, dropped } = factsOf(state.plan, next, { sessionID: run.stream, callID });
+    // A person may change it at this moment; their words are read before they are written over.
+    if (facts.length === 0 || (await run.record(facts, { decidedAt: state.version })))
+      return ok(planSummary(run.state(), written, dropped));
+  }
 };
 
-/** Phases that the plan would lose, whose Tasks run and are not being cancelled. */
-const keptBy = async (run: MissionRun, next: readonly PlannedPhase[]): Promise<string[]> => {
-  const ids = new Set(next.map(({ id }) => id));
-  const lost = run.state().tasks.filter((task) => isRunning(task) && !isOfService(task) && !ids.has(task.phase));
-  const tasks = await Promise.all(
-    lost.map(async ({ taskID, phase }) => ({ phase, task: await run.store.state(taskID) })),
-  );
-  const kept = tasks.filter(({ task }) => task?.lifecycle === "active" && task.cancel === null);
-  return [...new Set(kept.map(({ phase }) => phase))];
-};
-
-const problemOf = (next: readonly PlannedPhase[], kept: readonly string[]): string | undefined => {
-  if (next.length > mostPhases) return `Expected at most ${mostPhases} phases, got ${next.length}`;
-  const large = next.find((phase) => Buffer.byteLength(JSON.stringify(phase)) > phaseBytes);
-  if (large !== undefined) return `Expected a phase of at most ${phaseBytes} bytes, got more in "${large.id}"`;
-  return planProblem(next, kept);
-};
+const release = "end that with `task_cancel`, which may stand before this in the same reply";

@@ -93,6 +93,15 @@ export const budgetBar = (state: MissionState, share: Extract<Grant, { ok: false
   return `${what} ${next}`;
 };
 
+/**
+ * The user changed the plan after its agent had read it for this reply: what it made of the plan would undo their words,
+ * or go past them. Without a full stop.
+ */
+export const planEditBar = ({ planEdited, reply }: MissionState): string | undefined =>
+  planEdited > (reply?.read ?? 0)
+    ? "The user has changed the plan meanwhile. What they changed is the next thing that you read; call this again if it still holds then"
+    : undefined;
+
 /** The plan has to be approved, and is not. */
 export const approvalBar = (state: MissionState): string =>
   state.planDenied && state.askedPlan === planKey(state)

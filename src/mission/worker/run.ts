@@ -20,7 +20,7 @@ import { toolSpecs } from "../../tool/registry.ts";
 import { hearOverdue } from "./overdue.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
-import { askPlan } from "../approve.ts";
+import { askPlan } from "../plan/approval.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
 import { renew } from "./renew.ts";

@@ -20,6 +20,17 @@ import { gitID } from "../text.ts";
 
 const sessionID = z.string();
 
+/** Whose change of the plan it is: one of its agent's calls, or a person's. */
+const planChange = {
+  sessionID,
+  callID: z.string().nullable().describe("The call of its agent; null: a person changed the plan"),
+  source: z.string().exactOptional().describe("As the person's request named it"),
+  from: z
+    .object({ user: z.string().nullable(), address: z.string() })
+    .exactOptional()
+    .describe("Whose credentials the change came with (null: the service has no password), and from where"),
+};
+
 export const missionEvents = {
   "mission.created": z.object({
     missionID: z.string(),
@@ -143,10 +154,10 @@ export const missionEvents = {
   /** It waits for a time: one that its agent set, or a provider's quota. Once for each wait. */
   "mission.waiting": z.object({ sessionID, reason: z.string(), until: time }),
   /** One phase of the plan, whole: a new one stands last, another one where it stood. */
-  "phase.written": z.object({ sessionID, callID: z.string(), phase: planned }),
-  "phase.dropped": z.object({ sessionID, callID: z.string(), phase: z.string() }),
+  "phase.written": z.object({ ...planChange, phase: planned }),
+  "phase.dropped": z.object({ ...planChange, phase: z.string() }),
   /** The order of the phases, where that is another one. */
-  "plan.ordered": z.object({ sessionID, callID: z.string(), phases: z.array(z.string()) }),
+  "plan.ordered": z.object({ ...planChange, phases: z.array(z.string()) }),
   /** The complete plan, as it was written before phases were facts of their own; the newest event counts. */
   "plan.written": z.object({ sessionID, callID: z.string(), phases: z.array(planned) }),
   /** In the same commit as the Task's `task.created`. */

@@ -15,6 +15,7 @@ import {
   wordsWithin,
 } from "../field.ts";
 import { defaultLimits, type Limits } from "../limit.ts";
+import { mostPhases, phaseFields } from "./phase.ts";
 import { missionBudget, missionID, models, squadIDs } from "./status.ts";
 
 /** Bodies of the Mission routes. */
@@ -76,6 +77,21 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
           .describe("Limits the Mission and all its Tasks together; null removes the limit"),
       })
       .meta({ id: "MissionWake" }),
+    missionPlan: z
+      .strictObject({
+        phases: z
+          .array(z.strictObject(phaseFields))
+          .min(1)
+          .max(mostPhases)
+          .describe("The whole plan, in its order. What it does not name is dropped"),
+        revision: z.number().int().min(0).describe("The `planRevision` of the plan that was changed"),
+        approve: z
+          .boolean()
+          .optional()
+          .describe("Approves the plan as it is given; only for a Mission that requires approval of its plan"),
+        source: z.string().min(1).max(limits.sourceChars).optional(),
+      })
+      .meta({ id: "MissionPlan" }),
     missionTitle: z.strictObject({ title }).meta({ id: "MissionTitle" }),
     missionArchive: z.strictObject({ archived: z.boolean() }).meta({ id: "MissionArchive" }),
     missionAbort: z
@@ -89,5 +105,7 @@ export const createMissionRequests = (limits: Limits = defaultLimits) => {
 export type MissionRequests = ReturnType<typeof createMissionRequests>;
 
 export type MissionWake = z.infer<MissionRequests["missionWake"]>;
+
+export type MissionPlan = z.infer<MissionRequests["missionPlan"]>;
 
 export type MissionAbort = z.infer<MissionRequests["missionAbort"]>;

@@ -275,6 +275,12 @@ export const missionStatus = z
     }),
     tasks: z.array(taskStatusDetail),
     plan: z.array(missionPhase),
+    planRevision: z
+      .number()
+      .int()
+      .describe(
+        "Another one after each change of the plan: whoever changes it says which they had read. 0: no plan yet",
+      ),
     planChange: planChange
       .nullable()
       .describe(
@@ -321,6 +327,19 @@ export const missionAnswered = z
   .object({ missionID: z.string(), askID: z.string(), accepted: z.literal(true), eventID: z.number().int() })
   .meta({ id: "MissionAnswered" });
 
+/** What became of the plan that a person wrote. */
+export const missionPlanned = z
+  .object({
+    missionID: z.string(),
+    planRevision: z.number().int(),
+    written: z.array(z.string()).describe("Ids of the phases that are new or have other words"),
+    dropped: z.array(z.string()),
+    reordered: z.boolean(),
+    approved: z.boolean().describe("Nothing of it waits for an approval"),
+    eventID: z.number().int(),
+  })
+  .meta({ id: "MissionPlanned" });
+
 // ---- events --------------------------------------------------------------------------------------------------------
 
 /** The phase and the Mission that a Task works for, as recorded in its `task.created`. */
@@ -355,5 +374,7 @@ export type MissionWoken = z.infer<typeof missionWoken>;
 export type MissionAborted = z.infer<typeof missionAborted>;
 
 export type MissionAnswered = z.infer<typeof missionAnswered>;
+
+export type MissionPlanned = z.infer<typeof missionPlanned>;
 
 export type TaskMission = z.infer<typeof taskMission>;

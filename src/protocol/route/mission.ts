@@ -79,6 +79,17 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       query: z.object({ after: count(0, Number.MAX_SAFE_INTEGER).optional(), limit: count(1, 1000).optional() }),
       answers: [json(board.messagePage, "Messages in order, by eventID")],
     },
+    "mission.plan": {
+      method: "POST",
+      path: "/mission/{missionID}/plan",
+      summary: "Change the plan of a Mission, and approve it with the change",
+      directory: "optional",
+      params: params,
+      body: bodies.missionPlan,
+      bodySize: "large",
+      refuses: ["plan_changed"],
+      answers: [json(mission.missionPlanned, "The plan is as given; the Mission's agent is told what was changed")],
+    },
     "mission.rename": {
       method: "PATCH",
       path: "/mission/{missionID}/title",

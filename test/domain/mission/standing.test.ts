@@ -34,17 +34,21 @@ const factsOf = (events: readonly DomainEvent[]) => {
   let paused = false;
   let judging = false;
   let approval: string | null = null;
-  const plan = new Set<string>();
+  const plan = new Map<string, string>();
+  /** The plan that a person is asked about, that they said yes to last, and whether they said no since. */
+  let [askedAbout, agreed, denied, approves] = ["", "", false, false];
+  const planNow = () => JSON.stringify([...plan.values()]);
+  const isDue = () => approves && plan.size > 0 && (denied || agreed !== planNow());
   /**
    * An end that its agent does not hear of: withdrawn by itself, or completed while a person is asked about the plan.
    */
   const isQuiet = ({ outcome, phase: of, verdict }: EventData["task.ended"]): boolean =>
     verdict === undefined &&
     (outcome === "completed"
-      ? approval !== null
+      ? approval !== null && askedAbout === planNow()
       : outcome === "cancelled" &&
         !plan.has(of) &&
-        (said === "done" || judging || [...running.values()].some(Boolean)));
+        (said === "done" || judging || isDue() || [...running.values()].some(Boolean)));
   const merges = new Set<string>();
   /** Why its branch was not merged. */
   let problem: string | null = null;
@@ -53,13 +57,26 @@ const factsOf = (events: readonly DomainEvent[]) => {
     if (event.type === "task.ended") running.set(event.data.taskID, false);
     if (event.type === "ask.opened") {
       asks.set(event.data.askID, true);
-      if (event.data.kind === "approval") approval = event.data.askID;
+      if (event.data.kind === "approval") [approval, askedAbout] = [event.data.askID, planNow()];
     }
     if (event.type === "ask.answered") {
       asks.set(event.data.askID, false);
-      if (event.data.askID === approval) approval = null;
+      if (event.data.askID === approval) {
+        approval = null;
+        if (event.data.by === "caller") denied = event.data.decision === "deny";
+        if (event.data.by === "caller" && !denied) agreed = askedAbout;
+      }
     }
-    if (event.type === "plan.written") for (const { id } of event.data.phases) plan.add(id);
+    if (event.type === "plan.written") {
+      plan.clear();
+      for (const one of event.data.phases) plan.set(one.id, JSON.stringify(one));
+    }
+    if (event.type === "phase.written") {
+      plan.set(event.data.phase.id, JSON.stringify(event.data.phase));
+      // A person wrote it, which its agent hears of unless a person says yes first.
+      if (!isDue() || said === "done" || judging) [said, wakeAt, problem, judging] = [null, null, null, false];
+    }
+    if (event.type === "mission.woken") approves = event.data.approve?.includes("plan") ?? approves;
     if (event.type === "mission.judging") judging = true;
     if (event.type === "mission.finished" || event.type === "mission.aborted") judging = false;
     if (event.type === "mission.aborted") {

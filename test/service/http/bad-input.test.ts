@@ -261,6 +261,14 @@ const goodBodies: Record<string, Record<string, unknown>> = {
     limits: { askSeconds: 60 },
     budget,
   },
+  "mission.plan": {
+    phases: [
+      { id: "a", title: "A", phase: "docs/page", objective: "A is there.", acceptance: ["It is seen"], after: [] },
+    ],
+    revision: 0,
+    approve: false,
+    source: "test",
+  },
   "mission.merge": {},
   "mission.rename": { title: "New" },
   "mission.archive": { archived: false },

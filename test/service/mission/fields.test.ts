@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { send } from "../../harness/double/hostile-text.ts";
+import { post, send } from "../../harness/double/hostile-text.ts";
 import {
   dispatch,
   finish,
@@ -106,6 +106,32 @@ test("its callbackURL is told its ends and asks, signed, not those of its Tasks,
   expect(last.finished?.summary).toBe("And still.");
   expect(last).not.toHaveProperty("callbackURL");
   expect(receiver.received).toHaveLength(2);
+});
+
+test("whoever is told of what it asks is told nothing of a plan that was approved with a person's change of it", async () => {
+  await using receiver = await startReceiver();
+  stage.play("edited", { mission: turns({ calls: [plan("a")] }, { text: "So?" }, { text: "Begun." }) });
+  const { url } = stage.service;
+  const directory = stage.project();
+  const callbackURL = `${receiver.url}/hook`;
+  const { missionID } = await wake(url, directory, { text: "[edited]", callbackURL, approve: ["plan"] });
+  const typesIn = async (count: number) =>
+    (await receiver.got(count)).map(({ body }) => (JSON.parse(body) as { type: string }).type);
+  expect(await typesIn(1)).toEqual(["mission.asked"]);
+  const change = async (objective: string, more: object) => {
+    const { planRevision: revision } = await missionOf(url, directory, missionID);
+    const phases = [{ id: "a", title: "Phase a", objective }];
+    return (await post(url, `/mission/${missionID}/plan`, directory, { phases, revision, ...more })).status;
+  };
+  // Control: one that is asked about anew is told again.
+  expect(await change("More.", {})).toBe(200);
+  expect(await typesIn(2)).toEqual(["mission.asked", "mission.asked"]);
+  expect(await change("Most.", { approve: true })).toBe(200);
+  await until(
+    () => missionOf(url, directory, missionID),
+    ({ state }) => state === "stalled",
+  );
+  expect(await typesIn(3)).toEqual(["mission.asked", "mission.asked", "mission.stalled"]);
 });
 
 test("what cannot be kept is refused, and nothing is written", async () => {

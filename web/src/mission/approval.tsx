@@ -1,3 +1,4 @@
+import { Pencil } from "lucide-react";
 import type { MissionPhase, MissionStatus, PlannedPhase } from "../../../src/protocol/mission/status.ts";
 import { Inline } from "../component/text/inline.tsx";
 import { Markdown } from "../component/text/markdown.tsx";
@@ -64,42 +65,56 @@ const Mark = ({ words, tone }: { words: string; tone: string }) => (
   <span className={`text-sm font-semibold ${tone}`}>{words}</span>
 );
 
-export const PlanApproval = ({ plan, change }: { plan: readonly MissionPhase[]; change: Change | null }) => {
+export const PlanApproval = ({
+  plan,
+  change,
+  onEdit,
+}: {
+  plan: readonly MissionPhase[];
+  change: Change | null;
+  onEdit: () => void;
+}) => {
   const { added = [], dropped = [], changed = [], reordered = false } = change ?? {};
   const titles = new Map([...dropped, ...plan].map(({ id, title }) => [id, title]));
   const isNew = new Set(added.map(({ id }) => id));
   const before = new Map(changed.map(({ id, was }) => [id, was]));
   return (
-    <div
-      role="group"
-      aria-label="The plan"
-      tabIndex={0}
-      className="mt-2 flex max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
-    >
-      {reordered && <p className="text-sm text-soft">The phases stand in another order than the one you approved.</p>}
-      <ol className="flex flex-col gap-3">
-        {plan.map((phase) => {
-          const was = before.get(phase.id);
-          return (
-            <li key={phase.id} className="flex flex-col gap-1">
-              {isNew.has(phase.id) && <Mark words="New" tone="text-done" />}
-              {was !== undefined && <Mark words="Changed" tone="text-need" />}
-              <Phase phase={phase} titles={titles} />
-              {was !== undefined && <Was was={was} titles={titles} />}
-            </li>
-          );
-        })}
-      </ol>
-      {dropped.length > 0 && (
-        <section aria-label="No longer in the plan" className="flex flex-col gap-3 border-t border-line pt-3">
-          {dropped.map((phase) => (
-            <div key={phase.id} className="flex flex-col gap-1 text-soft">
-              <Mark words="Dropped" tone="text-fail" />
-              <Phase phase={phase} titles={titles} />
-            </div>
-          ))}
-        </section>
-      )}
-    </div>
+    <>
+      <div
+        role="group"
+        aria-label="The plan"
+        tabIndex={0}
+        className="mt-2 flex max-h-[min(16rem,18dvh)] sm:max-h-[min(16rem,28dvh)] flex-col gap-3 overflow-auto rounded-lg bg-card p-3"
+      >
+        {reordered && <p className="text-sm text-soft">The phases stand in another order than the one you approved.</p>}
+        <ol className="flex flex-col gap-3">
+          {plan.map((phase) => {
+            const was = before.get(phase.id);
+            return (
+              <li key={phase.id} className="flex flex-col gap-1">
+                {isNew.has(phase.id) && <Mark words="New" tone="text-done" />}
+                {was !== undefined && <Mark words="Changed" tone="text-need" />}
+                <Phase phase={phase} titles={titles} />
+                {was !== undefined && <Was was={was} titles={titles} />}
+              </li>
+            );
+          })}
+        </ol>
+        {dropped.length > 0 && (
+          <section aria-label="No longer in the plan" className="flex flex-col gap-3 border-t border-line pt-3">
+            {dropped.map((phase) => (
+              <div key={phase.id} className="flex flex-col gap-1 text-soft">
+                <Mark words="Dropped" tone="text-fail" />
+                <Phase phase={phase} titles={titles} />
+              </div>
+            ))}
+          </section>
+        )}
+      </div>
+      <button type="button" className="button mt-2" onClick={onEdit}>
+        <Pencil size={15} aria-hidden="true" />
+        Edit before approving
+      </button>
+    </>
   );
 };

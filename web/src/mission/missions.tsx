@@ -1,5 +1,5 @@
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { Milestone } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { MissionSummary } from "../../../src/protocol/mission/status.ts";
@@ -12,146 +12,14 @@ import { Ago, useLate } from "../component/text/time.tsx";
 import { useRows } from "../component/row-keys.ts";
 import { useNamedProject } from "../project.ts";
 import { count } from "../format.ts";
-import { isAddress, nameOf, splitAddress, whereOf } from "../place.ts";
-import { budgetOf } from "./budget.tsx";
+import { nameOf, whereOf } from "../place.ts";
 import { missionState } from "./state.ts";
+import { Wake } from "./wake.tsx";
 
-/** The Missions of a project, and the form for new ones. */
+/** The Missions of a project, below the form for new ones. */
 
 const pageSize = 50;
 const refreshMs = 500;
-
-const landings = [
-  ["commit", "Each phase lands separately"],
-  ["manual", "On a branch that I merge"],
-  ["auto", "On a branch, merged when done"],
-] as const;
-
-const Wake = ({ project }: { project: string }) => {
-  const navigate = useNavigate();
-  const [text, setText] = useState("");
-  const [produce, setProduce] = useState(false);
-  const [approves, setApproves] = useState(false);
-  const [dollars, setDollars] = useState("");
-  const [landing, setLanding] = useState<"commit" | "manual" | "auto">("commit");
-  const [priority, setPriority] = useState<MissionSummary["priority"]>("normal");
-  const wake = useMutation({
-    mutationFn: () =>
-      ask(
-        client.mission.wake({
-          query: isAddress(project) ? {} : { directory: project },
-          body: {
-            text,
-            ...(isAddress(project) ? { repository: splitAddress(project) } : {}),
-            ...(produce ? { allowSquadProduction: true } : {}),
-            ...(landing === "commit" || isAddress(project) ? {} : { landing: "branch" as const, merge: landing }),
-            ...(budgetOf({ maxCostUSD: dollars }) === null ? {} : { budget: budgetOf({ maxCostUSD: dollars }) }),
-            ...(approves ? { approve: ["plan" as const] } : {}),
-            ...(priority === "normal" ? {} : { priority }),
-          },
-        }),
-      ),
-    onSuccess: ({ missionID }) =>
-      void navigate({ to: "/ui/mission/$missionID", params: { missionID }, search: { project } }),
-  });
-  const submit = () => {
-    if (text.trim() !== "" && !wake.isPending) wake.mutate();
-  };
-  return (
-    <form
-      aria-label="New Mission"
-      className="card focus-within:border-edge"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
-      <label htmlFor="goal" className="sr-only">
-        The goal
-      </label>
-      <textarea
-        id="goal"
-        dir="auto"
-        rows={3}
-        value={text}
-        placeholder="A goal that takes several Tasks. The Mission plans phases and assigns each to the squad that owns it."
-        onChange={({ target }) => setText(target.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
-        }}
-        className="field-sizing-content max-h-[40vh] min-h-24 w-full resize-none bg-transparent px-4 py-3 text-md outline-none"
-      />
-      {wake.error !== null && (
-        <p role="alert" className="mx-4 mb-2 rounded-lg bg-fail-tint px-3 py-2 text-sm text-fail">
-          {wordsOf(wake.error)}
-        </p>
-      )}
-      <div className="flex flex-wrap items-center gap-3 border-t border-line px-4 py-2">
-        <label className="flex items-center gap-2 text-sm text-soft">
-          <input
-            type="checkbox"
-            className="accent-accent"
-            checked={produce}
-            onChange={({ target }) => setProduce(target.checked)}
-          />
-          Create squads for phases that no squad owns
-        </label>
-        <label className="flex items-center gap-2 text-sm text-soft">
-          <input
-            type="checkbox"
-            className="accent-accent"
-            checked={approves}
-            onChange={({ target }) => setApproves(target.checked)}
-          />
-          Ask me to approve the plan first
-        </label>
-        {!isAddress(project) && (
-          <select
-            aria-label="Where its Tasks land"
-            className="field w-auto text-sm"
-            value={landing}
-            onChange={({ target }) => setLanding(landings.find(([value]) => value === target.value)?.[0] ?? "commit")}
-          >
-            {landings.map(([value, words]) => (
-              <option key={value} value={value}>
-                {words}
-              </option>
-            ))}
-          </select>
-        )}
-        <label className="flex items-center gap-2 text-sm text-soft">
-          Priority
-          <select
-            className="field w-auto text-sm"
-            value={priority}
-            onChange={({ target }) => setPriority(target.value as MissionSummary["priority"])}
-          >
-            <option value="critical">Critical</option>
-            <option value="high">High</option>
-            <option value="normal">Normal</option>
-            <option value="low">Low</option>
-          </select>
-        </label>
-        <label className="flex items-center gap-2 text-sm text-soft">
-          Budget, USD
-          <input
-            type="number"
-            min="0"
-            step="any"
-            inputMode="decimal"
-            className="field w-28 text-sm"
-            placeholder="no limit"
-            value={dollars}
-            onChange={({ target }) => setDollars(target.value)}
-          />
-        </label>
-        <button type="submit" className="button button-primary ml-auto" disabled={wake.isPending || text.trim() === ""}>
-          Start Mission
-        </button>
-      </div>
-    </form>
-  );
-};
 
 const Row = ({ mission }: { mission: MissionSummary }) => {
   const { taskStats: stats } = mission;

@@ -9,6 +9,7 @@ import {
   Hammer,
   LoaderCircle,
   type LucideIcon,
+  Pencil,
 } from "lucide-react";
 import type { MissionPhase, MissionStatus } from "../../../src/protocol/mission/status.ts";
 import type { TaskSummary } from "../../../src/protocol/task/status.ts";
@@ -163,7 +164,7 @@ const List = ({ mission }: { mission: MissionStatus }) => {
   );
 };
 
-export const Plan = ({ mission }: { mission: MissionStatus }) => {
+export const Plan = ({ mission, onEdit }: { mission: MissionStatus; onEdit: () => void }) => {
   const done = mission.plan.filter(({ state }) => state === "done").length;
   const title = (
     <>
@@ -183,6 +184,10 @@ export const Plan = ({ mission }: { mission: MissionStatus }) => {
         </div>
       )}
       <List mission={mission} />
+      <button type="button" className="button mx-2 mt-3" onClick={onEdit}>
+        <Pencil size={15} aria-hidden="true" />
+        Edit plan
+      </button>
     </Aside>
   );
 };
