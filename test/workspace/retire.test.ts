@@ -195,14 +195,15 @@ test("a checkout that is being made is none that was left, however long it takes
   const { workspace, tip } = await work("for i in $(seq 400); do echo $i > f$i; done");
   const all = () => readdirSync(join(scene.dataDir, "worktrees")).filter((name) => name.includes(".checkout"));
   // As the end of the checks before the work does, while the checks after it begin.
-  let over = false;
-  const made = workspaces.checkout(workspace, tip, "work").finally(() => {
-    over = true;
-  });
-  let looks = 0;
-  for (; !over; looks += 1) await workspaces.removeLeftCheckouts("task_1");
+  const made = workspaces.checkout(workspace, tip, "work");
+  const looks = await Promise.all(
+    Array.from({ length: 50 }, async (_, at) => {
+      await pause(10 * at);
+      await workspaces.removeLeftCheckouts("task_1");
+    }),
+  );
   await using checkout = await made;
-  expect(looks).toBeGreaterThan(0);
+  expect(looks).toHaveLength(50);
   expect(readdirSync(checkout.readable().root).length).toBeGreaterThan(400);
   expect(all().length).toBeGreaterThan(1);
   await scene.service().removeLeftCheckouts("task_1");

@@ -7,7 +7,7 @@ import { newID } from "../../id.ts";
 import type { Approvable, OwnLimits } from "../../protocol/field.ts";
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import { orFetched } from "../../repository/fetched.ts";
-import type { RemoteLanding, Repositories, RepositoryPlace } from "../../repository/repository.ts";
+import type { RemoteLanding, Repositories } from "../../repository/repository.ts";
 import { keepText } from "../../store/blob/text.ts";
 import { readSchema } from "../../tool/output/read-schema.ts";
 import type { Project } from "../../workspace/workspace.ts";
