@@ -7,7 +7,7 @@ import { silent } from "../../src/log.ts";
 import { hashOf } from "../../src/hash.ts";
 import { fromFolder, movingFrom } from "../../src/store/blob/move.ts";
 import { createS3Blobs } from "../../src/store/blob/s3.ts";
-import { createBlobs } from "../../src/store/blob/folder.ts";
+import { createBlobs, temporaryFolder } from "../../src/store/blob/folder.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Blobs, Store } from "../../src/store/store.ts";
 import { startS3 } from "../harness/double/s3.ts";
@@ -174,7 +174,7 @@ describe.skipIf(postgresURL === undefined)("from a folder to the database", () =
       }
     }
     await readable(place.other);
-    const left = (await readdir(folder.path, { recursive: true })).filter((name) => name.length > 2);
+    const left = (await readdir(folder.path, { recursive: true })).filter((name) => name.length > temporaryFolder.length);
     expect(left).toEqual([`ab/${hurt}`]);
     expect(said).toContain("a blob of the data folder is damaged and was left there");
     expect(await place.sql("select count(*)::int as count from blobs")).toEqual([{ count: 60 }]);
