@@ -20,6 +20,8 @@ export type Place = AsyncDisposable & {
   other: Blobs;
   /** All that is there of blobs, half ones included. */
   left(): Promise<string[]>;
+  /** How many of its answers are under way, or hold its tables. */
+  open(): Promise<number>;
   /** What another process needs to open it: `fixtures/store/large-blob.ts`. */
   at: object;
   /** Makes a blob an hour old. */
@@ -36,6 +38,7 @@ const inFolder = async (): Promise<Place> => {
     blobs: createBlobs(folder.path),
     other: createBlobs(folder.path),
     left: async () => filesIn(folder.path),
+    open: async () => 0,
     at: { folder: folder.path },
     age: async (sha256) => utimesSync(join(folder.path, sha256.slice(0, 2), sha256), hour, hour),
     async [Symbol.asyncDispose]() {
@@ -44,7 +47,7 @@ const inFolder = async (): Promise<Place> => {
   };
 };
 
-type Database = Place & { sql(text: string): Promise<object[]>; open(blobs: "database" | Blobs): Promise<Store> };
+type Database = Place & { sql(text: string): Promise<object[]>; store(blobs: "database" | Blobs): Promise<Store> };
 
 export const inDatabase = async (): Promise<Database> => {
   const scope = new AsyncDisposableStack();
@@ -68,7 +71,9 @@ export const inDatabase = async (): Promise<Database> => {
     blobs,
     other,
     sql,
-    open,
+    store: open,
+    open: async () =>
+      (await sql(`select 1 from pg_locks where relation = '${schema}.blob_parts'::regclass`)).length,
     left: async () =>
       (await sql("select sha256 from blobs union select sha256 from blob_parts")).map((row) =>
         Object.values(row).join(),
@@ -86,6 +91,7 @@ const inBucket = async (): Promise<Place> => {
     blobs: open(),
     other: open(),
     left: async () => [...bucket.objects.keys()],
+    open: async () => bucket.open(),
     at: { bucket: bucket.place },
     async age(sha256) {
       const found = bucket.objects.get(`sortie/blobs/${sha256.slice(0, 2)}/${sha256}`);

@@ -203,7 +203,7 @@ test.skipIf(postgresURL === undefined)("from the database to a bucket: all move 
     Array.from({ length: 40 }, (_, n) => place.blobs.put(Buffer.from(`blob ${n} `.repeat(n)))),
   );
   const inBucketAlone = createS3Blobs(bucket.place, new AbortController().signal);
-  const store = await place.open(inBucketAlone);
+  const store = await place.store(inBucketAlone);
   const read = async (blobs: Blobs) =>
     Promise.all(all.map(async ({ sha256 }) => (await blobs.get(sha256))?.toString()));
   const expected = all.map((_, n) => `blob ${n} `.repeat(n));

@@ -62,12 +62,12 @@ type Send = (sent: Sent, signal: AbortSignal) => Promise<Response>;
 /** Signs a request, and sends it once. */
 export const createSend = (place: S3Place): Send => {
   const root = `${bucketURL(place)}/${place.prefix === "" ? "" : `${place.prefix}/`}`;
-  return async ({ method, name, body, from = 0 }: Sent, signal: AbortSignal): Promise<Response> => {
+  return async ({ method, name, body: sentBody, from = 0 }: Sent, signal: AbortSignal): Promise<Response> => {
     const signed = await new AwsV4Signer({
       method,
       url: `${root}${name}`,
       headers: {
-        "x-amz-content-sha256": body?.ref.sha256 ?? emptyHash,
+        "x-amz-content-sha256": sentBody?.ref.sha256 ?? emptyHash,
         ...(from === 0 ? {} : { range: `bytes=${from}-` }),
       },
       accessKeyId: place.accessKeyID,
@@ -76,23 +76,43 @@ export const createSend = (place: S3Place): Send => {
       service: "s3",
       region: place.region,
     }).sign();
-    if (typeof body?.content === "function") signed.headers.set("content-length", String(body.ref.bytes));
-    return fetch(signed.url, {
-      method,
-      headers: signed.headers,
-      ...(body === undefined ? {} : sentAs(body)),
-      redirect: "manual",
-      signal,
+    const sent = { method, headers: signed.headers, redirect: "manual", signal } as const;
+    if (sentBody === undefined) return fetch(signed.url, sent);
+    const { content, ref } = sentBody;
+    if (content instanceof Uint8Array) return fetch(signed.url, { ...sent, body: content as Uint8Array<ArrayBuffer> });
+    signed.headers.set("content-length", String(ref.bytes));
+    const given = watched(content);
+    // Of a request that it might have to send once more `fetch` keeps all that was sent: not where none may.
+    const once = { redirect: "error", window: null, duplex: "half" } as const;
+    const body = ReadableStream.from(given.pieces());
+    return fetch(signed.url, { ...sent, ...once, body }).catch((error: unknown) => {
+      throw given.fault() ?? error;
     });
   };
 };
 
-const sentAs = ({ content }: Body): RequestInit =>
-  typeof content === "function"
-    ? { body: ReadableStream.from(content()), duplex: "half" }
-    : { body: content as Uint8Array<ArrayBuffer> };
+/** Pieces to be sent cannot be had, or are not the blob's. */
+class SourceFault extends Error {}
 
-/** Sends and signs each try anew. Rejects with `Refused`, or with why no try was answered. */
+/** The same pieces. `fault`: that of theirs, which whoever is given them wraps in one of its own. */
+const watched = (content: Pieces) => {
+  let fault: SourceFault | undefined;
+  return {
+    fault: () => fault,
+    async *pieces(): AsyncGenerator<Uint8Array> {
+      try {
+        yield* content();
+      } catch (error) {
+        throw (fault = new SourceFault(messageOf(error), { cause: error }));
+      }
+    },
+  };
+};
+
+/**
+ * Sends and signs each try anew. Rejects with `Refused`, with why no try was answered, or at once with why there is
+ * nothing to send.
+ */
 export const createCall = (send: Send, stopped: AbortSignal) => {
   const once = async (sent: Sent, signal: AbortSignal): Promise<Answer> => {
     const time = AbortSignal.timeout(patienceMs + Math.ceil((sent.body?.ref.bytes ?? 0) / 1000));
@@ -103,6 +123,7 @@ export const createCall = (send: Send, stopped: AbortSignal) => {
     for (let tried = 1; ; tried += 1) {
       const answer = await once(sent, signal).catch((error: unknown) => {
         signal.throwIfAborted();
+        if (error instanceof SourceFault) throw error;
         if (tried === most) throw new Error(`S3 does not answer (${reasonOf(error)})`, { cause: error });
       });
       if (answer !== undefined) {

@@ -48,12 +48,15 @@ export const startS3 = async (bucket = "team") => {
   let open = 0;
   let fault: (method: string, name: string) => Fault | undefined | Promise<Fault | undefined> = () => undefined;
 
+  let hold: (method: string) => Promise<void> | undefined = () => undefined;
+
   const refuse = (response: ServerResponse, status: number, code: string) =>
     response
       .writeHead(status, { "content-type": "application/xml" })
       .end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>Refused by the double.</Message></Error>`);
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
+    await hold(request.method ?? "");
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const body = Buffer.concat(parts);
@@ -110,6 +113,8 @@ export const startS3 = async (bucket = "team") => {
     /** Answers with bytes that are under way. */
     open: () => open,
     fail: (how: typeof fault) => (fault = how),
+    /** It reads no body before that. */
+    hold: (how: typeof hold) => (hold = how),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
