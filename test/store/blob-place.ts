@@ -72,8 +72,7 @@ export const inDatabase = async (): Promise<Database> => {
     other,
     sql,
     store: open,
-    open: async () =>
-      (await sql(`select 1 from pg_locks where relation = '${schema}.blob_parts'::regclass`)).length,
+    open: async () => (await sql(`select 1 from pg_locks where relation = '${schema}.blob_parts'::regclass`)).length,
     left: async () =>
       (await sql("select sha256 from blobs union select sha256 from blob_parts")).map((row) =>
         Object.values(row).join(),

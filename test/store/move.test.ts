@@ -102,3 +102,26 @@ test("one that moves while it is asked for is found, also when it is the last", 
   await using moving = await movingFrom(fromFolder(folder.path), slow, silent);
   expect(await moving.blobs.get(sha256)).toEqual(Buffer.from("last"));
 });
+
+test("one that moves while it is read is read on where it is then; control: one that is lost is an error", async () => {
+  const { kept, blobs } = blobsInMemory();
+  const bytes = Buffer.from("what was here, and is there now");
+  async function* half() {
+    yield bytes.subarray(0, 5);
+    throw new Error("it has gone");
+  }
+  const source: Source = {
+    name: "a double",
+    isEmpty: async () => false,
+    async *all() {},
+    get: async () => undefined,
+    read: async () => ({ bytes: bytes.length, pieces: half() }),
+    remove: async () => {},
+  };
+  await using moving = await movingFrom(source, blobs, silent);
+  const lost = await moving.blobs.read("a");
+  await expect(wholeOf(lost ?? readOf(bytes))).rejects.toThrow("it has gone");
+  const found = await moving.blobs.read("a");
+  kept.set("a", bytes);
+  expect(found && (await wholeOf(found))).toEqual(bytes);
+});

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { fromFolder } from "../../src/store/blob/move.ts";
+import { wholeOf } from "../../src/store/blob/piece.ts";
 import { placeBlobs } from "../../src/store/blob/place.ts";
 import type { Blobs } from "../../src/store/store.ts";
 import { blobsInMemory } from "../harness/double/blobs.ts";
@@ -65,4 +66,29 @@ test("a target that cannot be had leaves everything where it is, and is asked fo
   await placed.move.begin();
   await placed.move.over;
   expect([...kept.keys()]).toEqual([sha256]);
+});
+
+test("one that is being read when the move begins is read to its end", async () => {
+  using folder = temporary("sortie-place-");
+  const { blobs: target } = blobsInMemory();
+  await using placed = await placeBlobs({
+    folder: createBlobs(folder.path),
+    source: fromFolder(folder.path),
+    target: () => Promise.resolve(target),
+    to: "database",
+    isBegun: false,
+    log: silent,
+  });
+  const bytes = Buffer.alloc(700_000, "a blob");
+  const { sha256 } = await placed.blobs.write(() => [bytes]);
+  const [unread, begun] = [await placed.blobs.read(sha256), await placed.blobs.read(sha256)];
+  const reading = begun?.pieces[Symbol.asyncIterator]();
+  const first = await reading?.next();
+  await placed.move.begin();
+  await placed.move.over;
+  expect(await fromFolder(folder.path).isEmpty()).toBe(true);
+  const rest: Buffer[] = [first?.value as Buffer];
+  for (let next = await reading?.next(); next?.done === false; next = await reading?.next()) rest.push(next.value);
+  expect(Buffer.concat(rest).equals(bytes)).toBe(true);
+  expect(unread && (await wholeOf(unread)).equals(bytes)).toBe(true);
 });

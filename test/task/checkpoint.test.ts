@@ -159,6 +159,7 @@ test("what is kept while agents work only names what the base has, and is read o
   git(place.mirror, "update-ref", "refs/remotes/origin/main", git(root, "rev-parse", "anew"));
   await using late = await repositories.packed(place, range, signal);
   expect(late?.whole).toBe(true);
+  const underway = () => readdirSync(join(dirname(dirname(place.mirror)), "given"));
   await anew.repositories.unpack(anew.place, late?.pieces() as AsyncIterable<Uint8Array>, signal);
   expect([await anew.repositories.has(anew.place, commit), await anew.repositories.has(anew.place, base)]).toEqual([
     true,
@@ -167,6 +168,10 @@ test("what is kept while agents work only names what the base has, and is read o
   // More than may be kept: then at least for those that have the base.
   const small = await repositories.packed(place, { ...range, mostBytes: 10_000 }, signal);
   expect(small?.whole).toBe(false);
+  // Its file stays as long as it is used.
+  const before = underway().length;
+  await small?.[Symbol.asyncDispose]();
+  expect([before, underway().length]).toEqual([before, before - 1]);
 });
 
 test.each<[string, (root: string, base: string, commit: string) => Buffer | undefined]>([
