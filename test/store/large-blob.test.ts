@@ -10,7 +10,8 @@ import { silent } from "../../src/log.ts";
 import { createSecrets } from "../../src/redact.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { createS3Blobs } from "../../src/store/blob/s3.ts";
-import { wholeOf } from "../../src/store/blob/piece.ts";
+import { readOf, wholeOf } from "../../src/store/blob/piece.ts";
+import type { Blobs } from "../../src/store/store.ts";
 import { redactStore } from "../../src/store/redacted-store.ts";
 import { createSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { blobsInMemory } from "../harness/double/blobs.ts";
@@ -134,7 +135,7 @@ describe("a process that is killed while it writes one", () => {
     async (_name, open) => {
       await using place = await open();
       await killed(place.at);
-      await expect.poll(place.left).toEqual([]);
+      await expect.poll(() => place.left()).toEqual([]);
       // Control: what one that lives has written.
       await text(start("write", place.at).stdout);
       expect(await place.left()).toHaveLength(1);
@@ -143,13 +144,13 @@ describe("a process that is killed while it writes one", () => {
 });
 
 describe("what changes while it is read is no shorter file", () => {
-  const begun = async (blobs: ReturnType<typeof createBlobs>, sha256: string) => {
-    const reading = (await blobs.read(sha256))?.pieces[Symbol.asyncIterator]();
-    const first = await reading?.next();
+  const begun = async (blobs: Blobs, sha256: string) => {
+    const found = (await blobs.read(sha256)) ?? readOf(Buffer.alloc(0));
+    const reading = found.pieces[Symbol.asyncIterator]();
+    const first = await reading.next();
     const rest = async (): Promise<number> => {
-      let bytes = (first?.value as Buffer).length;
-      for (let next = await reading?.next(); next?.done === false; next = await reading?.next())
-        bytes += next.value.length;
+      let bytes = (first.value as Buffer).length;
+      for (let next = await reading.next(); next.done !== true; next = await reading.next()) bytes += next.value.length;
       return bytes;
     };
     return { rest };
