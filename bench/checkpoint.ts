@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
+import { mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silent } from "../src/log.ts";
 import { defaultLimits } from "../src/protocol/limit.ts";
 import { createProcesses } from "../src/process/service.ts";
-import { packed } from "../src/repository/exchange.ts";
+import { packInto } from "../src/repository/exchange.ts";
 import { createGit } from "../src/workspace/git/git.ts";
 import { createWorkspaces } from "../src/workspace/service.ts";
 import type { Workspace } from "../src/workspace/workspace.ts";
@@ -75,8 +75,12 @@ export const checkpoint: Figure = async (bench) => {
     for (let at = 0; at < ignored; at += 1) writeFileSync(join(workspace.root, `out/${at}.js`), "built");
     const base = workspace.prepared.baseCommit ?? "";
     const objects = createGit(project);
-    const packOf = (commit: string, thin: boolean) =>
-      packed(objects, { commits: [commit], without: [base], mostBytes: 1e9, thin }, signal);
+    const packOf = async (commit: string, thin: boolean): Promise<number | undefined> => {
+      const file = join(folder, "pack");
+      const bytes = await packInto(file, objects, { commits: [commit], without: [base], mostBytes: 1e9, thin }, signal);
+      rmSync(file, { force: true });
+      return bytes;
+    };
     let turn = 0;
     const packs: number[] = [];
     change(workspace, 0);
@@ -90,7 +94,7 @@ export const checkpoint: Figure = async (bench) => {
           return commit && { commit, pack: await packOf(commit.commit, true) };
         });
         if (kept.value?.pack === undefined) throw new Error("Expected a checkpoint, got none");
-        packs.push(kept.value.pack.length);
+        packs.push(kept.value.pack);
         return kept.ms;
       },
     );
@@ -101,7 +105,7 @@ export const checkpoint: Figure = async (bench) => {
       figure: `its pack, ${files.toLocaleString("en")} files`,
       unit: "bytes",
       service: packs.at(-1) ?? 0,
-      floor: whole?.length ?? 0,
+      floor: whole ?? 0,
       note: "floor: not thin",
     });
     await processes.stop();

@@ -9,6 +9,7 @@ import {
   shortest,
 } from "./redact/finder.ts";
 import { cutEscape, endOf, escapedParts, mostEscaped, unescapedLevels } from "./redact/unescape.ts";
+import { windowsOf } from "./redact/window.ts";
 import { inThread, type Job } from "./thread.ts";
 
 /**
@@ -27,8 +28,13 @@ export interface Secrets {
   readonly all: (text: string) => string;
   /** Replaces known values in bytes, which need not be text; the same bytes when there are none. */
   bytes(bytes: Uint8Array): Promise<Uint8Array>;
+  /**
+   * Replaces the values that are known now in bytes that come in pieces, split between two of them as well, and each
+   * time in the same way. A piece is looked through at once.
+   */
+  pieces(): (pieces: AsyncIterable<Uint8Array>) => AsyncGenerator<Uint8Array>;
   /** Whether a text in UTF-8 holds neither known values nor text in the form of a secret. */
-  isClean(bytes: Uint8Array): Promise<boolean>;
+  isClean(text: Uint8Array | AsyncIterable<Uint8Array>): Promise<boolean>;
   /** Replaces the known values of this kind. */
   learn(kind: string, values: readonly string[]): void;
   /**
@@ -103,9 +109,16 @@ export const createSecrets = (secrets: readonly Secret[]): Secrets => {
       if (all.length === 0 || bytes.length <= mostAtOnce) return now.bytes(bytes);
       return (await inThread(redacting, { secrets: all, bytes }, { timeoutMs: longMs })) ?? bytes;
     },
-    async isClean(bytes) {
-      if (bytes.length <= mostAtOnce) return now.isClean(bytes);
-      return inThread(cleanChecking, { secrets: all, bytes }, { timeoutMs: longMs });
+    pieces: () => now.pieces,
+    async isClean(text) {
+      for await (const bytes of text instanceof Uint8Array ? [text] : windowsOf(text)) {
+        const isClean =
+          bytes.length <= mostAtOnce
+            ? now.isClean(bytes)
+            : await inThread(cleanChecking, { secrets: all, bytes }, { timeoutMs: longMs });
+        if (!isClean) return false;
+      }
+      return true;
     },
     stream: () => now.stream(),
     learn(kind, values) {
@@ -120,10 +133,14 @@ export const createSecrets = (secrets: readonly Secret[]): Secrets => {
 /** Milliseconds; a gigabyte takes some seconds. */
 const longMs = 10 * 60_000;
 
-type Built = Omit<Secrets, "learn" | "bytes" | "isClean"> & {
+type Built = Omit<Secrets, "learn" | "bytes" | "pieces" | "isClean"> & {
+  pieces: ReturnType<Secrets["pieces"]>;
   bytes(bytes: Uint8Array): Uint8Array;
   isClean(bytes: Uint8Array): boolean;
 };
+
+const latin1Of = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
 
 const build = (secrets: readonly Secret[]): Built => {
   const forms = new Map<string, Form>();
@@ -172,12 +189,44 @@ const build = (secrets: readonly Secret[]): Built => {
       Math.min(plainOpening(text), from + plainOpening(tail.slice(0, cutEscape(tail)))),
     );
   };
+  const stream = (): Stream => {
+    let held = "";
+    return {
+      push(piece) {
+        if (all.length === 0) return piece;
+        const text = held + piece;
+        const begun = opening(text);
+        // What may begin another one must not cut one that is whole, as the letter of an escape might.
+        const open = findAll(text)
+          .toSorted((a, b) => b.start - a.start)
+          .reduce((at, { start, end }) => (start < at && at < end ? start : at), begun);
+        held = text.slice(open);
+        return known(text.slice(0, open));
+      },
+      holds: () => held !== "",
+      end() {
+        const rest = known(held);
+        held = "";
+        return rest;
+      },
+    };
+  };
   return {
     known,
     all: (text) => patterned(known(text)),
+    async *pieces(pieces) {
+      if (all.length === 0) return yield* pieces;
+      const text = stream();
+      for await (const piece of pieces) {
+        const clean = text.push(latin1Of(piece));
+        if (clean !== "") yield Buffer.from(clean, "latin1");
+      }
+      const rest = text.end();
+      if (rest !== "") yield Buffer.from(rest, "latin1");
+    },
     bytes(bytes) {
       if (all.length === 0) return bytes;
-      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+      const text = latin1Of(bytes);
       const clean = known(text);
       return clean === text ? bytes : Buffer.from(clean, "latin1");
     },
@@ -185,28 +234,7 @@ const build = (secrets: readonly Secret[]): Built => {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
       return patterned(known(text)) === text;
     },
-    stream() {
-      let held = "";
-      return {
-        push(piece) {
-          if (all.length === 0) return piece;
-          const text = held + piece;
-          const begun = opening(text);
-          // What may begin another one must not cut one that is whole, as the letter of an escape might.
-          const open = findAll(text)
-            .toSorted((a, b) => b.start - a.start)
-            .reduce((at, { start, end }) => (start < at && at < end ? start : at), begun);
-          held = text.slice(open);
-          return known(text.slice(0, open));
-        },
-        holds: () => held !== "",
-        end() {
-          const rest = known(held);
-          held = "";
-          return rest;
-        },
-      };
-    },
+    stream,
   };
 };
 

@@ -51,7 +51,7 @@ const orders: Record<string, string> = {
   "protocol/event": "source mission slice conversation workspace event frame",
   domain: "event agent attachment contrast state permission session evidence task mission conversation view",
   store:
-    "webhook-queue node running store disk unavailable outage lock claimed-stream redacted-store check-result ended-session blob feed sql batch sqlite postgres open",
+    "webhook-queue node running store disk unavailable outage lock claimed-stream blob redacted-store check-result ended-session feed sql batch sqlite postgres open",
   process: "plain-text seccomp network sandbox process image runner command service",
   workspace:
     "file usage git object tree workspace error record project dependency tamper worktree checkout landing rebase service",
@@ -65,7 +65,7 @@ const orders: Record<string, string> = {
     "words repository fetched address mirror-folder credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
   task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory usual-duration repository-place checkpoint query workspace operation service session step worker",
-  archive: "archive entry zip text artifact execution-flow log project untracked task mission service",
+  archive: "archive entry zip text blob artifact execution-flow log project untracked task mission service",
   mission:
     "missions run plan repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",

@@ -2,6 +2,7 @@ import type { MissionState } from "../domain/state/mission.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
+import type { Secrets } from "../redact.ts";
 import type { Repositories } from "../repository/repository.ts";
 import type { Store } from "../store/store.ts";
 import type { ArchiveFile } from "../task/tasks.ts";
@@ -16,7 +17,7 @@ export type ArchiveDeps = {
   /** Removes secrets from the execution flow, in addition to what the store removed. */
   redact: (text: string) => string;
   /** Whether `redact` would leave this text as it is. */
-  isClean: (bytes: Uint8Array) => Promise<boolean>;
+  isClean: Secrets["isClean"];
 };
 
 /**

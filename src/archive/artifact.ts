@@ -2,6 +2,7 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import type { TaskState } from "../domain/state/task.ts";
 import type { Artifact } from "../protocol/task/status.ts";
 import type { Blobs } from "../store/store.ts";
+import { contentOf, entryOf } from "./blob.ts";
 import { mayHold, nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
@@ -10,7 +11,7 @@ export const addArtifacts = async (
   zip: Zip,
   flow: string,
   { artifacts }: Pick<TaskState, "artifacts">,
-  { store, room }: { store: { blobs: Pick<Blobs, "get"> }; room: Room },
+  { store, room }: { store: { blobs: Pick<Blobs, "get" | "read"> }; room: Room },
 ): Promise<{ files: ArchivedFile[]; omitted: Omitted[] }> => {
   const files: ArchivedFile[] = [];
   const omitted: Omitted[] = [];
@@ -19,13 +20,13 @@ export const addArtifacts = async (
       omitted.push({ path: name, reason: room.full });
       continue;
     }
-    const bytes = await store.blobs.get(artifact.sha256);
-    if (bytes === undefined) {
+    const content = await contentOf(store.blobs, artifact);
+    if (content === undefined) {
       omitted.push({ path: name, reason: "its content is missing from the data folder" });
       continue;
     }
-    room.left -= bytes.length;
-    const { done } = await zip.add(name, 0o100644, bytes);
+    room.left -= artifact.bytes;
+    const { done } = await zip.add(name, 0o100644, entryOf(content));
     files.push({ name, ...(await done), artifactID: artifact.artifactID });
   }
   return { files, omitted };

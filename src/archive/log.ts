@@ -2,14 +2,16 @@ import type { ArchivedFile } from "../domain/view/archive.ts";
 import { logName, logOf } from "../domain/evidence/ledger.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import type { Blobs } from "../store/store.ts";
+import type { ArchiveDeps } from "./archive.ts";
+import { contentOf, entryOf } from "./blob.ts";
 import type { Omitted, Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
 /** The full outputs of calls and checks in an archive, each named by its event's number, byte for byte. */
 
 type Around = {
-  store: { blobs: Pick<Blobs, "get"> };
-  isClean: (bytes: Uint8Array) => Promise<boolean>;
+  store: { blobs: Pick<Blobs, "get" | "read"> };
+  isClean: ArchiveDeps["isClean"];
   room: Room;
 };
 
@@ -30,18 +32,18 @@ export const addLogs = async (
       omit(room.full);
       continue;
     }
-    const bytes = await store.blobs.get(log.sha256);
-    if (bytes === undefined) {
+    const content = await contentOf(store.blobs, log);
+    if (content === undefined) {
       omit("its content is missing from the data folder");
       continue;
     }
     // Redacted bytes would no longer match the hash in the ledger, so the log is left out.
-    if (!(await isClean(bytes))) {
+    if (!(await isClean(typeof content === "function" ? content() : content))) {
       omit("it contains something that looks like a secret");
       continue;
     }
-    room.left -= bytes.length;
-    const { done } = await zip.add(name, 0o100644, bytes);
+    room.left -= log.bytes;
+    const { done } = await zip.add(name, 0o100644, entryOf(content));
     files.push({ name, ...(await done) });
   }
   return { files, omitted };

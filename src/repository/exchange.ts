@@ -6,8 +6,7 @@ import type { Git } from "../workspace/git/git.ts";
  * file of either is read or changed.
  */
 
-export const packMs = 10 * 60_000;
-const timeoutMs = packMs;
+const timeoutMs = 10 * 60_000;
 
 /** Whether a commit is there. */
 export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
@@ -26,10 +25,11 @@ export const tipsWithout = async (git: Git, commit: string): Promise<string[] | 
 };
 
 /**
- * What commits add to those `without`; undefined: more than `mostBytes`. `thin`: as differences to what these have,
- * where that is less.
+ * Writes what commits add to those `without` into a file that is not there yet, and resolves to its size; undefined:
+ * more than `mostBytes`, and there is no file. `thin`: as differences to what these have, where that is less.
  */
-export const packed = async (
+export const packInto = async (
+  file: string,
   git: Git,
   {
     commits,
@@ -38,26 +38,39 @@ export const packed = async (
     thin = false,
   }: { commits: readonly string[]; without: readonly string[]; mostBytes: number; thin?: boolean },
   signal: AbortSignal,
-): Promise<Buffer | undefined> => {
+): Promise<number | undefined> => {
   const stop = new AbortController();
-  const parts: Buffer[] = [];
   let bytes = 0;
+  const output = openSync(file, "wx", 0o600);
   try {
     await git.run(["pack-objects", "-q", "--stdout", "--revs", ...(thin ? ["--thin"] : [])], {
       input: [...commits, ...without.map((commit) => `^${commit}`), ""].join("\n"),
       onOutput(part: Buffer) {
         bytes += part.length;
         if (bytes > mostBytes) stop.abort();
-        else parts.push(part);
+        else writeSync(output, part);
       },
       signal: AbortSignal.any([signal, stop.signal]),
       timeoutMs,
     });
+    return bytes;
   } catch (error) {
+    rmSync(file, { force: true });
     if (!stop.signal.aborted) throw error;
     return undefined;
+  } finally {
+    closeSync(output);
   }
-  return Buffer.concat(parts);
+};
+
+/** Reads a pack, `thin` or not, from a file. */
+export const indexPack = async (git: Git, file: string, thin: boolean, signal: AbortSignal): Promise<void> => {
+  const input = openSync(file, "r");
+  try {
+    await git.run(["index-pack", "--stdin", ...(thin ? ["--fix-thin"] : [])], { input, signal, timeoutMs });
+  } finally {
+    closeSync(input);
+  }
 };
 
 /**
@@ -70,31 +83,12 @@ export const takeCommit = async (
   signal: AbortSignal,
 ): Promise<void> => {
   if (commit === without || (await hasCommit(to, commit))) return;
-  const stop = new AbortController();
-  const until = AbortSignal.any([signal, stop.signal]);
-  let bytes = 0;
-  const output = openSync(file, "wx", 0o600);
   try {
-    const onOutput = (part: Buffer): void => {
-      bytes += part.length;
-      if (bytes > mostBytes) stop.abort();
-      else writeSync(output, part);
-    };
-    const input = `${commit}\n^${without}\n`;
-    await from.run(["pack-objects", "-q", "--stdout", "--revs"], { input, onOutput, signal: until, timeoutMs });
-    const packed = openSync(file, "r");
-    try {
-      await to.run(["index-pack", "--stdin"], { input: packed, signal, timeoutMs });
-    } finally {
-      closeSync(packed);
-    }
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    throw new Error(`Expected what ${commit} adds to ${without} to take at most ${mostBytes} bytes, got more.`, {
-      cause: error,
-    });
+    const bytes = await packInto(file, from, { commits: [commit], without: [without], mostBytes }, signal);
+    if (bytes === undefined)
+      throw new Error(`Expected what ${commit} adds to ${without} to take at most ${mostBytes} bytes, got more.`);
+    await indexPack(to, file, false, signal);
   } finally {
-    closeSync(output);
     rmSync(file, { force: true });
   }
 };

@@ -1,3 +1,11 @@
+import type { Pieces } from "../store/store.ts";
+
+/**
+ * A pack in a file of the service's, until it is disposed. `whole`: no branch or tag of the remote led to its base any
+ * more, and it has all that none leads to.
+ */
+export type Pack = AsyncDisposable & { bytes: number; whole: boolean; pieces: Pieces };
+
 /**
  * The port of the repository room: projects that are named by address instead of by a directory. The service keeps one
  * bare mirror per repository, and per ref a folder with its files, which is the `directory` of everything that needs
@@ -55,16 +63,18 @@ export interface Repositories {
   refresh(place: RepositoryPlace, afterMs: number, signal: AbortSignal): Promise<void>;
   /**
    * What commits of the mirror add to `base`, as a pack; undefined: more than `mostBytes`. `thin`: with what the base
-   * has only named, where that is less. `whole`: no branch or tag of the remote led to the base any more, and the pack
-   * has all that none leads to.
+   * has only named, where that is less.
    */
   packed(
     place: RepositoryPlace,
     range: { commits: readonly string[]; base: string; mostBytes: number; thin?: boolean },
     signal: AbortSignal,
-  ): Promise<{ bytes: Buffer; whole: boolean } | undefined>;
-  /** Brings such a pack into the mirror; what is damaged is left out, and said in the log. */
-  unpack(place: RepositoryPlace, pack: Buffer, signal: AbortSignal): Promise<void>;
+  ): Promise<Pack | undefined>;
+  /**
+   * Brings such a pack into the mirror; what is damaged is left out, and said in the log. Rejects with what the pieces
+   * reject with.
+   */
+  unpack(place: RepositoryPlace, pack: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void>;
   /** The remote's own commit where `base` is one that was filled in for a Task; null: it is the remote's own. */
   filledFrom(place: RepositoryPlace, base: string): string | null;
   /**

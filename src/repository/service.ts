@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createKeyedMutex } from "../async/mutex.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Tracker } from "../process/process.ts";
+import { piecesOfFile } from "../store/blob/piece.ts";
 import { createGit, type Git, GitError } from "../workspace/git/git.ts";
 import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
 import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
-import { hasCommit, isWithin, packed, packMs, takeCommit, tipsWithout } from "./exchange.ts";
+import { hasCommit, indexPack, isWithin, packInto, takeCommit, tipsWithout } from "./exchange.ts";
 import { filledFrom, fillIn } from "./fill/fill.ts";
 import { namesAgain } from "./fill/names.ts";
 import { openForge } from "./forge/open.ts";
@@ -310,21 +312,29 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     },
     async packed(place, { commits, base, ...how }, signal) {
       const git = mirror.objectsOf(place);
+      const file = join(given, randomUUID());
       const tips = await tipsWithout(git, base);
-      const bytes = tips === undefined ? undefined : await packed(git, { commits, without: tips, ...how }, signal);
-      if (bytes !== undefined) return { bytes, whole: true };
-      const added = await packed(git, { commits, without: [base], ...how }, signal);
-      return added && { bytes: added, whole: false };
+      const all = tips && (await packInto(file, git, { commits, without: tips, ...how }, signal));
+      const bytes = all ?? (await packInto(file, git, { commits, without: [base], ...how }, signal));
+      if (bytes === undefined) return undefined;
+      return {
+        bytes,
+        whole: all !== undefined,
+        pieces: () => piecesOfFile(file, bytes),
+        [Symbol.asyncDispose]: () => rm(file, { force: true }),
+      };
     },
     async unpack(place, pack, signal) {
+      const file = join(given, randomUUID());
       try {
-        await mirror
-          .objectsOf(place)
-          .run(["index-pack", "--stdin", "--fix-thin"], { input: pack, signal, timeoutMs: packMs });
+        await writeFile(file, pack, { flag: "wx", mode: 0o600, signal });
+        await indexPack(mirror.objectsOf(place), file, true, signal);
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof GitError)) throw error;
         log.error({ repository: place.url, error: error.message }, "a checkpoint cannot be read");
+      } finally {
+        await rm(file, { force: true });
       }
     },
     filledFrom: (place, base) => filledFrom(place.mirror, base),

@@ -7,7 +7,7 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
-import { absent, createBlobs } from "./blob/folder.ts";
+import { absent, createBlobs, temporaryFolder } from "./blob/folder.ts";
 import { fromFolder, hasBlobs } from "./blob/move.ts";
 import { placeBlobs } from "./blob/place.ts";
 import type { S3Place } from "./blob/s3.ts";
@@ -80,10 +80,11 @@ export const openData = async (
   await using scope = new AsyncDisposableStack();
   scope.use(await lockFolder(dataDir));
   locked();
-  await wanted.removeTree(join(dataDir, "tmp")).catch((error: unknown) =>
-    // The next start tries it again.
-    log.warn({ error: messageOf(error) }, "temporary files of an earlier service could not be removed"),
-  );
+  for (const left of [join(dataDir, "tmp"), join(dataDir, "blobs", temporaryFolder)])
+    await wanted.removeTree(left).catch((error: unknown) =>
+      // The next start tries it again.
+      log.warn({ error: messageOf(error) }, "temporary files of an earlier service could not be removed"),
+    );
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
   const instance = await instanceOf(dataDir);
   const isFilled = await hasBlobs(join(dataDir, "blobs"));

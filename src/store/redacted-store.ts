@@ -1,6 +1,7 @@
 import type { DomainEvent, StreamID } from "../domain/event.ts";
 import type { TextFrame } from "../protocol/event/frame.ts";
 import { mapStrings, type Secrets, type Stream } from "../redact.ts";
+import { cut } from "./blob/piece.ts";
 import type { Live, Store, Write } from "./store.ts";
 
 /**
@@ -20,7 +21,13 @@ export const redactStore = <S extends Store>(store: S, secrets: Secrets): S => {
     redact: secrets.known,
     blobs: {
       put: async (bytes, exact = false) => store.blobs.put(exact ? bytes : await secrets.bytes(bytes), exact),
+      async write(pieces, exact = false) {
+        if (exact) return store.blobs.write(pieces, true);
+        const clean = secrets.pieces();
+        return store.blobs.write(() => clean(cut(pieces())), exact);
+      },
       get: (sha256) => store.blobs.get(sha256),
+      read: (sha256) => store.blobs.read(sha256),
       drop: (sha256) => store.blobs.drop(sha256),
     },
     live,

@@ -18,8 +18,8 @@ import type { Webhooks } from "./webhook-queue.ts";
  *
  * Every write is one transaction: when its promise resolves the write is on disk (unless it is `lazy`), when it rejects
  * with a `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database
- * was lost during the commit, and could not be asked for a minute. The exceptions are `Blobs.put`, which writes a file,
- * and `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
+ * was lost during the commit, and could not be asked for a minute. The exceptions are `Blobs`, which have a place of
+ * their own, and `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
  *
  * What a lost connection or a lock that is not free stands in the way of is tried again: for ten seconds, and for a
  * minute through a claim.
@@ -331,8 +331,24 @@ export type RunningTasks = { running: ReadonlyMap<StreamID, string>; projects: R
 export type QueuePlace = { ahead: number; due: Due };
 
 /**
+ * Bytes in pieces of at most about 256 KiB, which whoever is given them may keep. Called again it gives the same bytes
+ * from their beginning.
+ */
+export type Pieces = () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/**
+ * A blob to be read, once. Nothing is open before its first piece is asked for, nor after the last, nor once the reader
+ * stops. The pieces are `bytes` together, or reading rejects with `store_unavailable`: a blob that is dropped, or is not
+ * what its name says, never looks like a shorter one.
+ */
+export type BlobRead = { bytes: number; pieces: AsyncIterable<Buffer> };
+
+/**
  * Long texts and files in the data folder, by the SHA-256 of their bytes. Put a blob before the commit that names it,
  * and commit soon: one that no stream names is kept for at least twenty minutes.
+ *
+ * `put` and `get` are for what is in memory anyway. What may have more than a MiB passes in pieces through `write` and
+ * `read`, of which no place holds more than a few at once.
  */
 export interface Blobs {
   /**
@@ -341,8 +357,15 @@ export interface Blobs {
    * text of people or models. Rejects with `store_unavailable`.
    */
   put(bytes: Uint8Array, exact?: boolean): Promise<BlobRef>;
+  /**
+   * The same. The pieces are asked for once to learn their hash, and once for each try to store them. Rejects with
+   * `store_unavailable` also where they fail, or are others the second time; nothing of them is kept then.
+   */
+  write(pieces: Pieces, exact?: boolean): Promise<BlobRef>;
   /** undefined: there is no such blob (never stored, dropped, or deleted by hand). */
   get(sha256: string): Promise<Buffer | undefined>;
+  /** The same. */
+  read(sha256: string): Promise<BlobRead | undefined>;
   /** Deletes a blob that no stream names. `young`: it was stored recently, a commit may be about to name it; kept. */
   drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }

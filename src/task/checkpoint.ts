@@ -10,7 +10,7 @@ import type { Run } from "./run.ts";
  * 0274 and 0299.
  */
 
-/** A change that takes more is not kept: blobs pass through memory. */
+/** A change that takes more is not kept, as all nodes share the room for it. */
 const mostBytes = 28 * 1024 * 1024;
 
 type Kept = EventData["checkpoint.kept"];
@@ -24,13 +24,13 @@ export const storeCommits = async (
   wanted: { commits: readonly string[]; base: string; thin?: boolean },
   signal: AbortSignal,
 ): Promise<{ told: Pick<Kept, "pack" | "whole">; bytes: number } | undefined> => {
-  const packed = await run.repositories.packed(repositoryPlace(run), { ...wanted, mostBytes }, signal);
+  await using packed = await run.repositories.packed(repositoryPlace(run), { ...wanted, mostBytes }, signal);
   if (packed === undefined) {
     run.log.warn({ task: run.stream, mostBytes }, "what was changed is too large to be kept for other nodes");
     return undefined;
   }
-  const pack = await run.store.blobs.put(packed.bytes, true);
-  return { told: { pack, ...(packed.whole ? { whole: true } : {}) }, bytes: packed.bytes.length };
+  const pack = await run.store.blobs.write(packed.pieces, true);
+  return { told: { pack, ...(packed.whole ? { whole: true } : {}) }, bytes: packed.bytes };
 };
 
 /**
@@ -87,7 +87,7 @@ export const bringCheckpoint = async (
   const isThere = () => has([commit, base]);
   if (await has([commit, base, ...forks.map((fork) => fork.commit)])) return true;
   if (pack === null || !(whole === true || (await repositories.has(place, base)))) return await isThere();
-  const bytes = await store.blobs.get(pack.sha256);
-  if (bytes !== undefined) await repositories.unpack(place, bytes, signal);
+  const kept = await store.blobs.read(pack.sha256);
+  if (kept !== undefined) await repositories.unpack(place, kept.pieces, signal);
   return isThere();
 };

@@ -38,7 +38,7 @@ import type { Repositories } from "../repository/repository.ts";
 import type { Squads } from "../squad/squad.ts";
 import type { Disk } from "../store/disk/disk.ts";
 import type { Terms } from "../store/node.ts";
-import type { Fence, ListQuery, Store, Write } from "../store/store.ts";
+import type { BlobRead, Fence, ListQuery, Store, Write } from "../store/store.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import type { Environment, Setup } from "./environment.ts";
 
@@ -97,13 +97,13 @@ export interface Tasks {
    */
   diff(taskID: string, between?: CommitRange): Promise<string>;
   /** All that a call gave its agent, cut nowhere; `call_not_found` when no call of this id has ended. */
-  callOutput(taskID: string, callID: string): Promise<Buffer>;
+  callOutput(taskID: string, callID: string): Promise<BlobRead>;
   /**
    * The full output of a check's last run, on the work or otherwise on the base; `check_not_found` when there is none.
    */
-  checkLog(taskID: string, checkID: string): Promise<Buffer>;
-  /** An artifact with its bytes; `artifact_not_found` when the Task has none of this id or its bytes are gone. */
-  artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }>;
+  checkLog(taskID: string, checkID: string): Promise<BlobRead>;
+  /** An artifact with its content; `artifact_not_found` when the Task has none of this id or its bytes are gone. */
+  artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; content: BlobRead }>;
   /** Whether `capture` is possible now, and the captures taken so far. */
   preview(directory: string, taskID: string): Promise<Preview>;
   /**

@@ -67,3 +67,85 @@ test("a reader that has gone ends it; control: one that only waits has all of it
   expect(Buffer.concat(parts).toString() === text).toBe(true);
   await ended;
 });
+
+/** A blob of eight pieces. `fault`: of the piece with this number. */
+const blobOf = (fault?: number) => {
+  const piece = Buffer.alloc(1024 ** 2, "blob ");
+  const state = { given: 0, isClosed: false };
+  const pieces = async function* () {
+    try {
+      for (let n = 0; n < 8; n += 1) {
+        if (n === fault) throw new Error("it cannot be read");
+        state.given += 1;
+        yield piece;
+      }
+    } finally {
+      state.isClosed = true;
+    }
+  };
+  return {
+    state,
+    body: { bytes: 8 * piece.length, pieces: pieces() },
+    whole: Buffer.concat(Array.from({ length: 8 }, () => piece)),
+  };
+};
+
+/** Answers one request with the blob. */
+const serveBlob = async (body: ReturnType<typeof blobOf>["body"]) => {
+  let sent: Promise<unknown> = Promise.resolve();
+  const serving = createServer((_incoming, outgoing) => {
+    sent = writeLong(outgoing, { status: 200, headers: {}, body }).then(
+      () => "sent",
+      (error: Error) => {
+        const reason = `${outgoing.headersSent ? "broken off" : "refused"}: ${error.message}`;
+        outgoing.destroy();
+        return reason;
+      },
+    );
+  }).listen(0, "127.0.0.1");
+  await once(serving, "listening");
+  const address = serving.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`,
+    sent: () => sent,
+    [Symbol.dispose]: () => void serving.close(),
+  };
+};
+
+test("a blob is read as its reader takes it, and closed when that has gone; control: one that waits has all of it", async () => {
+  const left = blobOf();
+  using leaving = await serveBlob(left.body);
+  const gone = await new Promise<IncomingMessage>((resolve, reject) => get(leaving.url, resolve).on("error", reject));
+  gone.pause();
+  await pause(200);
+  // What the sockets hold besides.
+  expect(left.state.given).toBeLessThan(8);
+  expect(left.state.isClosed).toBe(false);
+  gone.destroy();
+  await expect.poll(() => left.state.isClosed).toBe(true);
+  expect(await leaving.sent()).toMatch(/^broken off/);
+  const whole = blobOf();
+  using staying = await serveBlob(whole.body);
+  const answer = await fetch(staying.url);
+  expect(answer.headers.get("content-length")).toBe(String(whole.body.bytes));
+  expect(Buffer.from(await answer.arrayBuffer()).equals(whole.whole)).toBe(true);
+  expect([await staying.sent(), whole.state]).toEqual(["sent", { given: 8, isClosed: true }]);
+});
+
+test("a blob that cannot be read is refused before anything is sent, and else broken off, never shorter; HEAD reads none", async () => {
+  using refused = await serveBlob(blobOf(0).body);
+  await expect(fetch(refused.url)).rejects.toThrow();
+  expect(await refused.sent()).toBe("refused: it cannot be read");
+  using broken = await serveBlob(blobOf(3).body);
+  const answer = await fetch(broken.url);
+  await expect(answer.arrayBuffer()).rejects.toThrow();
+  expect(await broken.sent()).toBe("broken off: it cannot be read");
+  const unread = blobOf();
+  using asked = await serveBlob(unread.body);
+  const head = await fetch(asked.url, { method: "HEAD" });
+  expect([head.headers.get("content-length"), await asked.sent(), unread.state.given]).toEqual([
+    String(unread.body.bytes),
+    "sent",
+    0,
+  ]);
+});

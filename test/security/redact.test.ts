@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -101,6 +102,49 @@ describe("C5 known values", () => {
       // What is left are the nine of the text's own "sk-acme-9".
       expect(most).toBeLessThan(10);
     }
+  });
+
+  test("bytes in pieces, cut anywhere: the same as in one, again and again; control: bytes without any stay", async () => {
+    const whole = Buffer.concat([randomBytes(300), Buffer.from(`${key} ${base64("x")} ${word}`), randomBytes(300)]);
+    const clean = Buffer.from(await secrets.bytes(whole));
+    expect(clean.includes("[redacted:key]")).toBe(true);
+    const inPieces = async (bytes: Buffer, size: number, redact: ReturnType<typeof secrets.pieces>) => {
+      async function* pieces() {
+        for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+      }
+      const parts: Uint8Array[] = [];
+      for await (const part of redact(pieces())) parts.push(part);
+      return Buffer.concat(parts);
+    };
+    const redact = secrets.pieces();
+    for (let size = 1; size < 120; size += 7)
+      for (let turn = 0; turn < 2; turn += 1) expect((await inPieces(whole, size, redact)).equals(clean)).toBe(true);
+    const other = randomBytes(5000);
+    expect((await inPieces(other, 999, redact)).equals(other)).toBe(true);
+  });
+
+  test("a large text in pieces is clean or not as in one, wherever the secret stands", async () => {
+    const line = "nothing to see in this line of a log\n";
+    const lines = Buffer.from(line.repeat(1024 ** 2 / line.length));
+    const isClean = (bytes: Buffer): Promise<boolean> =>
+      secrets.isClean(
+        (async function* () {
+          for (let at = 0; at < bytes.length; at += 200_001) yield bytes.subarray(at, at + 200_001);
+        })(),
+      );
+    expect(await isClean(lines)).toBe(true);
+    expect(await isClean(Buffer.alloc(0))).toBe(true);
+    // Without lines as well.
+    for (const filler of [lines, Buffer.alloc(lines.length, "-")])
+      for (const found of [key, word, `AKIA${"Q7".repeat(8)}`])
+        for (const at of [512 * 1024 - 9, 600_002, filler.length - 60]) {
+          const bytes = Buffer.from(filler);
+          bytes.write(` ${found} `, at);
+          expect([at, await isClean(bytes)]).toEqual([at, false]);
+        }
+    // Half of a word, as a cut would make it, looks like a key.
+    const word26 = Buffer.from(`noAKIA${"Q7".repeat(11)}\n`.repeat(20_000));
+    expect([await isClean(word26), await secrets.isClean(word26)]).toEqual([true, true]);
   });
 
   test("plain data keeps its identity where nothing changes", () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -7,88 +7,20 @@ import { silent } from "../../src/log.ts";
 import { hashOf } from "../../src/hash.ts";
 import { fromFolder, movingFrom } from "../../src/store/blob/move.ts";
 import { createS3Blobs } from "../../src/store/blob/s3.ts";
-import { createBlobs } from "../../src/store/blob/folder.ts";
-import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
-import type { Blobs, Store } from "../../src/store/store.ts";
+import { createBlobs, temporaryFolder } from "../../src/store/blob/folder.ts";
+import { wholeOf } from "../../src/store/blob/piece.ts";
+import type { Blobs, Pieces } from "../../src/store/store.ts";
 import { startS3 } from "../harness/double/s3.ts";
-import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
+import { countSkipped, postgresURL } from "../harness/postgres.ts";
 import { temporary, until } from "../harness/project.ts";
-import { Client } from "pg";
+import { inDatabase, kinds } from "./blob-place.ts";
 
-/** What every place for blobs keeps to. */
+/** What every place for blobs keeps to. What passes in pieces is in `large-blob.test.ts`, too. */
 
-type Place = AsyncDisposable & {
-  blobs: Blobs;
-  /** The same place, opened by another process. */
-  other: Blobs;
-  /** Makes a blob an hour old. */
-  age(sha256: string): Promise<void>;
+const read = async (blobs: Blobs, sha256: string): Promise<Buffer | undefined> => {
+  const found = await blobs.read(sha256);
+  return found && wholeOf(found);
 };
-
-const inFolder = async (): Promise<Place> => {
-  const folder = temporary("sortie-blobs-");
-  const hour = new Date(Date.now() - 3_600_000);
-  return {
-    blobs: createBlobs(folder.path),
-    other: createBlobs(folder.path),
-    age: async (sha256) => utimesSync(join(folder.path, sha256.slice(0, 2), sha256), hour, hour),
-    async [Symbol.asyncDispose]() {
-      folder[Symbol.dispose]();
-    },
-  };
-};
-
-type Database = Place & { sql(text: string): Promise<object[]>; open(blobs: "database" | Blobs): Promise<Store> };
-
-const inDatabase = async (): Promise<Database> => {
-  const scope = new AsyncDisposableStack();
-  const url = postgresURL ?? "";
-  const folder = scope.use(temporary("sortie-blobs-"));
-  const schema = scope.use(freshSchema(url)).name;
-  const open = async (where: "database" | Blobs) =>
-    scope.use(await createPostgresStore({ url, dataDir: folder.path, log: silent, schema, blobs: where }));
-  const { blobs } = await open("database");
-  const { blobs: other } = await open("database");
-  const sql = async (text: string): Promise<object[]> => {
-    const client = new Client({ connectionString: url, options: `-c search_path=${schema}` });
-    await client.connect();
-    try {
-      return (await client.query<object>(text)).rows;
-    } finally {
-      await client.end();
-    }
-  };
-  return {
-    blobs,
-    other,
-    sql,
-    open,
-    age: async (sha256) => void (await sql(`update blobs set at = at - 3600000 where sha256 = '${sha256}'`)),
-    [Symbol.asyncDispose]: () => scope.disposeAsync(),
-  };
-};
-
-const inBucket = async (): Promise<Place> => {
-  const bucket = await startS3();
-  const open = () => createS3Blobs(bucket.place, new AbortController().signal);
-  return {
-    blobs: open(),
-    other: open(),
-    async age(sha256) {
-      const found = bucket.objects.get(`sortie/blobs/${sha256.slice(0, 2)}/${sha256}`);
-      if (found !== undefined) found.at -= 3_600_000;
-    },
-    [Symbol.asyncDispose]: () => bucket[Symbol.asyncDispose](),
-  };
-};
-
-const kinds: [name: string, open: () => Promise<Place>][] = [
-  ["a folder", inFolder],
-  ["a bucket", inBucket],
-  ...(postgresURL === undefined
-    ? []
-    : ([["the database", inDatabase]] as const).map(([name, open]) => [name, open] as [string, () => Promise<Place>])),
-];
 
 describe.each(kinds)("in %s", (_name, open) => {
   test("bytes come back as they were, to every process, whatever their size", async () => {
@@ -102,19 +34,82 @@ describe.each(kinds)("in %s", (_name, open) => {
       const large = Buffer.concat([Buffer.from("before"), bytes, Buffer.from("after")]);
       expect(await place.other.put(large.subarray(6, 6 + size))).toEqual(put);
     }
-    expect(await place.blobs.get("0".repeat(64))).toBeUndefined();
-    expect(await place.blobs.get("../../etc/passwd")).toBeUndefined();
-    expect(await place.blobs.get("' or true --")).toBeUndefined();
+    for (const name of ["0".repeat(64), "../../etc/passwd", "' or true --"])
+      expect([await place.blobs.get(name), await place.blobs.read(name)]).toEqual([undefined, undefined]);
+  });
+
+  test("pieces come back as they were, however they are cut, and are one blob with what was put whole", async () => {
+    await using place = await open();
+    for (const size of [0, 1, 1024 ** 2, 1024 ** 2 + 1, 5 * 1024 ** 2 + 7]) {
+      const bytes = randomBytes(size);
+      for (const most of [size + 1, 300_001, 65_536]) {
+        const pieces: Pieces = function* () {
+          for (let at = 0; at < size; at += most) yield new Uint8Array(bytes.subarray(at, at + most));
+        };
+        expect(await place.blobs.write(pieces)).toEqual({ sha256: await hashOf(bytes), bytes: size });
+      }
+      expect(await place.other.put(bytes)).toEqual({ sha256: await hashOf(bytes), bytes: size });
+      const found = await place.blobs.read(await hashOf(bytes));
+      const sizes: number[] = [];
+      for await (const piece of found?.pieces ?? []) sizes.push(piece.length);
+      expect([found?.bytes, sizes.reduce((sum, length) => sum + length, 0)]).toEqual([size, size]);
+      expect(Math.max(0, ...sizes)).toBeLessThanOrEqual(256 * 1024);
+      expect((await read(place.other, await hashOf(bytes)))?.equals(bytes)).toBe(true);
+    }
+    expect(await place.left()).toHaveLength(5);
+  });
+
+  test("pieces that fail, the first time or the second, or are others then, leave nothing; control: the same that do not", async () => {
+    await using place = await open();
+    const bytes = randomBytes(3 * 1024 ** 2);
+    const piecesOf = (fault: (turn: number, at: number) => Buffer | undefined): Pieces => {
+      let turn = 0;
+      return function* () {
+        turn += 1;
+        for (let at = 0; at < bytes.length; at += 65_536) yield fault(turn, at) ?? bytes.subarray(at, at + 65_536);
+      };
+    };
+    const middle = 2 * 1024 ** 2;
+    const failing = (which: number) =>
+      piecesOf((turn, at) => {
+        if (turn >= which && at === middle) throw new Error("the source has failed");
+        return undefined;
+      });
+    const faults: [Pieces, string][] = [
+      [failing(1), "the source has failed"],
+      [failing(2), "the source has failed"],
+      [piecesOf((turn, at) => (turn > 1 && at === middle ? Buffer.alloc(65_536) : undefined)), "got other bytes"],
+      [piecesOf((turn, at) => (turn > 1 && at === 0 ? Buffer.alloc(0) : undefined)), "got other bytes"],
+      [piecesOf((turn, at) => (turn > 1 && at === 0 ? Buffer.alloc(65_537) : undefined)), "got other bytes"],
+    ];
+    for (const [pieces, message] of faults) {
+      const said = expect.stringContaining(message) as string;
+      await expect(place.blobs.write(pieces)).rejects.toMatchObject({ code: "store_unavailable", message: said });
+      expect(await place.left()).toEqual([]);
+    }
+    const { sha256 } = await place.blobs.write(piecesOf(() => undefined));
+    expect((await read(place.blobs, sha256))?.equals(bytes)).toBe(true);
+    expect(await place.left()).toHaveLength(1);
   });
 
   test("one that is put by many at once is there once and whole", async () => {
     await using place = await open();
     const bytes = randomBytes(1024 ** 2);
+    const large = randomBytes(1024 ** 2 + 1);
     const puts = await Promise.all(
       Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? place.blobs : place.other).put(bytes)),
     );
-    expect(new Set(puts.map(({ sha256 }) => sha256)).size).toBe(1);
-    expect((await place.blobs.get(puts[0]?.sha256 ?? ""))?.equals(bytes)).toBe(true);
+    const written = await Promise.all(
+      Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? place.blobs : place.other).write(() => [large])),
+    );
+    for (const [refs, kept] of [
+      [puts, bytes],
+      [written, large],
+    ] as const) {
+      expect(new Set(refs.map(({ sha256 }) => sha256)).size).toBe(1);
+      expect((await place.blobs.get(refs[0]?.sha256 ?? ""))?.equals(kept)).toBe(true);
+    }
+    expect(await place.left()).toHaveLength(2);
   });
 
   test("a young one is not dropped, an old one is; to put it again makes it young", async () => {
@@ -130,6 +125,14 @@ describe.each(kinds)("in %s", (_name, open) => {
     expect(await place.other.drop(sha256)).toBe("absent");
     await place.other.put(Buffer.from("once"));
     expect(await place.blobs.get(sha256)).toEqual(Buffer.from("once"));
+    // The same for what is written in pieces.
+    const large = randomBytes(1024 ** 2 + 1);
+    const { sha256: name } = await place.blobs.write(() => [large]);
+    await place.age(name);
+    await place.other.write(() => [large]);
+    expect(await place.blobs.drop(name)).toBe("young");
+    await place.age(name);
+    expect(await place.blobs.drop(name)).toBe("dropped");
   });
 
   test("put and drop at the same time: what was put is there", async () => {
@@ -141,6 +144,17 @@ describe.each(kinds)("in %s", (_name, open) => {
       // The sweep of one process; another one names the same bytes anew.
       await Promise.all([place.blobs.drop(sha256), place.blobs.put(bytes)]);
       expect(await place.blobs.get(sha256), `round ${round}`).toEqual(bytes);
+    }
+  });
+
+  test("put and drop at the same time, in pieces: what was written is there", async () => {
+    await using place = await open();
+    for (let round = 0; round < 3; round += 1) {
+      const bytes = randomBytes(1024 ** 2 + 1);
+      const { sha256 } = await place.blobs.write(() => [bytes]);
+      await place.age(sha256);
+      await Promise.all([place.blobs.drop(sha256), place.blobs.write(() => [bytes])]);
+      expect((await read(place.blobs, sha256))?.equals(bytes), `round ${round}`).toBe(true);
     }
   });
 });
@@ -174,7 +188,9 @@ describe.skipIf(postgresURL === undefined)("from a folder to the database", () =
       }
     }
     await readable(place.other);
-    const left = (await readdir(folder.path, { recursive: true })).filter((name) => name.length > 2);
+    const left = (await readdir(folder.path, { recursive: true })).filter(
+      (name) => name.length > temporaryFolder.length,
+    );
     expect(left).toEqual([`ab/${hurt}`]);
     expect(said).toContain("a blob of the data folder is damaged and was left there");
     expect(await place.sql("select count(*)::int as count from blobs")).toEqual([{ count: 60 }]);
@@ -187,7 +203,7 @@ test.skipIf(postgresURL === undefined)("from the database to a bucket: all move 
     Array.from({ length: 40 }, (_, n) => place.blobs.put(Buffer.from(`blob ${n} `.repeat(n)))),
   );
   const inBucketAlone = createS3Blobs(bucket.place, new AbortController().signal);
-  const store = await place.open(inBucketAlone);
+  const store = await place.store(inBucketAlone);
   const read = async (blobs: Blobs) =>
     Promise.all(all.map(async ({ sha256 }) => (await blobs.get(sha256))?.toString()));
   const expected = all.map((_, n) => `blob ${n} `.repeat(n));
@@ -200,4 +216,4 @@ test.skipIf(postgresURL === undefined)("from the database to a bucket: all move 
   const { sha256 } = await store.blobs.put(Buffer.from("new"));
   expect([await left(), await inBucketAlone.get(sha256)]).toEqual([0, Buffer.from("new")]);
 });
-if (postgresURL === undefined) countSkipped(6);
+if (postgresURL === undefined) countSkipped(9);

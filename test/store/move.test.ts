@@ -1,29 +1,15 @@
-import { createHash } from "node:crypto";
 import { renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { fromFolder, movingFrom, type Source } from "../../src/store/blob/move.ts";
+import { readOf, wholeOf } from "../../src/store/blob/piece.ts";
 import type { Blobs } from "../../src/store/store.ts";
+import { blobsInMemory } from "../harness/double/blobs.ts";
 import { temporary } from "../harness/project.ts";
 
 /** Blobs on their way, where a read of their old place fails for a moment. */
-
-const inMemory = (onPut: (sha256: string) => void = () => {}) => {
-  const kept = new Map<string, Buffer>();
-  const blobs: Blobs = {
-    async put(bytes) {
-      const sha256 = createHash("sha256").update(bytes).digest("hex");
-      onPut(sha256);
-      kept.set(sha256, Buffer.from(bytes));
-      return { sha256, bytes: bytes.byteLength };
-    },
-    get: async (sha256) => kept.get(sha256),
-    drop: async () => "absent",
-  };
-  return { kept, blobs };
-};
 
 /** A place whose reads fail until it is healed. */
 const breakAt = (path: string): (() => void) => {
@@ -41,7 +27,7 @@ test("a shelf that cannot be listed while the others move: its blobs are not los
   const all = [await from.put(Buffer.from("one")), await from.put(Buffer.from("two"))].map(({ sha256 }) => sha256);
   let heal: (() => void) | undefined;
   let other = "";
-  const { blobs, kept } = inMemory((sha256) => {
+  const { blobs, kept } = blobsInMemory((sha256) => {
     other = all.find((one) => one !== sha256) ?? "";
     heal ??= breakAt(join(folder.path, other.slice(0, 2)));
   });
@@ -68,10 +54,11 @@ test("what a source has left when the move is over is looked up there still; con
       isEmpty: async () => isEmpty((looks += 1)),
       async *all() {},
       get: async (sha256) => (asked.push(sha256), left),
+      read: async (sha256) => (asked.push(sha256), readOf(left)),
       remove: async () => {},
     };
   };
-  const { blobs } = inMemory();
+  const { blobs } = blobsInMemory();
   await using moving = await movingFrom(
     source(() => false),
     blobs,
@@ -87,12 +74,15 @@ test("what a source has left when the move is over is looked up there still; con
   await moved.moved;
   expect(await moved.blobs.get("b")).toBeUndefined();
   expect(asked).toEqual(["a"]);
+  const found = await moving.blobs.read("c");
+  expect(found && (await wholeOf(found))).toEqual(left);
+  expect([await moved.blobs.read("d"), asked]).toEqual([undefined, ["a", "c"]]);
 });
 
 test("one that moves while it is asked for is found, also when it is the last", async () => {
   using folder = temporary("sortie-move-");
   const { sha256 } = await createBlobs(folder.path).put(Buffer.from("last"));
-  const { blobs } = inMemory();
+  const { blobs } = blobsInMemory();
   const begun = Promise.withResolvers<void>();
   let looks = 0;
   const slow: Blobs = {
@@ -111,4 +101,27 @@ test("one that moves while it is asked for is found, also when it is the last", 
   };
   await using moving = await movingFrom(fromFolder(folder.path), slow, silent);
   expect(await moving.blobs.get(sha256)).toEqual(Buffer.from("last"));
+});
+
+test("one that moves while it is read is read on where it is then; control: one that is lost is an error", async () => {
+  const { kept, blobs } = blobsInMemory();
+  const bytes = Buffer.from("what was here, and is there now");
+  async function* half() {
+    yield bytes.subarray(0, 5);
+    throw new Error("it has gone");
+  }
+  const source: Source = {
+    name: "a double",
+    isEmpty: async () => false,
+    async *all() {},
+    get: async () => undefined,
+    read: async () => ({ bytes: bytes.length, pieces: half() }),
+    remove: async () => {},
+  };
+  await using moving = await movingFrom(source, blobs, silent);
+  const lost = await moving.blobs.read("a");
+  await expect(wholeOf(lost ?? readOf(bytes))).rejects.toThrow("it has gone");
+  const found = await moving.blobs.read("a");
+  kept.set("a", bytes);
+  expect(found && (await wholeOf(found))).toEqual(bytes);
 });

@@ -1,32 +1,19 @@
-import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createBlobs } from "../../src/store/blob/folder.ts";
 import { fromFolder } from "../../src/store/blob/move.ts";
+import { wholeOf } from "../../src/store/blob/piece.ts";
 import { placeBlobs } from "../../src/store/blob/place.ts";
 import type { Blobs } from "../../src/store/store.ts";
+import { blobsInMemory } from "../harness/double/blobs.ts";
 import { temporary } from "../harness/project.ts";
 
 /** Blobs of a folder that are asked to move while they are written and read. */
 
-const elsewhere = () => {
-  const kept = new Map<string, Buffer>();
-  const blobs: Blobs = {
-    async put(bytes) {
-      const sha256 = createHash("sha256").update(bytes).digest("hex");
-      kept.set(sha256, Buffer.from(bytes));
-      return { sha256, bytes: bytes.byteLength };
-    },
-    get: async (sha256) => kept.get(sha256),
-    drop: async () => "absent",
-  };
-  return { kept, blobs };
-};
-
 test("what is being put when the move begins is moved, too; control: nothing moves before it is asked for", async () => {
   using folder = temporary("sortie-place-");
   const inFolder = createBlobs(folder.path);
-  const { kept, blobs: target } = elsewhere();
+  const { kept, blobs: target } = blobsInMemory();
   let release = () => {};
   const gate = new Promise<void>((resolve) => {
     release = resolve;
@@ -62,7 +49,7 @@ test("what is being put when the move begins is moved, too; control: nothing mov
 test("a target that cannot be had leaves everything where it is, and is asked for again", async () => {
   using folder = temporary("sortie-place-");
   const inFolder = createBlobs(folder.path);
-  const { kept, blobs: target } = elsewhere();
+  const { kept, blobs: target } = blobsInMemory();
   let fails = true;
   await using placed = await placeBlobs({
     folder: inFolder,
@@ -79,4 +66,29 @@ test("a target that cannot be had leaves everything where it is, and is asked fo
   await placed.move.begin();
   await placed.move.over;
   expect([...kept.keys()]).toEqual([sha256]);
+});
+
+test("one that is being read when the move begins is read to its end", async () => {
+  using folder = temporary("sortie-place-");
+  const { blobs: target } = blobsInMemory();
+  await using placed = await placeBlobs({
+    folder: createBlobs(folder.path),
+    source: fromFolder(folder.path),
+    target: () => Promise.resolve(target),
+    to: "database",
+    isBegun: false,
+    log: silent,
+  });
+  const bytes = Buffer.alloc(700_000, "a blob");
+  const { sha256 } = await placed.blobs.write(() => [bytes]);
+  const [unread, begun] = [await placed.blobs.read(sha256), await placed.blobs.read(sha256)];
+  const reading = begun?.pieces[Symbol.asyncIterator]();
+  const first = await reading?.next();
+  await placed.move.begin();
+  await placed.move.over;
+  expect(await fromFolder(folder.path).isEmpty()).toBe(true);
+  const rest: Buffer[] = [first?.value as Buffer];
+  for (let next = await reading?.next(); next?.done === false; next = await reading?.next()) rest.push(next.value);
+  expect(Buffer.concat(rest).equals(bytes)).toBe(true);
+  expect(unread && (await wholeOf(unread)).equals(bytes)).toBe(true);
 });

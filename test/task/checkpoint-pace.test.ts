@@ -81,7 +81,8 @@ const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; byte
       refresh: () => Promise.resolve(void (remote.asked += 1)),
       packed: (_: object, { commits }: { commits: string[] }) => {
         packs.push(commits);
-        return Promise.resolve({ bytes: Buffer.alloc(more.bytes ?? 1000), whole: remote.whole });
+        const pack = { bytes: more.bytes ?? 1000, whole: remote.whole, pieces: () => [] };
+        return Promise.resolve({ ...pack, [Symbol.asyncDispose]: () => Promise.resolve() });
       },
     },
     record: ([event]: [(typeof events)[number]]) => {
@@ -92,7 +93,7 @@ const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; byte
     },
     store: {
       ...("nodes" in more ? {} : { nodes: { name: "here" } }),
-      blobs: { put: () => Promise.resolve({ sha256: `pack${events.length + 1}`, bytes: 1 }) },
+      blobs: { write: () => Promise.resolve({ sha256: `pack${events.length + 1}`, bytes: 1 }) },
       read: (_: string, { after }: { after: number }) =>
         Promise.resolve(events.filter(({ version }) => version > after)),
       orphans: { release: (_: string, blobs: string[]) => Promise.resolve(void released.push(...blobs)) },

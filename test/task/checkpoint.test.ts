@@ -1,11 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
 import { reach } from "../../src/task/query/elsewhere.ts";
-import { packed } from "../../src/repository/exchange.ts";
+import { packInto } from "../../src/repository/exchange.ts";
+import { cut, readOf } from "../../src/store/blob/piece.ts";
 import { createGit } from "../../src/workspace/git/git.ts";
 import { fetchCheckpoint } from "../../src/task/checkpoint.ts";
 import { RepositoryAway } from "../../src/repository/repository.ts";
@@ -16,6 +17,8 @@ import { git, makeProject, temporary } from "../harness/project.ts";
 
 const packOf = (root: string, ...wanted: string[]): Buffer =>
   execFileSync("git", ["-C", root, "pack-objects", "-q", "--stdout", "--revs"], { input: `${wanted.join("\n")}\n` });
+
+const reading = (bytes: Buffer | undefined) => bytes && readOf(bytes);
 
 /** A mirror with a base, and a commit on it that is only in the pack of a checkpoint. */
 const lab = (pack: (root: string, base: string, commit: string) => Buffer | undefined) => {
@@ -38,7 +41,7 @@ const lab = (pack: (root: string, base: string, commit: string) => Buffer | unde
     input: packOf(root, base),
     stdio: ["pipe", "ignore", "inherit"],
   });
-  const blobs = { get: async () => pack(root, base, commit) };
+  const blobs = { read: async () => reading(pack(root, base, commit)) };
   const checkpoint = { commit, tree: "", base, pack: { sha256: "", bytes: 0 }, version: 1 };
   const { signal } = new AbortController();
   const run = {
@@ -80,13 +83,15 @@ test("where the newest is damaged, the one before is what the work goes on from"
   });
   const good = { ...checkpoint, pack: { sha256: "good", bytes: 0 }, version: 7 };
   const bad = { ...checkpoint, commit: "f".repeat(40), pack: { sha256: "bad", bytes: 0 }, version: 9, before: good };
-  const get = (sha256: string) => run.store.blobs.get(sha256);
+  const read = (sha256: string) => run.store.blobs.read(sha256);
   const state = run.state();
   const of = (kept: object) => ({
     ...run,
     state: () => ({ ...state, checkpoint: kept as NonNullable<typeof state.checkpoint> }),
     store: {
-      blobs: { get: async (sha256: string) => (await get(sha256), sha256 === "good" ? before?.pack : await get("")) },
+      blobs: {
+        read: async (sha256: string) => (await read(sha256), sha256 === "good" ? reading(before?.pack) : read("")),
+      },
     } as unknown as typeof run.store,
   });
   expect(await fetchCheckpoint(of({ ...bad, before: null }))).toBeNull();
@@ -104,15 +109,19 @@ const thinLab = () => {
   git(root, "commit", "-q", "-a", "-m", "two");
   const at = createGit(root);
   const { signal } = new AbortController();
-  const pack = (thin: boolean) =>
-    packed(at, { commits: [git(root, "rev-parse", "HEAD")], without: [base], mostBytes: 1e8, thin }, signal);
+  const pack = async (thin: boolean): Promise<Buffer> => {
+    const file = join(temp.path, thin ? "thin" : "whole");
+    const commits = [git(root, "rev-parse", "HEAD")];
+    await packInto(file, at, { commits, without: [base], mostBytes: 1e8, thin }, signal);
+    return readFileSync(file);
+  };
   return { root, base, commit: git(root, "rev-parse", "HEAD"), pack };
 };
 
 test("what is kept while agents work only names what the base has, and is read on it; without the base it is none", async () => {
   const { root, base, commit, pack } = thinLab();
   const [thin, whole] = [await pack(true), await pack(false)];
-  expect(thin?.length).toBeLessThan((whole?.length ?? 0) / 10);
+  expect(thin.length).toBeLessThan(whole.length / 10);
   const on = (from: string) => {
     const temp = temporary("sortie-mirror-");
     onTestFinished(() => temp[Symbol.dispose]());
@@ -131,7 +140,7 @@ test("what is kept while agents work only names what the base has, and is read o
   };
   const { signal } = new AbortController();
   const { repositories, place } = on(base);
-  await repositories.unpack(place, thin ?? Buffer.alloc(0), signal);
+  await repositories.unpack(place, cut([thin]), signal);
   expect(await repositories.has(place, commit)).toBe(true);
   expect(git(place.mirror, "show", `${commit}:a.txt`)).toContain("changed");
   // The remote was begun anew.
@@ -139,18 +148,19 @@ test("what is kept while agents work only names what the base has, and is read o
   git(root, "rm", "-q", "-f", "a.txt");
   git(root, "commit", "-q", "--allow-empty", "-m", "anew");
   const anew = on(git(root, "rev-parse", "HEAD"));
-  await anew.repositories.unpack(anew.place, thin ?? Buffer.alloc(0), signal);
+  await anew.repositories.unpack(anew.place, cut([thin]), signal);
   expect(await anew.repositories.has(anew.place, commit)).toBe(false);
 
   // Who knows that in time keeps what the remote does not reach any more, and nothing else.
   const range = { commits: [commit], base, mostBytes: 1e8, thin: true };
   git(place.mirror, "update-ref", "refs/remotes/origin/main", base);
   expect((await repositories.packed(place, range, signal))?.whole).toBe(false);
-  await repositories.unpack(place, packOf(root, "anew"), signal);
+  await repositories.unpack(place, cut([packOf(root, "anew")]), signal);
   git(place.mirror, "update-ref", "refs/remotes/origin/main", git(root, "rev-parse", "anew"));
-  const late = await repositories.packed(place, range, signal);
+  await using late = await repositories.packed(place, range, signal);
   expect(late?.whole).toBe(true);
-  await anew.repositories.unpack(anew.place, late?.bytes ?? Buffer.alloc(0), signal);
+  const underway = () => readdirSync(join(dirname(dirname(place.mirror)), "given"));
+  await anew.repositories.unpack(anew.place, late?.pieces() as AsyncIterable<Uint8Array>, signal);
   expect([await anew.repositories.has(anew.place, commit), await anew.repositories.has(anew.place, base)]).toEqual([
     true,
     true,
@@ -158,6 +168,10 @@ test("what is kept while agents work only names what the base has, and is read o
   // More than may be kept: then at least for those that have the base.
   const small = await repositories.packed(place, { ...range, mostBytes: 10_000 }, signal);
   expect(small?.whole).toBe(false);
+  // Its file stays as long as it is used.
+  const before = underway().length;
+  await small?.[Symbol.asyncDispose]();
+  expect([before, underway().length]).toEqual([before, before - 1]);
 });
 
 test.each<[string, (root: string, base: string, commit: string) => Buffer | undefined]>([

@@ -143,24 +143,14 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     },
 
     "task.callOutput": async ({ entry, params }) =>
-      answer(
-        entry,
-        200,
-        new Uint8Array(await tasks.callOutput(params.taskID, params.callID)),
-        "text/plain; charset=utf-8",
-      ),
+      answer(entry, 200, await tasks.callOutput(params.taskID, params.callID), "text/plain; charset=utf-8"),
 
     "task.checkLog": async ({ entry, params }) =>
-      answer(
-        entry,
-        200,
-        new Uint8Array(await tasks.checkLog(params.taskID, params.checkID)),
-        "text/plain; charset=utf-8",
-      ),
+      answer(entry, 200, await tasks.checkLog(params.taskID, params.checkID), "text/plain; charset=utf-8"),
 
     "task.artifact": async ({ entry, params }) => {
-      const { artifact, bytes } = await tasks.artifact(params.taskID, params.artifactID);
-      return answer(entry, 200, new Uint8Array(bytes), servedType(artifact.mime), {
+      const { artifact, content } = await tasks.artifact(params.taskID, params.artifactID);
+      return answer(entry, 200, content, servedType(artifact.mime), {
         "content-disposition": attachmentNamed(artifact.filename),
         "content-security-policy": "default-src 'none'; sandbox",
       });

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
 import { setImmediate } from "node:timers/promises";
 import { type ErrorCode, ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
@@ -6,6 +7,7 @@ import type { Log } from "../../log.ts";
 import type { ErrorBody } from "../../protocol/error.ts";
 import { remedies } from "../../protocol/remedy.ts";
 import { isFull } from "../../store/disk/full.ts";
+import type { BlobRead } from "../../store/store.ts";
 
 /** A request's context, created before the guards and used for its answer. */
 export type RequestContext = {
@@ -35,15 +37,18 @@ export const openEntry = (address: string): RequestContext => {
   return { requestID, headers: { "x-request-id": requestID, ...always }, address };
 };
 
+/** A body: whole, or a blob that is read while it is sent. */
+type Sent = string | Uint8Array | BlobRead;
+
 /** A handler's answer; a handler that streams writes to the socket itself and returns `onSocket`. */
 export type HttpAnswer =
-  | { status: number; headers: Record<string, string | string[]>; body: string | Uint8Array | null }
+  | { status: number; headers: Record<string, string | string[]>; body: Sent | null }
   | typeof onSocket;
 
 export const answer = (
   entry: RequestContext,
   status: number,
-  body: string | Uint8Array | null,
+  body: Sent | null,
   type: string,
   extra?: Record<string, string>,
 ): HttpAnswer => ({ status, headers: { "content-type": type, ...entry.headers, ...extra }, body });
@@ -78,8 +83,11 @@ export const whenGone = (outgoing: ServerResponse): AbortSignal => {
 /** The handler writes to the socket itself. */
 export const onSocket = "taken";
 
+type Answered = Exclude<HttpAnswer, typeof onSocket>;
+type Whole = Omit<Answered, "body"> & { body: string | Uint8Array | null };
+
 /** Node omits the body for HEAD; content-length is sent all the same. */
-const write = (outgoing: ServerResponse, { status, headers, body }: Exclude<HttpAnswer, typeof onSocket>): void => {
+const write = (outgoing: ServerResponse, { status, headers, body }: Whole): void => {
   if (body === null) {
     outgoing.writeHead(status, headers).end();
     return;
@@ -94,12 +102,10 @@ const pieceBytes = 64 * 1024;
  * The same; a long body goes out in pieces, and other work runs between them. Resolves when the socket has it, or is
  * gone.
  */
-export const writeLong = async (
-  outgoing: ServerResponse,
-  answered: Exclude<HttpAnswer, typeof onSocket>,
-): Promise<void> => {
-  const { status, headers, body } = answered;
-  if (body === null || body.length <= pieceBytes) return write(outgoing, answered);
+export const writeLong = async (outgoing: ServerResponse, { body, ...head }: Answered): Promise<void> => {
+  if (body !== null && typeof body === "object" && "pieces" in body) return writePieces(outgoing, head, body);
+  if (body === null || body.length <= pieceBytes) return write(outgoing, { ...head, body });
+  const { status, headers } = head;
   await setImmediate();
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   outgoing.writeHead(status, { ...headers, "content-length": bytes.length });
@@ -110,6 +116,31 @@ export const writeLong = async (
   }
   outgoing.end();
 };
+
+/**
+ * Rejects with why it cannot be read, before anything was sent; what fails later breaks the answer off. Closes the blob
+ * where the caller goes away.
+ */
+const writePieces = async (
+  outgoing: ServerResponse,
+  { status, headers }: Omit<Answered, "body">,
+  { bytes, pieces }: BlobRead,
+): Promise<void> => {
+  const reading = pieces[Symbol.asyncIterator]();
+  try {
+    const first = outgoing.req.method === "HEAD" ? undefined : await reading.next();
+    outgoing.writeHead(status, { ...headers, "content-length": bytes });
+    if (first === undefined || first.done === true) outgoing.end();
+    else await pipeline(() => restOf(first.value, reading), outgoing);
+  } finally {
+    await reading.return?.();
+  }
+};
+
+async function* restOf(first: Buffer, reading: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  yield first;
+  for (let next = await reading.next(); next.done !== true; next = await reading.next()) yield next.value;
+}
 
 const drained = (outgoing: ServerResponse): Promise<void> =>
   new Promise((resolve) => {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { specsOf } from "../../domain/evidence/check.ts";
 import type { FileDiff } from "../../domain/evidence/diff.ts";
 import { aboutOf, type CheckSpec } from "../../protocol/check.ts";
+import { wholeOf } from "../../store/blob/piece.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
 import { failed, markForeign, maxOutput, ok, truncateMiddle } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
@@ -64,7 +65,8 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
             : data(`${found.head}${found.hunks.join("")}`);
         }
         case "checks": {
-          if (check !== undefined) return data((await run.tasks.checkLog(taskID, check)).toString("utf8"));
+          if (check !== undefined)
+            return data((await wholeOf(await run.tasks.checkLog(taskID, check))).toString("utf8"));
           const { checks } = await run.tasks.status(taskID);
           if (checks.length === 0) return ok("It had no checks.");
           const of = await run.store.state(taskID);
@@ -85,8 +87,8 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
         }
         case "artifacts": {
           if (artifact !== undefined) {
-            const { bytes, artifact: kept } = await run.tasks.artifact(taskID, artifact);
-            const text = textIn(bytes);
+            const { content, artifact: kept } = await run.tasks.artifact(taskID, artifact);
+            const text = textIn(await wholeOf(content));
             return text === undefined
               ? failed(`Expected a text, ${artifact} is ${kept.mime} of ${kept.bytes} bytes. A Task can be given it.`)
               : data(text);
@@ -125,7 +127,12 @@ const aboutCheck = (spec: CheckSpec | undefined): { examines?: string } =>
 const shownLines = 30;
 
 const lastLines = async (run: MissionRun, taskID: string, checkID: string): Promise<string> =>
-  (await run.tasks.checkLog(taskID, checkID)).toString("utf8").trimEnd().split("\n").slice(-shownLines).join("\n");
+  (await wholeOf(await run.tasks.checkLog(taskID, checkID)))
+    .toString("utf8")
+    .trimEnd()
+    .split("\n")
+    .slice(-shownLines)
+    .join("\n");
 
 const textIn = (bytes: Buffer): string | undefined => {
   if (bytes.includes(0)) return undefined;

@@ -11,6 +11,7 @@ import { ofMission } from "../../protocol/event/source.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { endedIn, minutesUntil } from "../../task/unreported-end.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
+import { wholeOf } from "../../store/blob/piece.ts";
 import { loadText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
 import { askFacts } from "./task-ask.ts";
@@ -113,7 +114,9 @@ const checksOf = async (run: MissionRun, { taskID, checks }: TaskStatus): Promis
   return Promise.all(
     checks.slice(0, mostNamed).map(async (check) => {
       const { id, name, state, required } = check;
-      const log = red.has(check) ? await orNothing(() => run.tasks.checkLog(taskID, id)) : undefined;
+      const log = red.has(check)
+        ? await orNothing(async () => wholeOf(await run.tasks.checkLog(taskID, id)))
+        : undefined;
       const tail = log?.toString("utf8").trimEnd().slice(-longestTail) ?? "";
       return { name: name.slice(0, 200), state, required, ...(tail === "" ? {} : { tail }) };
     }),

@@ -2,14 +2,17 @@ import { randomBytes } from "node:crypto";
 import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { hashOf } from "../../hash.ts";
+import type { BlobRef } from "../../protocol/text.ts";
 import { type Space, unwatched } from "../disk/disk.ts";
 import { DiskFull } from "../disk/full.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
-import type { Blobs } from "../store.ts";
+import type { BlobRead, Blobs } from "../store.ts";
+import { piecesOfFile, writeWith } from "./piece.ts";
 
 /**
  * Blobs as files, `<folder>/ab/<sha256>`. A file gets its name only when all its bytes are on disk, so every file found
- * under a name is complete; a crash leaves at most a `.tmp` file that is never read.
+ * under a name is complete; a crash leaves at most a file in `<folder>/tmp` that is never read, and removed by the next
+ * start.
  */
 export const createBlobs = (folder: string, space: Space = unwatched): Blobs => {
   /** The last pending operation per file: operations on the same file run one after another. */
@@ -23,22 +26,30 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
   };
   const pathOf = (sha256: string) => join(folder, sha256.slice(0, 2), sha256);
 
-  const write = async (sha256: string, bytes: Uint8Array): Promise<void> => {
+  const temporaries = join(folder, temporaryFolder);
+  const openTemporary = async (path: string) =>
+    open(path, "wx", 0o600).catch(async (error: NodeJS.ErrnoException) => {
+      absent(error);
+      await mkdir(temporaries, { recursive: true, mode: 0o700 });
+      return open(path, "wx", 0o600);
+    });
+
+  const write = async ({ sha256, bytes }: BlobRef, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> => {
     const path = pathOf(sha256);
     const found = await stat(path).catch(absent);
-    if (found?.size === bytes.byteLength) {
+    if (found?.size === bytes) {
       // Makes it young again, so that `drop` keeps it.
       if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
       return;
     }
     if (space.isKept()) throw unavailable(new DiskFull());
     const shelf = join(folder, sha256.slice(0, 2));
-    const temporary = join(shelf, `${sha256}.${randomBytes(6).toString("hex")}.tmp`);
+    const temporary = join(temporaries, `${sha256}.${randomBytes(6).toString("hex")}`);
     try {
       if ((await mkdir(shelf, { recursive: true, mode: 0o700 })) !== undefined) await syncFolder(folder);
-      const file = await open(temporary, "wx", 0o600);
+      const file = await openTemporary(temporary);
       try {
-        await file.writeFile(bytes);
+        await file.writeFile(content);
         await file.sync();
       } finally {
         await file.close();
@@ -52,12 +63,19 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
     }
   };
 
+  const put = async (bytes: Uint8Array): Promise<BlobRef> => {
+    const ref = { sha256: await hashOf(bytes), bytes: bytes.byteLength };
+    await inTurn(ref.sha256, () => write(ref, bytes));
+    return ref;
+  };
+  const writePieces = writeWith(put, (ref, pieces) => inTurn(ref.sha256, () => write(ref, pieces())));
+
   return {
-    async put(bytes) {
-      const sha256 = await hashOf(bytes);
-      await inTurn(sha256, () => write(sha256, bytes));
-      return { sha256, bytes: bytes.byteLength };
-    },
+    put,
+    write: (pieces) =>
+      writePieces(pieces).catch((error: unknown) => {
+        throw unavailable(error);
+      }),
     drop: (sha256) =>
       inTurn(sha256, async () => {
         const found = await stat(pathOf(sha256)).catch(absent);
@@ -67,10 +85,18 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
         return "dropped";
       }),
     async get(sha256) {
-      return /^[0-9a-f]{64}$/.test(sha256) ? readBlob(pathOf(sha256)) : undefined;
+      return isHash(sha256) ? readBlob(pathOf(sha256)) : undefined;
+    },
+    async read(sha256) {
+      return isHash(sha256) ? openFile(pathOf(sha256)) : undefined;
     },
   };
 };
+
+/** Of files on their way, in the folder of the blobs: only there do they get their name at once. */
+export const temporaryFolder = "tmp";
+
+export const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
 
 /**
  * Storing a blob again refreshes its age once it is older than `touchedMs`. `drop` keeps a file younger than `youngMs`,
@@ -91,6 +117,24 @@ export const readBlob = (path: string): Promise<Buffer | undefined> =>
     .catch((error: unknown) => {
       throw unreadable(error);
     });
+
+/** The same in pieces. */
+export const openFile = async (path: string): Promise<BlobRead | undefined> => {
+  try {
+    const found = await stat(path).catch(absent);
+    return found && { bytes: found.size, pieces: piecesOfBlob(path, found.size) };
+  } catch (error) {
+    throw unreadable(error);
+  }
+};
+
+async function* piecesOfBlob(path: string, bytes: number): AsyncGenerator<Buffer> {
+  try {
+    yield* piecesOfFile(path, bytes);
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
 
 /** A rename is durable only once its folder is synced. */
 const syncFolder = async (path: string): Promise<void> => {

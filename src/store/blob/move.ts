@@ -1,12 +1,12 @@
 import type { Dirent } from "node:fs";
-import { readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { hashOf } from "../../hash.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Blobs } from "../store.ts";
-import { absent, readBlob } from "./folder.ts";
+import { absent, isHash, openFile, readBlob } from "./folder.ts";
+import { following, measured, piecesOf } from "./piece.ts";
 
 /**
  * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it
@@ -18,9 +18,10 @@ export type Source = {
   /** For the log: "the data folder". */
   name: string;
   isEmpty(): Promise<boolean>;
-  /** One after the other; `bytes` undefined: what is there is damaged, and stays. */
-  all(): AsyncGenerator<{ sha256: string; bytes: Buffer | undefined }>;
-  get(sha256: string): Promise<Buffer | undefined>;
+  /** Their names, one after the other. */
+  all(): AsyncGenerator<string>;
+  get: Blobs["get"];
+  read: Blobs["read"];
   remove(sha256: string): Promise<void>;
 };
 
@@ -28,8 +29,6 @@ const againMs = 60_000;
 
 /** How many are moved between two lines of the log. */
 const told = 1000;
-
-const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
 
 const entriesOf = async (folder: string): Promise<Dirent[]> =>
   (await readdir(folder, { withFileTypes: true }).catch(absent)) ?? [];
@@ -63,17 +62,13 @@ export const fromFolder = (folder: string): Source => {
     isEmpty: () => isEmpty(folder),
     async *all() {
       for await (const path of filesIn(folder)) {
-        // It was never finished, so nothing names it.
-        if (path.endsWith(".tmp")) {
-          await rm(path, { force: true });
-          continue;
-        }
-        const sha256 = basename(path);
-        const bytes = await readFile(path);
-        yield { sha256, bytes: (await hashOf(bytes)) === sha256 ? bytes : undefined };
+        // An older version never finished it, so nothing names it.
+        if (path.endsWith(".tmp")) await rm(path, { force: true });
+        else yield basename(path);
       }
     },
     get: async (sha256) => (isHash(sha256) ? readBlob(pathOf(sha256)) : undefined),
+    read: async (sha256) => (isHash(sha256) ? openFile(pathOf(sha256)) : undefined),
     remove: (sha256) => rm(pathOf(sha256), { force: true }),
   };
 };
@@ -102,14 +97,16 @@ export const movingFrom = async (
 
   const move = async (): Promise<boolean> => {
     let damaged = 0;
-    for await (const { sha256, bytes } of source.all()) {
+    for await (const sha256 of source.all()) {
       if (stop.signal.aborted) return false;
-      if (bytes === undefined) {
+      const pieces = piecesOf(source, sha256);
+      const { ref, whole } = await measured(pieces);
+      if (ref.sha256 !== sha256) {
         damaged += 1;
         log.warn({ sha256 }, `a blob of ${source.name} is damaged and was left there`);
         continue;
       }
-      await blobs.put(bytes, true);
+      await (whole === undefined ? blobs.write(pieces, true) : blobs.put(whole, true));
       await source.remove(sha256);
       count += 1;
       if (count % told === 0) log.info({ moved: count }, `blobs are being moved from ${source.name}`);
@@ -138,13 +135,20 @@ export const movingFrom = async (
     count: () => count,
     blobs: {
       put: (bytes, exact) => blobs.put(bytes, exact),
+      write: (pieces, exact) => blobs.write(pieces, exact),
       async get(sha256) {
         if (empty) return blobs.get(sha256);
         // Asked a second time, as it may have moved in between.
         return (await blobs.get(sha256)) ?? (await source.get(sha256)) ?? blobs.get(sha256);
       },
+      async read(sha256) {
+        const there = await blobs.read(sha256);
+        if (empty || there !== undefined) return there;
+        const here = await source.read(sha256);
+        return here === undefined ? blobs.read(sha256) : following(here, () => blobs.read(sha256));
+      },
       async drop(sha256) {
-        if (!empty && (await source.get(sha256)) !== undefined) return "young";
+        if (!empty && (await source.read(sha256)) !== undefined) return "young";
         return blobs.drop(sha256);
       },
     },

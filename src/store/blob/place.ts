@@ -1,6 +1,7 @@
 import type { Log } from "../../log.ts";
 import type { BlobMove, Blobs } from "../store.ts";
 import { type Moving, movingFrom, type Source } from "./move.ts";
+import { following } from "./piece.ts";
 
 /**
  * The blobs of a data folder, which move to where other services find them when that is asked for, while the service
@@ -48,22 +49,30 @@ export const placeBlobs = async (options: Options): Promise<{ blobs: Blobs; move
     open();
   };
   const at = (): Blobs => moving?.blobs ?? folder;
+  const keep = async <T>(store: (blobs: Blobs) => Promise<T>): Promise<T> => {
+    if (moving !== undefined) return store(moving.blobs);
+    const kept = store(folder);
+    underWay.add(kept);
+    try {
+      return await kept;
+    } finally {
+      underWay.delete(kept);
+    }
+  };
   return {
     blobs: {
-      async put(bytes, exact) {
-        if (moving !== undefined) return moving.blobs.put(bytes, exact);
-        const kept = folder.put(bytes, exact);
-        underWay.add(kept);
-        try {
-          return await kept;
-        } finally {
-          underWay.delete(kept);
-        }
-      },
+      put: (bytes, exact) => keep((blobs) => blobs.put(bytes, exact)),
+      write: (pieces, exact) => keep((blobs) => blobs.write(pieces, exact)),
       async get(sha256) {
         const asked = at();
         // It may have moved in between.
         return (await asked.get(sha256)) ?? (asked === at() ? undefined : at().get(sha256));
+      },
+      async read(sha256) {
+        const asked = at();
+        const now = async () => (asked === at() ? undefined : at().read(sha256));
+        const found = await asked.read(sha256);
+        return found === undefined ? now() : following(found, now);
       },
       async drop(sha256) {
         const asked = at();

@@ -1,10 +1,26 @@
-import { AwsV4Signer } from "aws4fetch";
 import { setTimeout as pause } from "node:timers/promises";
 import { messageOf, StartError } from "../../error.ts";
 import { hashOf } from "../../hash.ts";
+import type { BlobRef } from "../../protocol/text.ts";
 import type { Blobs } from "../store.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
-import { touchedMs, youngMs } from "./folder.ts";
+import { isHash, touchedMs, youngMs } from "./folder.ts";
+import { checked, writeWith } from "./piece.ts";
+import {
+  type Answer,
+  type Body,
+  bucketURL,
+  createCall,
+  createSend,
+  nothing,
+  passing,
+  receive,
+  refusalOf,
+  Refused,
+  type S3Place,
+  tries,
+  waitMs,
+} from "./s3-request.ts";
 
 /**
  * Blobs as objects of a bucket, `<prefix>/ab/<sha256>`, signed with AWS Signature Version 4: of S3 itself and of what
@@ -12,100 +28,7 @@ import { touchedMs, youngMs } from "./folder.ts";
  * the server's clock. Reads and writes are consistent, as S3 promises since 2020.
  */
 
-export type S3Place = {
-  bucket: string;
-  /** Without slashes at its ends; "": none. */
-  prefix: string;
-  /** Without a slash at its end; undefined: Amazon's own, of the region. */
-  endpoint: string | undefined;
-  region: string;
-  accessKeyID: string;
-  secretAccessKey: string;
-  sessionToken: string | undefined;
-};
-
-type Answer = { status: number; headers: Headers; body: Buffer };
-
-/** The server refuses, and would refuse again. */
-class Refused extends Error {
-  readonly status: number;
-  readonly code: string;
-  constructor(status: number, code: string, message: string) {
-    super(`S3 answers ${status} ${code}${message === "" ? "" : `: ${message}`}`);
-    this.status = status;
-    this.code = code;
-  }
-}
-
-/** Milliseconds of one request; of its body besides, at a megabyte a second. */
-const patienceMs = 20_000;
-const tries = 5;
-const passing = new Set([408, 429, 500, 502, 503, 504]);
-
-/** The address of the bucket: a name before Amazon's host, a path at any other's. */
-const bucketURL = ({ bucket, endpoint, region }: S3Place): string =>
-  endpoint === undefined
-    ? bucket.includes(".")
-      ? `https://s3.${region}.amazonaws.com/${bucket}`
-      : `https://${bucket}.s3.${region}.amazonaws.com`
-    : `${endpoint}/${bucket}`;
-
-const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
-type Sent = { method: "GET" | "HEAD" | "PUT" | "DELETE"; name: string; body?: Uint8Array; sha256?: string };
-
-/** Sends and signs each try anew. Rejects with `Refused`, or with why no try was answered. */
-const createCall = (place: S3Place, stopped: AbortSignal) => {
-  const root = `${bucketURL(place)}/${place.prefix === "" ? "" : `${place.prefix}/`}`;
-  const once = async ({ method, name, body, sha256 = emptyHash }: Sent, signal: AbortSignal): Promise<Answer> => {
-    const signed = await new AwsV4Signer({
-      method,
-      url: `${root}${name}`,
-      headers: { "x-amz-content-sha256": sha256 },
-      accessKeyId: place.accessKeyID,
-      secretAccessKey: place.secretAccessKey,
-      ...(place.sessionToken === undefined ? {} : { sessionToken: place.sessionToken }),
-      service: "s3",
-      region: place.region,
-    }).sign();
-    const time = AbortSignal.timeout(patienceMs + Math.ceil((body?.byteLength ?? 0) / 1000));
-    const answer = await fetch(signed.url, {
-      method,
-      headers: signed.headers,
-      ...(body === undefined ? {} : { body: body as Uint8Array<ArrayBuffer> }),
-      redirect: "manual",
-      signal: AbortSignal.any([signal, time]),
-    });
-    return { status: answer.status, headers: answer.headers, body: Buffer.from(await answer.arrayBuffer()) };
-  };
-  return async (sent: Sent, signal: AbortSignal = stopped, most = tries): Promise<Answer> => {
-    for (let tried = 1; ; tried += 1) {
-      const answer = await once(sent, signal).catch((error: unknown) => {
-        signal.throwIfAborted();
-        if (tried === most) throw new Error(`S3 does not answer (${reasonOf(error)})`, { cause: error });
-      });
-      if (answer !== undefined) {
-        if (answer.status < 300 || answer.status === 404) return answer;
-        if (!passing.has(answer.status) || tried === most) throw refusalOf(answer);
-      }
-      await pause(waitMs(tried), undefined, { signal });
-    }
-  };
-};
-
-/** Half of it by chance, so that those who failed together do not come back together. */
-const waitMs = (tried: number): number => 100 * 2 ** tried * (0.5 + Math.random() / 2);
-
-/** What `fetch` says is in its cause. */
-const reasonOf = (error: unknown): string =>
-  messageOf(error instanceof Error && error.cause instanceof Error ? error.cause : error);
-
-const refusalOf = ({ status, body }: Answer): Refused => {
-  const text = body.toString("utf8", 0, 4000);
-  const [, code = ""] = /<Code>([^<]{1,100})<\/Code>/.exec(text) ?? [];
-  const [, message = ""] = /<Message>([^<]{1,300})<\/Message>/.exec(text) ?? [];
-  return new Refused(status, code, message);
-};
+export type { S3Place } from "./s3-request.ts";
 
 const refuse = (answer: Answer): never => {
   throw refusalOf(answer);
@@ -124,13 +47,14 @@ const removalMs = 30_000;
 const noticeMs = 2 * removalMs;
 
 export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
-  const call = createCall(place, signal);
+  const send = createSend(place);
+  const call = createCall(send, signal);
   const nameOf = (sha256: string) => `${sha256.slice(0, 2)}/${sha256}`;
   /** Says that it is about to be removed: S3 has no removal of what is still as old as it was. */
   const noticeOf = (sha256: string) => `${nameOf(sha256)}.removal`;
   const ageIn = async (name: string) => ageOf(await call({ method: "HEAD", name }));
-  const store = async (sha256: string, body: Uint8Array): Promise<void> => {
-    const answer = await call({ method: "PUT", name: nameOf(sha256), body, sha256 });
+  const store = async (body: Body): Promise<void> => {
+    const answer = await call({ method: "PUT", name: nameOf(body.ref.sha256), body });
     if (answer.status !== 200) refuse(answer);
   };
   const withdraw = async (sha256: string): Promise<void> =>
@@ -149,17 +73,18 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
    * Whoever removes a blob says so first and looks at its age then. So one that is young stays when the notice comes
    * later; else the notice is seen here, or the removal is over, and what is missing is stored again.
    */
-  const write = async (sha256: string, bytes: Uint8Array): Promise<void> => {
+  const write = async (body: Body): Promise<void> => {
+    const { sha256 } = body.ref;
     const age = (await ageIn(nameOf(sha256))) ?? Number.POSITIVE_INFINITY;
     // No notice is as old as this one.
     if (age > noticeMs && age < touchedMs) return;
     const isNew = age === Number.POSITIVE_INFINITY && (await ageIn(noticeOf(sha256))) === undefined;
-    if (!(age < touchedMs)) await store(sha256, bytes);
+    if (!(age < touchedMs)) await store(body);
     if (isNew) return;
     for (;;) {
       await untilWithdrawn(sha256);
       if ((await ageIn(nameOf(sha256))) !== undefined) return;
-      await store(sha256, bytes);
+      await store(body);
     }
   };
 
@@ -178,24 +103,69 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
     }
   };
 
-  return {
-    async put(bytes) {
-      const sha256 = await hashOf(bytes);
+  const put = async (bytes: Uint8Array): Promise<BlobRef> => {
+    const ref = { sha256: await hashOf(bytes), bytes: bytes.byteLength };
+    try {
+      await write({ ref, content: bytes });
+    } catch (error) {
+      throw unavailable(error);
+    }
+    return ref;
+  };
+  const writePieces = writeWith(put, (ref, pieces) => write({ ref, content: pieces }));
+
+  async function* piecesIn(ref: BlobRef): AsyncGenerator<Buffer> {
+    try {
+      yield* checked(received(ref), ref);
+    } catch (error) {
+      throw unreadable(error);
+    }
+  }
+
+  /** Where an answer breaks off, the rest is asked for: as often as it takes, while something comes. */
+  async function* received({ sha256, bytes }: BlobRef): AsyncGenerator<Buffer> {
+    for (let at = 0, tried = 0; at < bytes; ) {
       try {
-        await write(sha256, bytes);
+        for await (const piece of receive(send, { name: nameOf(sha256), from: at }, signal)) {
+          at += piece.length;
+          tried = 0;
+          yield piece;
+        }
+        if (at < bytes) throw new Error(`S3 answers with ${at} of ${bytes} bytes`);
       } catch (error) {
-        throw unavailable(error);
+        signal.throwIfAborted();
+        const lasts = error instanceof Refused && !passing.has(error.status);
+        if (lasts || (tried += 1) === tries) throw error;
+        await pause(waitMs(tried), undefined, { signal });
       }
-      return { sha256, bytes: bytes.byteLength };
-    },
+    }
+  }
+
+  return {
+    put,
+    write: (pieces) =>
+      writePieces(pieces).catch((error: unknown) => {
+        throw unavailable(error);
+      }),
 
     async get(sha256) {
-      if (!/^[0-9a-f]{64}$/.test(sha256)) return undefined;
+      if (!isHash(sha256)) return undefined;
       try {
         const { status, body } = await call({ method: "GET", name: nameOf(sha256) });
         if (status === 404) return undefined;
         if ((await hashOf(body)) !== sha256) throw new Error(`S3 answers ${sha256} with other bytes`);
         return body;
+      } catch (error) {
+        throw unreadable(error);
+      }
+    },
+
+    async read(sha256) {
+      if (!isHash(sha256)) return undefined;
+      try {
+        const { status, headers } = await call({ method: "HEAD", name: nameOf(sha256) });
+        const bytes = Number(headers.get("content-length"));
+        return status === 404 ? undefined : { bytes, pieces: piecesIn({ sha256, bytes }) };
       } catch (error) {
         throw unreadable(error);
       }
@@ -213,7 +183,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
           return "absent";
         }
         const until = AbortSignal.any([signal, AbortSignal.timeout(removalMs)]);
-        const notice = await call({ method: "PUT", name: noticeOf(sha256), body: new Uint8Array() }, until);
+        const notice = await call({ method: "PUT", name: noticeOf(sha256), body: nothing }, until);
         if (notice.status !== 200) refuse(notice);
         const age = await ageIn(nameOf(sha256));
         const goes = age !== undefined && age >= youngMs;
@@ -229,13 +199,13 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
 
 /** Throws `StartError` where the bucket cannot be written, read and cleaned. `name`: of this service, among others. */
 export const expectBucket = async (place: S3Place, name: string, signal: AbortSignal): Promise<void> => {
-  const call = createCall(place, signal);
+  const call = createCall(createSend(place), signal);
   const where = `${place.bucket} at ${new URL(bucketURL(place)).origin}`;
   try {
     const at = { name: `start/${name}` };
     // Without the right to list, what is not there is forbidden.
     for (const method of ["PUT", "GET", "DELETE", "GET"] as const) {
-      const answer = await call({ ...at, method, ...(method === "PUT" ? { body: new Uint8Array() } : {}) });
+      const answer = await call({ ...at, method, ...(method === "PUT" ? { body: nothing } : {}) });
       if (answer.status === 404 && method === "PUT") throw refusalOf(answer);
     }
   } catch (error) {

@@ -1,9 +1,11 @@
 import { type Kysely, sql } from "kysely";
 import { hashOf } from "../../hash.ts";
-import { youngMs, touchedMs } from "../blob/folder.ts";
+import type { BlobRef } from "../../protocol/text.ts";
+import { isHash, touchedMs, youngMs } from "../blob/folder.ts";
 import type { Source } from "../blob/move.ts";
+import { cut, writeWith } from "../blob/piece.ts";
 import type { Tables } from "../sql/schema.ts";
-import type { Blobs } from "../store.ts";
+import type { Blobs, Pieces } from "../store.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
 import { configOf, openClient } from "./connection.ts";
 import { again } from "./fault.ts";
@@ -15,7 +17,7 @@ import type { Trx } from "./outcome.ts";
  * `blob_parts`. Both are written in one transaction, so every blob found is complete. Ages are of the database's clock.
  */
 
-/** Bytes of one row. */
+/** Bytes of one row, but for a blob's last. What is stored has them, so they stay. */
 const part = 256 * 1024;
 
 const tables = [
@@ -54,42 +56,67 @@ export const createDatabaseBlobs = (options: {
 }): Blobs => {
   const { db, apart, signal } = options;
 
-  const write = (sha256: string, bytes: Uint8Array): Promise<void> =>
+  const write = ({ sha256, bytes }: BlobRef, pieces: Pieces): Promise<void> =>
     apart(async (trx) => {
       const { rows } = await sql<{ made: boolean }>`
-        insert into blobs (sha256, bytes, at) values (${sha256}, ${bytes.byteLength}, ${clock})
+        insert into blobs (sha256, bytes, at) values (${sha256}, ${bytes}, ${clock})
         on conflict (sha256) do update set at = excluded.at returning xmax = 0 as made`.execute(trx);
       // Somebody else has, and it is young again.
       if (rows[0]?.made !== true) return;
-      for (let at = 0; at * part < bytes.byteLength; at += 1) {
-        const data = Buffer.from(
-          bytes.buffer,
-          bytes.byteOffset + at * part,
-          Math.min(part, bytes.byteLength - at * part),
-        );
+      let at = 0;
+      for await (const data of cut(pieces(), part)) {
         await sql`insert into blob_parts (sha256, part, data) values (${sha256}, ${at}, ${data})`.execute(trx);
+        at += 1;
       }
     });
 
-  return {
-    async put(bytes) {
-      const sha256 = await hashOf(bytes);
-      try {
+  const keep = async (ref: BlobRef, pieces: Pieces): Promise<void> => {
+    const { rows } = await again(
+      () =>
+        sql<{ fresh: boolean }>`
+          select at > ${clock} - ${touchedMs}::bigint as fresh from blobs where sha256 = ${ref.sha256}`.execute(db),
+      signal,
+    );
+    if (rows[0]?.fresh !== true) await write(ref, pieces);
+  };
+
+  const put = async (bytes: Uint8Array): Promise<BlobRef> => {
+    const ref = { sha256: await hashOf(bytes), bytes: bytes.byteLength };
+    try {
+      await keep(ref, () => [bytes]);
+    } catch (error) {
+      throw unavailable(error);
+    }
+    return ref;
+  };
+  const writePieces = writeWith(put, keep);
+
+  /** A statement for each part: a reader may take its time, and holds no transaction open meanwhile. */
+  async function* partsOf(sha256: string, bytes: number): AsyncGenerator<Buffer> {
+    try {
+      for (let at = 0; at * part < bytes; at += 1) {
         const { rows } = await again(
           () =>
-            sql<{ fresh: boolean }>`
-              select at > ${clock} - ${touchedMs}::bigint as fresh from blobs where sha256 = ${sha256}`.execute(db),
+            sql<{ data: Buffer }>`select data from blob_parts where sha256 = ${sha256} and part = ${at}`.execute(db),
           signal,
         );
-        if (rows[0]?.fresh !== true) await write(sha256, bytes);
-      } catch (error) {
-        throw unavailable(error);
+        if (rows[0] === undefined) throw new Error(`Expected ${bytes} bytes of ${sha256}, got ${at * part}`);
+        yield rows[0].data;
       }
-      return { sha256, bytes: bytes.byteLength };
-    },
+    } catch (error) {
+      throw unreadable(error);
+    }
+  }
+
+  return {
+    put,
+    write: (pieces) =>
+      writePieces(pieces).catch((error: unknown) => {
+        throw unavailable(error);
+      }),
 
     async get(sha256) {
-      if (!/^[0-9a-f]{64}$/.test(sha256)) return undefined;
+      if (!isHash(sha256)) return undefined;
       try {
         const { rows } = await again(
           () =>
@@ -99,6 +126,20 @@ export const createDatabaseBlobs = (options: {
           signal,
         );
         return rows.length === 0 ? undefined : Buffer.concat(rows.flatMap(({ data }) => data ?? []));
+      } catch (error) {
+        throw unreadable(error);
+      }
+    },
+
+    async read(sha256) {
+      if (!isHash(sha256)) return undefined;
+      try {
+        const { rows } = await again(
+          () => sql<{ bytes: string }>`select bytes from blobs where sha256 = ${sha256}`.execute(db),
+          signal,
+        );
+        const bytes = Number(rows[0]?.bytes);
+        return rows[0] && { bytes, pieces: partsOf(sha256, bytes) };
       } catch (error) {
         throw unreadable(error);
       }
@@ -132,10 +173,10 @@ export const fromDatabase = (db: Kysely<Tables>, kept: Blobs, remove: (sha256: s
     name: "the database",
     isEmpty: async () => (await next("")) === undefined,
     async *all() {
-      for (let sha256 = await next(""); sha256 !== undefined; sha256 = await next(sha256))
-        yield { sha256, bytes: await kept.get(sha256) };
+      for (let sha256 = await next(""); sha256 !== undefined; sha256 = await next(sha256)) yield sha256;
     },
     get: (sha256) => kept.get(sha256),
+    read: (sha256) => kept.read(sha256),
     remove,
   };
 };

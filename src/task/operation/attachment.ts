@@ -1,15 +1,24 @@
 import type { TaskCreate } from "../../protocol/task/request.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
-import type { Blobs } from "../../store/store.ts";
+import type { Blobs, Pieces } from "../../store/store.ts";
 
-/** Stores attachments as blobs, named by their hash; one after the other, as each is decoded at once. */
+/** Base64 characters that are decoded at once; four stand for three bytes. */
+const atOnce = 256 * 1024;
+
+/** The base64 of a request is in memory whole; what it stands for is not. */
+const decoded = (data: string): Pieces =>
+  function* () {
+    for (let at = 0; at < data.length; at += atOnce) yield Buffer.from(data.slice(at, at + atOnce), "base64");
+  };
+
+/** Stores attachments as blobs, named by their hash; one after the other, as each is redacted on the way. */
 export const keepAttachments = async (
   blobs: Blobs,
   attachments: NonNullable<TaskCreate["attachments"]>,
 ): Promise<AttachmentRef[]> => {
   const kept: AttachmentRef[] = [];
   for (const { filename, mime, data } of attachments) {
-    const { sha256, bytes } = await blobs.put(Buffer.from(data, "base64"));
+    const { sha256, bytes } = await blobs.write(decoded(data));
     kept.push({ filename, mime, bytes, sha256 });
   }
   return kept;

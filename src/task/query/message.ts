@@ -1,8 +1,9 @@
 import type { StreamState } from "../../domain/state/stream.ts";
 import { foldMessages, messageTypes, type OpenMessage } from "../../domain/view/message.ts";
 import type { Message } from "../../protocol/task/board.ts";
+import { openBlob, readOf } from "../../store/blob/piece.ts";
 import { loadInput, loadText } from "../../store/blob/text.ts";
-import type { Json, Store } from "../../store/store.ts";
+import type { BlobRead, Json, Store } from "../../store/store.ts";
 
 /**
  * Pages of the conversation of a Task or a Mission: a page costs what stands in it, however long the conversation is.
@@ -89,14 +90,14 @@ export const outputOfCall = async (
   store: Pick<Store, "since" | "blobs">,
   stream: string,
   callID: string,
-): Promise<Buffer | undefined> => {
+): Promise<BlobRead | undefined> => {
   for (let edge = 0; ; ) {
     const events = await store.since(edge, most, { stream, types: ["tool.finished"] });
     for (const { type, data, position } of events) {
       edge = position;
       if (type !== "tool.finished" || data.callID !== callID) continue;
-      const whole = data.full === undefined ? undefined : await store.blobs.get(data.full.sha256);
-      return whole ?? Buffer.from(await loadText(store.blobs, data.output));
+      const whole = data.full === undefined ? undefined : await openBlob(store.blobs, data.full);
+      return whole ?? readOf(Buffer.from(await loadText(store.blobs, data.output)));
     }
     if (events.length < most) return undefined;
   }

@@ -10,9 +10,10 @@ import { ServiceError } from "../../error.ts";
 import { isID } from "../../id.ts";
 import type { MessagePage, TaskBoard } from "../../protocol/task/board.ts";
 import type { Artifact, TaskDetail, TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
+import { openBlob } from "../../store/blob/piece.ts";
 import { loadJSON, loadText } from "../../store/blob/text.ts";
 import type { Disk } from "../../store/disk/disk.ts";
-import type { ListQuery, Store } from "../../store/store.ts";
+import type { BlobRead, ListQuery, Store } from "../../store/store.ts";
 import { commonDirOf, type Repositories } from "../../repository/repository.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
@@ -151,11 +152,11 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
 
     diff: async (taskID: string, between?: CommitRange): Promise<string> => diff(await state(taskID), between),
 
-    async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; bytes: Buffer }> {
+    async artifact(taskID: string, artifactID: string): Promise<{ artifact: Artifact; content: BlobRead }> {
       const task = await state(taskID);
       const artifact = task.artifacts.find((kept) => kept.artifactID === artifactID);
-      const bytes = artifact && (await store.blobs.get(artifact.sha256));
-      if (artifact !== undefined && bytes !== undefined) return { artifact, bytes };
+      const content = artifact && (await openBlob(store.blobs, artifact));
+      if (artifact !== undefined && content !== undefined) return { artifact, content };
       throw new ServiceError(
         "artifact_not_found",
         artifact === undefined
@@ -164,7 +165,7 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
       );
     },
 
-    async callOutput(taskID: string, callID: string): Promise<Buffer> {
+    async callOutput(taskID: string, callID: string): Promise<BlobRead> {
       await state(taskID);
       const output = await outputOfCall(store, taskID, callID);
       if (output !== undefined) return output;
@@ -174,11 +175,11 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
       );
     },
 
-    async checkLog(taskID: string, checkID: string): Promise<Buffer> {
+    async checkLog(taskID: string, checkID: string): Promise<BlobRead> {
       const task = await state(taskID);
       const run = task.results[checkID] ?? task.baseline[checkID];
-      const bytes = run === undefined ? undefined : await store.blobs.get(run.log.sha256);
-      if (bytes !== undefined) return bytes;
+      const log = run === undefined ? undefined : await openBlob(store.blobs, run.log);
+      if (log !== undefined) return log;
       throw new ServiceError(
         "check_not_found",
         specsOf(task).some((check) => check.id === checkID)

@@ -4,6 +4,7 @@ import { messageOf } from "../../error.ts";
 import { aboutOf, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { KeptResult } from "../../store/check-result.ts";
+import { piecesOf } from "../../store/blob/piece.ts";
 import type { Baseline, BaseResult, Run } from "../run.ts";
 import { finish } from "../step/check.ts";
 import { projectKey, resultKey } from "../session/check-key.ts";
@@ -196,6 +197,8 @@ const tried = async (run: Run, spec: RunCheck, { commit }: About): ReturnType<ty
 
 /** Another Task ran it on the same tree. Its log may be gone with that Task. */
 const record = async (run: Run, about: About, { log, ...known }: KeptResult): Promise<void> => {
-  const bytes = (await run.store.blobs.get(log.sha256)) ?? Buffer.from(known.tail);
-  await run.record([{ type: "check.finished", data: { ...about, ...known, log: await run.store.blobs.put(bytes) } }]);
+  const { blobs } = run.store;
+  const isThere = (await blobs.read(log.sha256)) !== undefined;
+  const kept = isThere ? blobs.write(piecesOf(blobs, log.sha256)) : blobs.put(Buffer.from(known.tail));
+  await run.record([{ type: "check.finished", data: { ...about, ...known, log: await kept } }]);
 };

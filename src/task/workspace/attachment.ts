@@ -1,6 +1,7 @@
 import { attachmentFolder, attachmentPaths } from "../../domain/attachment.ts";
 import { messageOf } from "../../error.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
+import { openBlob } from "../../store/blob/piece.ts";
 import { createTreeFiles, type Files } from "../../workspace/file/files.ts";
 import { pruneFolders } from "../../workspace/file/folder.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -37,9 +38,9 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
     done.set(messageID, paths);
     try {
       await files.write(ignore, everything);
-      for (const [index, { sha256 }] of attachments.entries()) {
-        const bytes = await run.store.blobs.get(sha256);
-        if (bytes !== undefined) await files.write(paths[index] ?? "", bytes);
+      for (const [index, attachment] of attachments.entries()) {
+        const content = await openBlob(run.store.blobs, attachment);
+        if (content !== undefined) await files.write(paths[index] ?? "", content.pieces);
       }
     } catch (error) {
       // The conversation still holds what can be shown of them.

@@ -49,7 +49,11 @@ export interface Files {
   mayWrite(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */
-  write(path: string, bytes: string | Uint8Array, options?: { executable?: boolean }): Promise<{ created: boolean }>;
+  write(
+    path: string,
+    bytes: string | Uint8Array | AsyncIterable<Uint8Array>,
+    options?: { executable?: boolean },
+  ): Promise<{ created: boolean }>;
   remove(path: string): Promise<void>;
   /** What is at the path itself, no link followed; undefined: nothing. */
   stat(path: string): Promise<Entry | undefined>;

@@ -45,7 +45,10 @@ const signatureFault = ({ method = "", url = "", headers }: IncomingMessage): st
 export const startS3 = async (bucket = "team") => {
   const objects = new Map<string, { bytes: Buffer; at: number }>();
   const seen: string[] = [];
+  let open = 0;
   let fault: (method: string, name: string) => Fault | undefined | Promise<Fault | undefined> = () => undefined;
+
+  let hold: (method: string) => Promise<void> | undefined = () => undefined;
 
   const refuse = (response: ServerResponse, status: number, code: string) =>
     response
@@ -53,6 +56,7 @@ export const startS3 = async (bucket = "team") => {
       .end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>Refused by the double.</Message></Error>`);
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
+    await hold(request.method ?? "");
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const body = Buffer.concat(parts);
@@ -79,13 +83,17 @@ export const startS3 = async (bucket = "team") => {
     }
     const found = objects.get(name);
     if (found === undefined) return refuse(response, 404, "NoSuchKey");
-    response.writeHead(200, {
-      "content-length": found.bytes.length,
+    const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? "")?.[1] ?? 0);
+    const bytes = found.bytes.subarray(from);
+    response.writeHead(from === 0 ? 200 : 206, {
+      "content-length": bytes.length,
       "last-modified": new Date(found.at).toUTCString(),
     });
     if (method === "HEAD") return response.end();
-    if (what !== "halved") return response.end(found.bytes);
-    response.write(found.bytes.subarray(0, found.bytes.length / 2), () => request.socket.destroy());
+    open += 1;
+    response.once("close", () => (open -= 1));
+    if (what !== "halved") return response.end(bytes);
+    response.write(bytes.subarray(0, bytes.length / 2), () => request.socket.destroy());
   };
   const server = createServer((request, response) => void answer(request, response).catch(() => response.destroy()));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -102,7 +110,11 @@ export const startS3 = async (bucket = "team") => {
     objects,
     /** Method and key of each request so far. */
     seen,
+    /** Answers with bytes that are under way. */
+    open: () => open,
     fail: (how: typeof fault) => (fault = how),
+    /** It reads no body before that. */
+    hold: (how: typeof hold) => (hold = how),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -1,3 +1,4 @@
+import { readOf } from "../../../src/store/blob/piece.ts";
 import { resolve } from "node:path";
 import { createConnection } from "node:net";
 import { type AppDeps, createApp } from "../../../src/http/app.ts";
@@ -87,14 +88,14 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     board: async (taskID) => ({ task: find(taskID) }) as never,
     messages: async (taskID) => (find(taskID), { messages: [], total: 0, nextAfter: null }),
     diff: async (taskID) => (find(taskID), "diff --git a b\n"),
-    callOutput: async (taskID) => (find(taskID), Buffer.from("all\n")),
-    checkLog: async (taskID) => (find(taskID), Buffer.from("log\n")),
+    callOutput: async (taskID) => (find(taskID), readOf(Buffer.from("all\n"))),
+    checkLog: async (taskID) => (find(taskID), readOf(Buffer.from("log\n"))),
     artifact: async (taskID, artifactID) => {
       find(taskID);
       const by = { kind: "check" as const, checkID: "x", on: "work" as const, round: 0 };
       const bytes = Buffer.from('{"a":1}');
       const named = { artifactID, filename: "a.json", title: "a", mime: "application/json", sha256: "", at: "" };
-      return { artifact: { ...named, bytes: bytes.length, by }, bytes };
+      return { artifact: { ...named, bytes: bytes.length, by }, content: readOf(bytes) };
     },
     preview: async (_directory, taskID) => (find(taskID), { url: null, state: "none", captures: [] }),
     capture: async (directory, taskID, body, once) =>
