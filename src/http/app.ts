@@ -348,7 +348,7 @@ const createHandlers = (
     ...createProjectHandlers(deps),
     "event.stream": (call) => streams.ofAll(call),
     "service.nodes": async ({ entry }) => json(entry, 200, await deps.nodes.list()),
-    "service.moveBlobs": async ({ entry }) => json(entry, 202, await moveBlobs(store.blobMove)),
+    "service.moveBlobs": async ({ entry }) => json(entry, 200, await moveBlobs(store.blobMove)),
     "service.drainNode": async ({ entry, params }) => json(entry, 202, await deps.nodes.drainNode(params.name)),
     "service.health": async ({ entry }) => json(entry, 200, await deps.health()),
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),

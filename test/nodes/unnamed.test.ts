@@ -100,7 +100,7 @@ describe.skipIf(postgresURL === undefined)("services that nobody named", () => {
     expect(await whole(a)).toBe(true);
     const move = () => send(a, "POST", "/blobs/move");
     const after = await until(move, ({ body }) => body["state"] === "moved");
-    expect(after).toMatchObject({ status: 202, body: { place: "database", state: "moved" } });
+    expect(after).toMatchObject({ status: 200, body: { place: "database", state: "moved" } });
     expect(files()).toEqual([]);
     await using b = await until(
       () => here.start(undefined, "b").catch(() => undefined),

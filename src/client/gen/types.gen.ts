@@ -11417,7 +11417,7 @@ export type ServiceMoveBlobsResponses = {
     /**
      * The move
      */
-    202: BlobMove;
+    200: BlobMove;
 };
 
 export type ServiceMoveBlobsResponse = ServiceMoveBlobsResponses[keyof ServiceMoveBlobsResponses];

@@ -59,7 +59,7 @@ export const serviceRoutes = {
     directory: "accepted",
     body: nothing,
     bodyOptional: true,
-    answers: [json(service.blobMove, "The move", 202)],
+    answers: [json(service.blobMove, "The move")],
   },
   "service.models": {
     method: "GET",
