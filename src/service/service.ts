@@ -200,7 +200,8 @@ export const createService = async (
       inspect: (directory) => workspaces.inspect(directory),
       repositories,
       chosen: () => chosenNode.getStore(),
-      runs: config.role !== "api",
+      // Whoever named it has said that it is one of several, which may stand for other machines.
+      takesOver: config.node === undefined && config.role !== "api",
     });
     const own = mustBeOwn(inspect);
     const inspectNew = mustHaveRunner(inspect, config.role, (directory) => repositories.at(directory) !== undefined);

@@ -201,7 +201,8 @@ describe("what changes while it is read is no shorter file", () => {
 
 test("a secret that is split between two pieces is redacted, the same as in one; control: exact bytes stay", async () => {
   const secrets = createSecrets([{ kind: "key", value: "sk-acme-9Zq/kLm3nOp5qRs7" }]);
-  await using store = await createSqliteStore({ file: ":memory:", dataDir: "/nowhere", log: silent });
+  using folder = temporary("sortie-large-blob-");
+  await using store = await createSqliteStore({ file: ":memory:", dataDir: folder.path, log: silent });
   const { blobs, kept } = blobsInMemory();
   const redacted = redactStore({ ...store, blobs }, secrets).blobs;
   const edge = 256 * 1024;

@@ -30,8 +30,7 @@ type Inspect = Workspaces["inspect"];
 
 /**
  * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine
- * is looked at, also where the node that knows the directory was one of this machine and has gone. Rejects with
- * `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ * is looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
  */
 export const inspectAmong =
   (
@@ -40,13 +39,13 @@ export const inspectAmong =
       inspect,
       repositories,
       chosen,
-      runs,
+      takesOver,
     }: {
       inspect: Inspect;
       repositories: Pick<Repositories, "at" | "local">;
       chosen: () => string | undefined;
-      /** Whether this node runs what is begun at it. */
-      runs: boolean;
+      /** Whether directories of this machine are this node's where another one of the machine has gone. */
+      takesOver: boolean;
     },
   ): Inspect =>
   async (directory) => {
@@ -56,7 +55,7 @@ export const inspectAmong =
     const repository = known.find((one) => one.repository !== null)?.repository;
     if (repository != null) return inspect(repositories.local(repository).directory);
     const named = chosen();
-    const found = among(known, named);
+    const found = named === undefined ? (takesOver ? withoutGone(known) : known) : known.filter(isOf(named));
     if (found.length > 1)
       throw new ServiceError(
         "directory_ambiguous",
@@ -70,7 +69,7 @@ export const inspectAmong =
         `Expected a directory in which ${named} has started something, got ${path}.`,
       );
     if (one?.node == null || one.node === nodes.name) return inspect(directory);
-    if (runs && named === undefined && !one.isUp && one.host === hostname()) {
+    if (takesOver && named === undefined && !one.isUp && one.host === hostname()) {
       // It is this machine's directory, whoever began something there and has gone.
       const own = await inspect(directory).catch(() => undefined);
       if (own !== undefined) return own;
@@ -78,9 +77,13 @@ export const inspectAmong =
     return { directory: path, project: one.project, git: undefined, elsewhere: { node: one.node, git: one.git } };
   };
 
-/** Those that may be meant: one that has gone is not where another of its machine is there. */
-const among = (known: readonly KnownDirectory[], named: string | undefined): KnownDirectory[] => {
-  if (named !== undefined) return known.filter(({ node }) => node === named);
+const isOf =
+  (named: string) =>
+  ({ node }: KnownDirectory): boolean =>
+    node === named;
+
+/** One that has gone is not where another of its machine is there. */
+const withoutGone = (known: readonly KnownDirectory[]): KnownDirectory[] => {
   const alive = new Set(known.flatMap(({ host, isUp }) => (isUp ? [host] : [])));
   return known.filter(({ host, isUp }) => isUp || !alive.has(host));
 };

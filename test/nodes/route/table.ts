@@ -133,6 +133,12 @@ export const table: Record<string, Asked | Elsewhere> = {
     body: () => ({ answer: "green" }),
     status: 409,
   },
+  "post /mission/{missionID}/plan": {
+    ...mission("/plan"),
+    body: () => ({ phases: [{ id: "x", title: "X", objective: "x" }], revision: 99 }),
+    // It was changed meanwhile.
+    status: 409,
+  },
   "post /mission/{missionID}/merge": { ...mission("/merge"), body: () => ({}), status: 409, files: true },
   "post /mission/wake": {
     path: () => "/mission/wake",
@@ -169,6 +175,7 @@ export const table: Record<string, Asked | Elsewhere> = {
   "get /metrics": { ...here("/metrics"), own: true },
   "get /openapi.json": { ...here("/openapi.json"), own: true },
   "get /doc": here("/doc"),
+  "post /blobs/move": here("/blobs/move"),
   "post /node/{name}/drain": "asked of every node in test/nodes/drain.test.ts",
   "post /model/test": "a call to a provider, of no Task",
   "post /model/key": "a setting of the node that is asked, of no Task",
