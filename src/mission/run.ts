@@ -37,7 +37,7 @@ export type MissionDeps = {
   };
   slots: Slots;
   engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
-  disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause">;
+  disk: Pick<Disk, "shortage" | "pauses" | "plenty" | "onPause" | "look">;
   limits: Limits;
   /** The operator's rules. */
   permissions: RuleTexts;

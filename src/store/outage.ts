@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { ServiceError } from "../error.ts";
 import { isFull } from "./disk/full.ts";
-import type { Store } from "./store.ts";
+import type { Pieces, Store } from "./store.ts";
 
 /** A run outlives an outage of the database: it would lose what it has in hand, and has the time. */
 
@@ -47,7 +47,9 @@ export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S
     blobs: {
       ...blobs,
       get: waiting((sha256: string) => blobs.get(sha256)),
+      read: waiting((sha256: string) => blobs.read(sha256)),
       put: waiting((bytes: Uint8Array, exact?: boolean) => blobs.put(bytes, exact)),
+      write: waiting((pieces: Pieces, exact?: boolean) => blobs.write(pieces, exact)),
     },
     ...Object.fromEntries(
       reads.map((name) => [name, waiting(store[name] as (...given: unknown[]) => Promise<unknown>)]),

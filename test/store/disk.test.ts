@@ -226,12 +226,15 @@ test("a full disk is recognised, whoever reports it", () => {
     unavailable(coded("SQLITE_FULL")),
     new GitError("git diff was not started: ENOSPC: no space left on device, write", null, ""),
     git("error: unable to write file a: No space left on device\nfatal: updating files failed"),
+    git("error: unable to write file 'out/a.txt'\nerror: unable to write file 'out/b.txt'"),
+    git("fatal: sha1 file '/run/sortie/git/index.lock' write error. Out of diskspace"),
   ])
     expect(isFull(error), String(error)).toBe(true);
   for (const error of [
     coded("ENOENT"),
     new Error("ENOSPC"),
     git("fatal: pathspec 'No space left on device' did not match any files"),
+    git("error: unable to write file 'a': Permission denied"),
     undefined,
     "ENOSPC",
   ])

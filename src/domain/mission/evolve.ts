@@ -18,7 +18,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
 /** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
-export const missionRevision = 32;
+export const missionRevision = 33;
 
 /** The name of the Mission's agent, and the kind of its session. */
 export const missionAgent = "mission";
@@ -242,6 +242,8 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         handedOn: calls.length > 0 ? null : false,
         told: failure === null ? null : state.told,
         failure: failure === null ? null : { failure, at: event.at },
+        // A turn that failed waits for nothing any more.
+        ...(failure === null ? {} : { pause: null }),
       };
     }
     case "tool.finished":

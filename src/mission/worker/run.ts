@@ -15,6 +15,8 @@ import { messageOf, ServiceError } from "../../error.ts";
 import type { TextFrame } from "../../protocol/event/frame.ts";
 import { ClaimLost, withClaim } from "../../store/claimed-stream.ts";
 import { TextLost } from "../../store/blob/text.ts";
+import { isFull } from "../../store/disk/full.ts";
+import { unavailable } from "../../store/unavailable.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
 import { hearOverdue } from "./overdue.ts";
@@ -349,6 +351,9 @@ const sleep: AgentSession["sleep"] = (ms, signal) =>
 const failUnexpectedly = async (run: MissionRun, error: unknown): Promise<void> => {
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
+  if (isFull(error)) await run.disk.look();
+  // Its next run begins when there is space.
+  if (isFull(error) && run.disk.shortage() !== undefined) throw unavailable(error);
   run.log.error(
     { mission: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },
     "a Mission failed unexpectedly",

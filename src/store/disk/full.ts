@@ -3,8 +3,9 @@
 /** Of the operating system (also quotas), of SQLite, and of PostgreSQL's own disk. */
 const codes = new Set<unknown>(["ENOSPC", "EDQUOT", "SQLITE_FULL", "53100"]);
 
-/** Git reports the operating system's words; of a process that was not started there is only a message. */
-const words = /: (?:No space left on device|Disk quota exceeded)\s*$/m;
+/** Git reports the operating system's words, or its own without a reason; of a process that was not started there is only a message. */
+const words =
+  /: (?:No space left on device|Disk quota exceeded)\s*$|write error\. Out of diskspace|^error: unable to write file '[^\n]*'$/m;
 const notStarted = /was not started: (?:ENOSPC|EDQUOT): /;
 
 /** Whether an error, or what caused it, is that there was no room to write. */

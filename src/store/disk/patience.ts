@@ -89,14 +89,19 @@ export const createPatience = (options: PatienceOptions): Patience => {
 
 /** A store whose texts and files wait for space instead of failing. Events wait in `commitThroughClaim`. */
 export const waitingForSpace = <S extends Store>(store: S, { retry }: Pick<Patience, "retry">): S => {
-  const put: Blobs["put"] = async (bytes, exact) => {
-    for (;;) {
-      try {
-        return await store.blobs.put(bytes, exact);
-      } catch (error) {
-        if (!(await retry(error))) throw error;
+  const waiting =
+    <Given extends unknown[], Answer>(write: (...given: Given) => Promise<Answer>) =>
+    async (...given: Given): Promise<Answer> => {
+      for (;;) {
+        try {
+          return await write(...given);
+        } catch (error) {
+          if (!(await retry(error))) throw error;
+        }
       }
-    }
-  };
-  return { ...store, blobs: { ...store.blobs, put } };
+    };
+  const { blobs } = store;
+  const put: Blobs["put"] = waiting((bytes, exact) => blobs.put(bytes, exact));
+  const write: Blobs["write"] = waiting((pieces, exact) => blobs.write(pieces, exact));
+  return { ...store, blobs: { ...blobs, put, write } };
 };

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Kysely, sql } from "kysely";
 import { DatabaseError } from "pg";
@@ -9,7 +10,8 @@ import { endsSession } from "./fault.ts";
 
 /**
  * Transactions whose outcome is known. A connection that is lost after COMMIT was sent leaves open whether it was done;
- * the database knows by the transaction's id, and is asked on another connection.
+ * the database knows by the transaction's id, and is asked on another connection. After a crash of the server it may
+ * have given the id of a lost transaction to another one, so that "committed" proves nothing then.
  */
 
 /** Transactions see what is in them through this. */
@@ -17,7 +19,7 @@ export type Trx = Kysely<Tables>;
 
 /**
  * Runs one transaction: resolves if it was committed, rejects if nothing of it was kept. With `OutcomeUnknown` where
- * that could not be found out within `unknownMs`.
+ * that could not be found out within `unknownMs`, or the server crashed meanwhile.
  */
 export type Transact = <T>(work: (trx: Trx) => Promise<{ value: T; id: string }>) => Promise<T>;
 
@@ -29,14 +31,47 @@ const unknownMs = 60_000;
 
 const againMs = 200;
 
-export const createTransact = ({ db, log, signal }: { db: Trx; log: Log; signal: AbortSignal }): Transact => {
-  const outcomeOf = async (id: string): Promise<"committed" | "aborted" | undefined> => {
+/** The time between two crashes of the server. `now`: as far as it is known here. */
+export type Era = {
+  now(): string;
+  /** Whether the server has crashed, or a standby has taken over, since `before`. */
+  isOver(before: string): Promise<boolean>;
+};
+
+/**
+ * PostgreSQL empties an unlogged table when it recovers from a crash and when a standby takes over, and keeps it through
+ * a stop in good order. Older versions do not mind the table.
+ */
+export const openEra = async (db: Trx): Promise<Era> => {
+  const table = sql`create unlogged table if not exists eras (id integer primary key, era text not null)`;
+  // Two that create it at once clash; then it is there.
+  await table.execute(db).catch(() => table.execute(db));
+  const read = async (): Promise<string> => {
+    await sql`insert into eras (id, era) values (1, ${randomUUID()}) on conflict do nothing`.execute(db);
+    const { rows } = await sql<{ era: string }>`select era from eras where id = 1`.execute(db);
+    return rows[0]?.era ?? "";
+  };
+  let known = await read();
+  return {
+    now: () => known,
+    async isOver(before) {
+      known = await read();
+      return known !== before;
+    },
+  };
+};
+
+type Options = { db: Trx; era: Era; log: Log; signal: AbortSignal };
+
+export const createTransact = ({ db, era, log, signal }: Options): Transact => {
+  const outcomeOf = async (id: string, before: string): Promise<"committed" | "aborted" | undefined> => {
     const until = performance.now() + unknownMs;
     while (performance.now() < until && !signal.aborted) {
       try {
         const { rows } = await sql<{ status: string | null }>`select txid_status(${id}::bigint) as status`.execute(db);
         const status = rows[0]?.status;
-        if (status === "committed" || status === "aborted") return status;
+        if (status === "aborted") return status;
+        if (status === "committed") return (await era.isOver(before)) ? undefined : status;
         // Beyond what the database remembers.
         if (status !== "in progress") return undefined;
       } catch (error) {
@@ -50,6 +85,7 @@ export const createTransact = ({ db, log, signal }: { db: Trx; log: Log; signal:
 
   return async (work) => {
     let sent: Awaited<ReturnType<typeof work>> | undefined;
+    const before = era.now();
     try {
       return await db.connection().execute(async (trx) => {
         await sql`begin isolation level read committed`.execute(trx);
@@ -67,7 +103,7 @@ export const createTransact = ({ db, log, signal }: { db: Trx; log: Log; signal:
       });
     } catch (error) {
       if (sent === undefined || (error instanceof DatabaseError && !endsSession(error))) throw error;
-      const outcome = await outcomeOf(sent.id);
+      const outcome = await outcomeOf(sent.id, before);
       log.warn({ error: messageOf(error), outcome: outcome ?? "unknown" }, "the connection was lost during a commit");
       if (outcome === "committed") return sent.value;
       throw outcome === "aborted" ? error : new OutcomeUnknown(messageOf(error), { cause: error });

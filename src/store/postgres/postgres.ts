@@ -52,7 +52,7 @@ import { expectConnections, notStarted } from "./node/not-started.ts";
 import { createEndedRows } from "./node/session.ts";
 import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/batch-hint.ts";
 import { type Hints, listen } from "./notify.ts";
-import { createTransact, transactionID, type Trx } from "./outcome.ts";
+import { createTransact, openEra, transactionID, type Trx } from "./outcome.ts";
 import { createPump, type Member } from "./pump.ts";
 import { createReader } from "./reader.ts";
 import { createOrphanBlobs } from "../sql/orphan-blob.ts";
@@ -115,8 +115,9 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const commitDB = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: discarding(commitPool) }) });
 
   const stopping = new AbortController();
-  const transact = createTransact({ db, log, signal: stopping.signal });
-  const commitIn = createTransact({ db: commitDB, log, signal: stopping.signal });
+  const era = await openEra(db);
+  const transact = createTransact({ db, era, log, signal: stopping.signal });
+  const commitIn = createTransact({ db: commitDB, era, log, signal: stopping.signal });
   const cache = createCache();
   const self = options.node?.name;
   let offered: () => Offer | undefined = () => undefined;

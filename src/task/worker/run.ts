@@ -246,6 +246,7 @@ const failOrWait = (run: Run, failure: TurnFailure): Promise<void> =>
  */
 const failForSpace = async (run: Run, error: unknown): Promise<void> => {
   const { directory } = run.state();
+  await run.disk.look();
   const paused = run.disk.shortage();
   const reason = paused ?? ((await isFullAt(directory)) ? "waits for space on the disk of the project" : undefined);
   if (reason !== undefined) {

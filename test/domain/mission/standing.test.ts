@@ -193,3 +193,13 @@ describe("beside what its Tasks do now", () => {
     expect(planOf(state)).toMatchObject([{ state: "done", correction: "failed" }]);
   });
 });
+
+test("a turn that failed while there was no space waits for none any more; control: one that is there waits", () => {
+  const log = missionLog();
+  log.add(...woken());
+  const paused = log.add({ type: "run.paused", data: { code: "disk_low", reason: "waits for space" } });
+  expect(standingOf(paused)).toMatchObject({ state: "waiting", reason: "waits for space" });
+  const failure = { code: "internal", message: "It broke.", retryable: true, remedy: "Wake it." };
+  const failed = log.add(replied(paused, { finish: "failed", failure }));
+  expect(standingOf(failed)).toMatchObject({ state: "stalled" });
+});

@@ -5,7 +5,7 @@ import { startReceiver } from "../../harness/receiver.ts";
 import { makeRemoteLab } from "../../harness/remote-lab.ts";
 import { mountSmall } from "../../harness/small-disk.ts";
 import { reply } from "./agent.ts";
-import { startOwnPostgres } from "./database.ts";
+import { startOwnPostgres } from "../../harness/own-postgres.ts";
 import { type FaultNode, makeNode } from "./node.ts";
 
 /**

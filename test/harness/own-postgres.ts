@@ -3,8 +3,8 @@ import { chownSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client } from "pg";
-import { freePort } from "../../harness/port.ts";
-import { temporary, until } from "../../harness/project.ts";
+import { freePort } from "./port.ts";
+import { temporary, until } from "./project.ts";
 
 /** A PostgreSQL of the test's own, which can be stopped and started. */
 export type OwnPostgres = AsyncDisposable & {
