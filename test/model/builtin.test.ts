@@ -692,7 +692,9 @@ describe("model: arbitrary requests", () => {
       return (user + system) / 1000;
     };
     took(5_000);
-    const [half, whole] = [took(100_000), took(200_000)];
+    /** The best of three: collecting garbage is CPU time of this thread, too. */
+    const best = (length: number) => Math.min(took(length), took(length), took(length));
+    const [half, whole] = [best(100_000), best(200_000)];
     console.log(`hostile lengths: ${half.toFixed(0)} and ${whole.toFixed(0)} ms`);
     // Quadratic work would take four times as long.
     expect(whole / half).toBeLessThan(3);
