@@ -1,4 +1,4 @@
-import { createPace } from "../pace.ts";
+import { pace } from "../pace.ts";
 import { componentsOf } from "../workspace/file/files.ts";
 import { encodePath } from "../workspace/file/path.ts";
 import type { TrackedFile } from "../workspace/object/commit-file.ts";
@@ -28,7 +28,6 @@ export const nameEntries = async <T extends TrackedFile>(
   folder: string,
 ): Promise<{ entries: (T & Named)[]; omitted: Omitted[]; warnings: Omitted[] }> => {
   const omitted: Omitted[] = [];
-  const pace = createPace();
   const links = new Set(listed.filter(({ mode }) => mode === "120000").map(({ path }) => path));
   const kept: T[] = [];
   for (const entry of listed) {

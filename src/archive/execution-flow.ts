@@ -8,7 +8,7 @@ import type { TaskState } from "../domain/state/task.ts";
 import type { Frame } from "../protocol/event/frame.ts";
 import { mapStrings } from "../redact.ts";
 import type { Store } from "../store/store.ts";
-import { createPace } from "../pace.ts";
+import { pace } from "../pace.ts";
 import { allMessagesIn } from "../task/query/message.ts";
 import { createReads } from "../task/query/read.ts";
 import type { ArchiveDeps } from "./archive.ts";
@@ -89,7 +89,6 @@ export const addFiles = async (zip: Zip, folder: string, flow: readonly FlowFile
 
 /** As `map`, for very many: other work runs in between. */
 export const eachOf = async <T, R>(values: readonly T[], change: (value: T) => R): Promise<R[]> => {
-  const pace = createPace();
   const changed: R[] = [];
   for (const value of values) {
     changed.push(change(value));

@@ -1,6 +1,6 @@
 import type { ArchivedFile } from "../domain/view/archive.ts";
 import { ServiceError } from "../error.ts";
-import { createPace } from "../pace.ts";
+import { pace } from "../pace.ts";
 import type { Limits } from "../protocol/limit.ts";
 import type { Git } from "../workspace/git/git.ts";
 import { createDiskReader, listIndexFiles } from "../workspace/tree/tracked-file.ts";
@@ -68,7 +68,6 @@ export const addProject = async (
   signal: AbortSignal,
 ): Promise<Archived> => {
   const own = listed.filter(({ path }) => !untracked.has(path));
-  const pace = createPace();
   const { entries, omitted, warnings } = await nameEntries(own, "project");
   for (const path of untracked)
     omitted.push({ path, reason: "untracked in the project when the Task started, and not changed by it" });
@@ -124,7 +123,6 @@ async function* readAhead(
   signal: AbortSignal,
 ): AsyncGenerator<{ entry: Named; found: TrackedContent }> {
   const queue: { entry: Named; found: Promise<TrackedContent> }[] = [];
-  const pace = createPace();
   try {
     for (const entry of entries) {
       // Small files are read and compressed synchronously, so let other work run in between.

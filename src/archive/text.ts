@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { FlowFile } from "../domain/view/archive.ts";
-import { createPace } from "../pace.ts";
+import { pace } from "../pace.ts";
 import type { AddedEntry, Zip } from "./zip.ts";
 
 /** Writes JSON into an archive little by little, as values may have very many parts. */
@@ -40,7 +40,6 @@ export const partsOf = async (file: FlowFile): Promise<Buffer[]> =>
 
 const linesOf = async (values: readonly unknown[]): Promise<Buffer[]> => {
   const parts = createParts();
-  const pace = createPace();
   for (const value of values) {
     parts.add(`${JSON.stringify(value)}\n`);
     await pace();
@@ -54,7 +53,6 @@ const indented = (value: unknown, by: string): string =>
 /** The same text as of `JSON.stringify(value, null, 2)` and a newline. */
 export const jsonOf = async (value: unknown): Promise<Buffer[]> => {
   const parts = createParts();
-  const pace = createPace();
   if (typeof value !== "object" || value === null || Array.isArray(value)) parts.add(JSON.stringify(value, null, 2));
   else {
     const fields = Object.entries(value).filter(([, field]) => field !== undefined);

@@ -1,4 +1,4 @@
-import { createPace } from "../pace.ts";
+import { pace } from "../pace.ts";
 
 /**
  * What a program wrote for a terminal, as one reads it there: without colours and other sequences, with carriage
@@ -22,7 +22,6 @@ const moves = /[\r\b]/g;
 const widest = 64 * 1024;
 
 export const plainText = async (output: string): Promise<string> => {
-  const pace = createPace();
   const lines: string[] = [];
   for (const line of output.split("\n")) {
     lines.push(plainLine(line));

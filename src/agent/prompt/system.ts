@@ -101,17 +101,20 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
 /** Below this, in tokens, a window is one to plan with. */
 const smallWindow = 100_000;
 
+/** 1,234,567. The first use of a locale holds up the service for 50 ms. */
+const grouped = (count: number): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ",");
+
 /** What there is for the whole Task. */
 const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): string[] => {
   const { maxTokens, maxCostUSD, maxMinutes, maxSteps } = budget ?? {};
   const caps = [
-    ...(maxTokens === undefined ? [] : [`${maxTokens.toLocaleString("en")} tokens`]),
+    ...(maxTokens === undefined ? [] : [`${grouped(maxTokens)} tokens`]),
     ...(maxCostUSD === undefined ? [] : [`${maxCostUSD} USD`]),
     ...(maxMinutes === undefined ? [] : [`${maxMinutes} min`]),
     ...(maxSteps === undefined ? [] : [`${maxSteps} replies`]),
   ];
   return [
-    ...(window < smallWindow ? [`- Your window: ${window.toLocaleString("en")} tokens.`] : []),
+    ...(window < smallWindow ? [`- Your window: ${grouped(window)} tokens.`] : []),
     ...(caps.length === 0 ? [] : [`- Budget of the Task, all agents together: ${caps.join(", ")}.`]),
   ];
 };

@@ -1,5 +1,5 @@
 import { ServiceError } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { type Attachment, attachmentFaults, refuseSizes } from "../../protocol/attachment.ts";
 import type { Limits } from "../../protocol/limit.ts";
 
@@ -14,7 +14,6 @@ export const checkAttachments = async (
 ): Promise<void> => {
   if (attachments === undefined) return;
   refuseSizes(attachments, limits, at);
-  const pace = createPace();
   const issues = [];
   for (const [index, attachment] of attachments.entries()) {
     issues.push(...attachmentFaults(attachment, `${at}[${index}]`));

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import type { BlobRef } from "../../protocol/text.ts";
 import type { BlobRead, Blobs, Pieces } from "../store.ts";
 
@@ -33,7 +33,6 @@ export async function* cut(pieces: ReturnType<Pieces>, size = pieceBytes): Async
 /** What the pieces make. `whole`: all of it, where that is at most `mostHeld`. Rejects with what they reject with. */
 export const measured = async (pieces: Pieces): Promise<{ ref: BlobRef; whole: Buffer | undefined }> => {
   const hash = createHash("sha256");
-  const pace = createPace();
   let held: Uint8Array[] | undefined = [];
   let bytes = 0;
   for await (const piece of pieces()) {

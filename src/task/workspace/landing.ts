@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { DomainEvent } from "../../domain/event.ts";
 import { isActive, remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { landedAs } from "../../domain/task/landing.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Store } from "../../store/store.ts";
@@ -111,7 +111,6 @@ export const keepPaths = async (
   paths: LandingPlan["paths"],
 ): Promise<EventData["landing.started"]["paths"]> => {
   const parts: string[] = [];
-  const pace = createPace();
   for (const path of paths) {
     parts.push(JSON.stringify(path));
     await pace();
@@ -139,7 +138,6 @@ const mostAtOnce = 1024 * 1024;
 
 const pathsIn = async (text: string): Promise<LandingPlan["paths"]> => {
   const paths: LandingPlan["paths"] = [];
-  const pace = createPace();
   for (let at = 0; at < text.length; ) {
     const next = at + mostAtOnce < text.length ? text.indexOf(between, at + mostAtOnce) : -1;
     const end = next < 0 ? text.length : next + 1;

@@ -1,5 +1,6 @@
 import { remoteOf } from "../../domain/state/task.ts";
 import { branchName } from "../../domain/task/landing.ts";
+import { pace } from "../../pace.ts";
 import type { Snapshot } from "../../protocol/event/workspace.ts";
 import { commonDirOf } from "../../repository/repository.ts";
 import { WorkspaceLost } from "../../workspace/error.ts";
@@ -60,8 +61,12 @@ const namedBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
 
 const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {
   const { prepared } = workspace;
+  // Each looks for what lies in a directory, of which there may be very much.
+  await pace();
   if (prepared.kind === "directory") run.workspaces.recordBorrowed(run.stream, prepared);
+  await pace();
   await recordDependencies(run, workspace);
+  await pace();
   return withSetup(run, withDiskBound(run, withTamperGuard(run, workspace)));
 };
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { FileRefused } from "../../workspace/file/files.ts";
+import { pace } from "../../pace.ts";
 import { inThread } from "../../thread.ts";
 import { type Page, pageOf, paging } from "./page.ts";
 import { installedNote } from "./installed.ts";
@@ -83,17 +84,17 @@ const hint = async (
   const wanted = path.split("/").at(-1) ?? path;
   const [toName, toPath] = [likenessTo(wanted.toLowerCase()), likenessTo(path)];
   const { entries } = await files.list("", { depth: 8, limit: 5000 });
-  const near = entries
-    .filter(({ kind: entry, path: found }) => entry === "file" && !found.includes("node_modules/"))
-    .map(({ path: found }) => {
-      const name = found.split("/").at(-1) ?? found;
-      // Of very different length, they cannot be like enough.
-      const like = isNear(found, path) ? toPath(found) - 0.1 : 0;
-      return { found, score: name === wanted ? 2 : Math.max(toName(name.toLowerCase()), like) };
-    })
-    .filter(({ score }) => score >= 0.6)
-    .sort((left, right) => right.score - left.score)
-    .slice(0, 5);
+  const alike: { found: string; score: number }[] = [];
+  for (const { kind: entry, path: found } of entries) {
+    await pace();
+    if (entry !== "file" || found.includes("node_modules/")) continue;
+    const name = found.split("/").at(-1) ?? found;
+    // Of very different length, they cannot be like enough.
+    const like = isNear(found, path) ? toPath(found) - 0.1 : 0;
+    const score = name === wanted ? 2 : Math.max(toName(name.toLowerCase()), like);
+    if (score >= 0.6) alike.push({ found, score });
+  }
+  const near = alike.sort((left, right) => right.score - left.score).slice(0, 5);
   return near.length === 0 ? "" : `Near names: ${near.map(({ found }) => shown(found)).join(", ")}.`;
 };
 

@@ -13,6 +13,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { promisify } from "node:util";
 import { errorCode } from "../../error.ts";
 import { isSecret } from "../../domain/permission/secret-path.ts";
+import { pace } from "../../pace.ts";
 import { inThread } from "../../thread.ts";
 import { decodePath, osPath } from "./path.ts";
 import { FileRefused, type Folder, openFolder, realPathOf, statsIn, tooLong } from "./folder.ts";
@@ -276,11 +277,13 @@ export const createTreeFiles = (
 
   const list: Files["list"] = async (path, { depth = 1, offset = 0, limit = 1000 } = {}) => {
     const walk = { root: real, components: componentsOf(inside(path)), depth, offset, limit };
+    await pace();
     const found = listFolder({ ...walk, most: mostNames });
     return doneBy(found === "too many" ? await inThread(listing, walk) : found);
   };
 
   const tidy: Files["tidy"] = async () => {
+    await pace();
     const tidied = tidyFolder({ root: real, most: mostNames });
     doneBy(tidied === "too many" ? await inThread(tidying, { root: real }, { timeoutMs: tidyMs }) : tidied);
   };

@@ -3,7 +3,7 @@ import { type BigIntStats, constants, fstatSync, lstatSync, readlinkSync } from 
 import { type FileHandle, open } from "node:fs/promises";
 import { errorCode } from "../../error.ts";
 import { componentsOf, FileRefused } from "./files.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { childrenOf, openFolder } from "./folder.ts";
 import { osPath } from "./path.ts";
 
@@ -137,7 +137,6 @@ const blockerOf = (root: string, components: readonly string[]): string => {
 
 /** Whether all below a folder that is not itself a folder is among these paths. A repository counts as a file. */
 export const holdsOnly = async (root: string, path: string, allowed: ReadonlySet<string>): Promise<boolean> => {
-  const pace = createPace();
   const folders = [componentsOf(path)];
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
     using folder = openFolder(root, at);

@@ -1,6 +1,6 @@
 import { chmodSync, closeSync, constants, fchmodSync, fstatSync, openSync } from "node:fs";
 import { errorCode } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { childrenOf, type Folder, openFolder } from "./folder.ts";
 
 /**
@@ -47,22 +47,17 @@ const mostDepth = 100;
 /** Opens up all folders below this one, following no link and entering no other file system. */
 export const openUpAll = async (tree: string): Promise<void> => {
   using top = openFolder(tree, []);
-  await visit(top, fstatSync(top.fd).dev, 0, createPace());
+  await visit(top, fstatSync(top.fd).dev, 0);
 };
 
-const visit = async (
-  folder: Folder,
-  device: number,
-  depth: number,
-  pace: ReturnType<typeof createPace>,
-): Promise<void> => {
+const visit = async (folder: Folder, device: number, depth: number): Promise<void> => {
   if (depth > mostDepth) return;
   for (const { name, isFolder } of childrenOf(folder)) {
     await pace();
     if (!isFolder) continue;
     try {
       using child = openUp(folder, name);
-      if (fstatSync(child.fd).dev === device) await visit(child, device, depth + 1, pace);
+      if (fstatSync(child.fd).dev === device) await visit(child, device, depth + 1);
     } catch {
       // It stays closed, and whoever needs it says so.
     }

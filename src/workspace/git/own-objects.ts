@@ -1,6 +1,6 @@
 import { type Dirent, lstatSync, opendirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { FileRefused } from "../file/folder.ts";
 
 /**
@@ -37,7 +37,7 @@ const refuse = (kind: FileRefused["kind"], path: string, got: string): never => 
 };
 
 /** Throws FileRefused for what is no file or folder. `each`: called with every other entry. */
-const visit = async (folder: string, pace: ReturnType<typeof createPace>, each: (entry: Dirent) => void) => {
+const visit = async (folder: string, each: (entry: Dirent) => void) => {
   let entries;
   try {
     entries = opendirSync(folder, { bufferSize: 256 });
@@ -69,7 +69,6 @@ export const expectOwnObjects = async (commonDir: string, { loose }: { loose: bo
   } catch {
     return;
   }
-  const pace = createPace();
   const before = seen.get(objects) ?? new Map<string, string>();
   const now: Seen = new Map(before);
   const look = async (name: string, each: (entry: Dirent) => void = () => {}): Promise<void> => {
@@ -77,7 +76,7 @@ export const expectOwnObjects = async (commonDir: string, { loose }: { loose: bo
     const stamp = stampOf(folder);
     now.delete(name);
     if (stamp === undefined) return;
-    if (stamp === "" || before.get(name) !== stamp) await visit(folder, pace, each);
+    if (stamp === "" || before.get(name) !== stamp) await visit(folder, each);
     now.set(name, stamp);
   };
   const names = new Set(before.keys());

@@ -1,7 +1,7 @@
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { LandingUnfinished } from "../error.ts";
 import { removeLeftover, syncFolders } from "../file/replace.ts";
 import type { Git } from "../git/git.ts";
@@ -185,7 +185,6 @@ const putAll = async (
   { wrote }: Progress,
 ): Promise<{ stamps: Map<string, string> } | { edited: string }> => {
   const stamps = new Map<string, string>();
-  const pace = createPace();
   for (const [at, path] of request.plan.paths.entries()) {
     await pace();
     const prepared = ready.get(path.path);
@@ -249,7 +248,6 @@ const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock
     renameSync(copyOf(request), join(request.record.projectGitDir, "index"));
   } else removeCopy(request);
   const kept: string[] = [];
-  const pace = createPace();
   for (const path of request.plan.paths) {
     await pace();
     removeLeftover(request.record.toplevel, path.path, request.taskID);

@@ -1,5 +1,5 @@
 import type { Git } from "../git/git.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { decodePath, encodePath } from "../file/path.ts";
 
 /** Reads entries of the project's index, and tells what git would enter for a file. */
@@ -15,7 +15,6 @@ export const entriesOf = async (git: Git, paths: readonly string[]): Promise<Map
   const { stdout } = await git.run(["ls-files", "-s", "-z", "--", ...(fit ? paths : [])]);
   const entries = new Map<string, IndexEntry>();
   const wanted = new Set(paths);
-  const pace = createPace();
   // `<mode> <object> <stage> TAB <path> NUL`
   for (let at = 0; at < stdout.length; ) {
     const tab = stdout.indexOf(0x09, at);

@@ -1,6 +1,6 @@
 import { rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { copyBounded, most } from "../file/bounded-read.ts";
 import { encodePath } from "../file/path.ts";
 import { type Change, changesOf } from "../object/tree-change.ts";
@@ -36,7 +36,6 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   const untouched = request.indexStamp === indexStampOf(record.projectGitDir);
   const skip = untouched ? new Set<string>() : await restaged(request);
   const lines: Buffer[] = [];
-  const pace = createPace();
   for (const { path, after, index: own } of plan.paths) {
     if (skip.has(path)) continue;
     const to = own === undefined ? after : own.after;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 import { holdsOnly, inspectFile, type InspectedFile } from "../file/inspect.ts";
 import { removeTree } from "../file/remove-tree.ts";
@@ -67,7 +67,6 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
     changes.map((change) => change.path),
   );
   const disk = new Map<string, InspectedFile>();
-  const pace = createPace();
   for (const change of changes) {
     disk.set(change.path, await inspectFile(record.toplevel, change.path, base));
     // Where there is no file, nothing waits for the disk.
@@ -116,7 +115,6 @@ const editsOf = async (
   const unsure: { path: string; object: string }[] = [];
   const removed = new Set(changes.filter(({ from, to }) => from !== null && to === null).map(({ path }) => path));
   const added = new Set(changes.filter(({ from, to }) => from === null && to !== null).map(({ path }) => path));
-  const pace = createPace();
   for (const staged of entries.keys()) {
     if (!added.has(staged) && !removed.has(staged) && isAtOrBelow(staged, added)) blocked.add(staged);
     await pace();
@@ -162,7 +160,6 @@ const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promis
   const { git, worktree, base } = request;
   const hashes = new Map<string, string>();
   const unsure: { path: string; to: NonNullable<Side>; seen: InspectedFile }[] = [];
-  const pace = createPace();
   for (const { path, to } of changes) {
     await pace();
     if (to === null) continue;

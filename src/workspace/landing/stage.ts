@@ -2,7 +2,7 @@ import { constants, fchmodSync, fchownSync, mkdirSync, statSync, unlinkSync } fr
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
 import { inspectFile, stampOf } from "../file/inspect.ts";
 import { osPath } from "../file/path.ts";
@@ -56,7 +56,6 @@ export const stage = async (request: LandRequest): Promise<Staged> => {
   const staged: Staged = { ready: new Map(), edited: [] };
   mkdirSync(folderOf(request), { recursive: true, mode: 0o700 });
   const here = statSync(folderOf(request)).dev === statSync(osPath(root)).dev;
-  const pace = createPace();
   const paths = plan.paths.entries();
   const worker = async () => {
     for (const [at, path] of paths) {
@@ -116,7 +115,6 @@ export const changedSince = async (
   stampOfPath: (path: string) => string | undefined,
 ): Promise<string[]> => {
   const changed: string[] = [];
-  const pace = createPace();
   for (const { path } of plan.paths) {
     await pace();
     const stamp = stampOfPath(path);

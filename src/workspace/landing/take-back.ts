@@ -1,4 +1,4 @@
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
 import { inspectFile } from "../file/inspect.ts";
 import { removeFile, removeLeftover, syncFolders } from "../file/replace.ts";
@@ -27,7 +27,6 @@ export const takeBack = async (
   const errors: unknown[] = [];
   const touched: string[] = [];
   const own = await ownOf(request, await asWritten(request, wrote));
-  const pace = createPace();
   for (const path of plan.paths.toReversed()) {
     step("put back");
     await pace();
@@ -66,7 +65,6 @@ export const asWritten = async (
   wrote: ReadonlySet<string> | undefined,
 ): Promise<LandedPath[]> => {
   const found: LandedPath[] = [];
-  const pace = createPace();
   for (const path of plan.paths) {
     await pace();
     if (isWritten(await stateOf(record.toplevel, path.path), path, wrote)) found.push(path);

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
 import { type Git, GitError } from "../git/git.ts";
 import { keptOrLoaded } from "../../async/load-once.ts";
@@ -143,7 +143,6 @@ type ListedRecord = { fields: string[]; path: string };
 /** What `make` makes of the records of a listing, which may be very many. */
 export const recordsOf = async <T>(bytes: Buffer, make: (record: ListedRecord) => T): Promise<T[]> => {
   const records: T[] = [];
-  const pace = createPace();
   for (let from = 0; from < bytes.length; ) {
     const end = bytes.indexOf(0, from);
     const tab = bytes.indexOf(9, from);

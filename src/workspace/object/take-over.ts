@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { isTested, rustTests } from "../../domain/contrast/selection.ts";
 import { messageOf } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { openRegular } from "../file/bounded-read.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
@@ -155,7 +155,6 @@ type Judged = Pick<Commit, "files" | "insertions" | "deletions" | "tested"> & { 
 const judged = async (bytes: Buffer): Promise<Judged> => {
   const counts = { files: 0, insertions: 0, deletions: 0 };
   const [present, gone]: [string[], string[]] = [[], []];
-  const pace = createPace();
   const parts = partsIn(bytes);
   const next = (): string => parts.next().value ?? "";
   for (let at = parts.next(); at.done !== true; at = parts.next()) {

@@ -1,6 +1,6 @@
 import { hashOf } from "../../hash.ts";
 import type { Git } from "../git/git.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { decodePath } from "../file/path.ts";
 
 /** What differs between two commits, path by path. */
@@ -10,7 +10,6 @@ export type Change = { path: string; from: Side; to: Side };
 /** Renames are listed as a deletion and an addition. */
 export const changesOf = async (git: Git, from: string, to: string): Promise<Change[]> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
-  const pace = createPace();
   const changes: Change[] = [];
   // `:<mode> <mode> <object> <object> <letter> NUL <path> NUL`
   for (let at = 0; ; ) {

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { tempPrefix } from "../file/files.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
@@ -125,7 +125,6 @@ const belowOthers = (keep: readonly Change[]): Set<Change> => {
 };
 
 const writePaths = async ({ own }: TemporaryFile, changes: readonly Change[]): Promise<void> => {
-  const pace = createPace();
   const parts: Buffer[] = [];
   for (const { path } of changes) {
     parts.push(encodePath(path), end);
@@ -162,7 +161,6 @@ export const sort = async (
   const keep: Change[] = [];
   const unstage: Change[] = [];
   const omitted: Commit["omitted"] = [];
-  const pace = createPace();
   for (const change of changes) {
     await pace();
     const folder = without.find((path) => isIn(path, change));

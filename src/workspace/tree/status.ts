@@ -1,7 +1,7 @@
 import { lstatSync } from "node:fs";
 import { osPath } from "../file/path.ts";
 import type { Git, GitOptions } from "../git/git.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { partsIn } from "../git/output.ts";
 
 /** Runs and parses `git status`. */
@@ -31,7 +31,6 @@ export const statusOf = async (
   const args = [...statusArgs, "--ignore-submodules=dirty", ...more, "--", ...paths];
   const { stdout } = await git.run(args, options);
   const status: Status = { oid: "", head: "", changes: [] };
-  const pace = createPace();
   for (const record of partsIn(stdout)) {
     await pace();
     const [kind] = record;

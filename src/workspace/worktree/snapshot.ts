@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, lstatSync, rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode } from "../../error.ts";
-import { createPace } from "../../pace.ts";
+import { pace } from "../../pace.ts";
 import { isSecret } from "../../domain/permission/secret-path.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
@@ -91,7 +91,6 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
     const omitted = unknown.omitted;
     const keep: string[] = [];
     const filtered = await filteredOf(git, [...tracked.map(({ path }) => path), ...unknown.paths]);
-    const pace = createPace();
     for (const { path, link } of [...tracked, ...unknown.paths.map((path) => ({ path, link: false }))]) {
       await pace();
       const reason = link
@@ -171,7 +170,6 @@ const chosen = async (
     }
   }
 
-  const pace = createPace();
   const sized: { entry: string; paths: string[]; bytes: number }[] = [];
   for (const [entry, group] of groups) {
     if (group.paths.length > limits.snapshotFiles) {
