@@ -74,7 +74,7 @@ test("the way from POST /task to the ZIP: each file exists, and imports no room 
 
 test("control: a file that is gone, a room that is not drawn and an import upwards are named", () => {
   const moved = text
-    .replace("task/operation: create.ts", "task/operation: creation.ts")
+    .replace("task/operation/create: create.ts", "task/operation/create: creation.ts")
     .replace("engine: in-process.ts", "motor: in-process.ts");
   expect(
     faultsIn(moved, (path) =>

@@ -2,7 +2,7 @@ import { createAnswer, createPass } from "./operation/answer.ts";
 import { createCancel } from "./operation/cancel.ts";
 import { createCaptures } from "./operation/capture/screenshot.ts";
 import { createChange } from "./operation/commit-change.ts";
-import { createTask } from "./operation/create.ts";
+import { createTask } from "./operation/create/create.ts";
 import { createInterrupt } from "./operation/interrupt.ts";
 import { createMessage } from "./operation/message.ts";
 import { createRemove } from "./operation/remove.ts";

@@ -27,8 +27,8 @@ import { type Follower, judge, recorded, untilStill, writeConfig } from "./place
 import type { Scenario } from "./sweep.ts";
 
 /**
- * A Mission with a branch of its own that has everything approved: its plan, the plan that it changes, the squad that
- * is made for it, and the merge, which a person asks for. One of its Tasks asks what only the user knows, and the
+ * A Mission with a branch of its own that has everything approved: its plan, which a person edits, the plan that it
+ * changes, the squad that is made for it, and the merge, which a person asks for. One of its Tasks asks what only the user knows, and the
  * checks of the whole are red before a phase makes them green.
  */
 
@@ -185,14 +185,16 @@ const expectDone = (project: string, mission: MissionStatus, logs: Logs): void =
   const opened = logs
     .flat()
     .flatMap((event) => (event.type === "ask.opened" ? [event.data.of ?? event.data.kind] : []));
-  expect(opened.toSorted()).toEqual(["landing", "plan", "plan", "question", "squad"]);
+  // What was asked of the plan before it was edited is void.
+  expect(opened.toSorted()).toEqual(["landing", "plan", "plan", "plan", "question", "squad"]);
+  expect(mission.plan.map(({ title }) => title)).toEqual([ownTitle, "Phase b", "Green"]);
   const times = (type: Recorded["type"]) => logs.flat().filter((event) => event.type === type).length;
   expect([
     times("ask.answered"),
     times("mission.branched"),
     times("mission.finished"),
     times("squad.installed"),
-  ]).toEqual([5, 1, 1, 1]);
+  ]).toEqual([6, 1, 1, 1]);
   for (const name of ["a", "b", "c"]) expect(readText(project, `${name}.txt`)).toBe(`${name}.txt\n`);
   expect(git(project, "log", "--first-parent", "--format=%s", "main").split("\n")).toEqual(["Merge sortie/m", "first"]);
   expect(git(project, "rev-list", "--count", "main^1..main^2")).toBe("4");
@@ -206,6 +208,22 @@ const tasksIn = async (url: string, project: string): Promise<string[]> => {
 /** A person says yes to what waits for one. */
 const say = (url: string, project: string, path: string, { id, kind }: { id: string; kind: string }) =>
   post(url, `${path}/pending/${id}`, project, kind === "question" ? { answer: "Blue." } : { decision: "allow" });
+
+const ownTitle = "Edited by hand";
+
+/** Once, a person approves the plan with a title of their own. false: the plan has it already. */
+const edited = async (url: string, project: string, { plan: phases, planRevision }: MissionStatus): Promise<boolean> => {
+  if (phases.some(({ title }) => title === ownTitle)) return false;
+  const next = phases.map(({ id, title, phase, objective, acceptance, after }) => ({
+    ...{ id, phase, objective, acceptance, after },
+    title: id === "a" ? ownTitle : title,
+  }));
+  const body = { phases: next, revision: planRevision, approve: true };
+  const { status } = await post(url, `/mission/${missionID}/plan`, project, body);
+  // Its agent may have changed the plan meanwhile.
+  expect([200, 409]).toContain(status);
+  return true;
+};
 
 const answered = async (
   url: string,
@@ -231,7 +249,9 @@ const atEnd = (url: string, project: string): Promise<MissionStatus> =>
   untilStill(
     async () => {
       const mission = await missionOf(url, project, missionID);
-      for (const ask of mission.pending) await say(url, project, `/mission/${missionID}`, ask);
+      for (const ask of mission.pending)
+        if (ask.of !== "plan" || !(await edited(url, project, mission)))
+          await say(url, project, `/mission/${missionID}`, ask);
       await answered(
         url,
         project,

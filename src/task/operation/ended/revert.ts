@@ -14,7 +14,7 @@ import { keepText } from "../../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import { checkSpecs, invalidField } from "../check-spec.ts";
 import type { Change } from "../commit-change.ts";
-import { expectRoom } from "../create.ts";
+import { expectRoom } from "../create/create.ts";
 import { idempotencyRecord, replay } from "../idempotency.ts";
 import { withBaselines } from "../visual-baseline.ts";
 
