@@ -53,7 +53,7 @@ export const createTask =
     throw new Error(`A new Task could not be written: ${done.reason}`);
   };
 
-/** Refuses another Task where there is no room for one. */
+/** Refuses another Task when the disk is low or the queue is full. */
 export const expectRoom = async ({
   disk,
   store,
