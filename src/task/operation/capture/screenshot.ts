@@ -74,7 +74,7 @@ export const createCaptures = (
       network: given?.environment.network ?? network,
     };
     if (!(await idle())) throw atWork(taskID);
-    // The run that ended the Task may still be ending what is left of its commands, and removing its checkout.
+    // The run that ended the Task may still be stopping its commands and removing its checkout.
     await engine.interrupt(taskID);
     const tampered: Tampered[] = [];
     const begun = new Date();
