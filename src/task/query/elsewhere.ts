@@ -19,7 +19,7 @@ type Deps = {
 
 type Wanted = Pick<TaskState, "repository"> & {
   stream: StreamID;
-  /** Those that the answer is read from. */
+  /** The commits that the answer is read from. */
   commits: readonly string[];
   checkpoint?: TaskState["checkpoint"];
   /** Whether the files contain more than the commits. If so, only their node can answer, as long as it is up. */
