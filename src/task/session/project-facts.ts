@@ -92,7 +92,7 @@ const inProject = async <T>(
   const key = sessions[0]?.sessionID;
   if (onto === null || git === undefined || base === null || key === undefined) return read(root, top, users);
   try {
-    // Whatever became of the branch meanwhile: what the Task does next says so, where it needs its files.
+    // The branch may be gone by now. The next step that needs the Task's files reports that.
     const head = await run.workspaces.openHead({ key, directory, commit: base }).catch((error: unknown) => {
       if (error instanceof WorkspaceLost) return undefined;
       throw error;
