@@ -25,7 +25,7 @@ export type LocalEngineOptions = {
   now?: () => Date;
   /** A number from 0 to 1, which spreads the retries of streams that failed together. */
   random?: () => number;
-  /** Carries out the work of a run, once. Default: calls it directly. */
+  /** Carries out the work of a run, exactly once. Default: calls it directly. */
   carry?: (stream: StreamID, work: () => Promise<void>, signal: AbortSignal) => Promise<void>;
   /** Called with the first due streams while every place is taken. */
   overflow?: (rows: readonly DueStream[]) => void;

@@ -35,7 +35,7 @@ import type { Environment, Setup } from "./environment.ts";
 /** Tasks that run alone because the service may have died of them; see `worker/suspects.ts`. */
 type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: StreamID) => void };
 
-/** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
+/** The parts of the service that a run of a Task needs. One object serves all runs of a worker (`worker/run.ts`). */
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;

@@ -314,7 +314,7 @@ export type TasksDeps = {
   now: () => Date;
 };
 
-/** What captures need of the service. */
+/** The parts of the service that captures need. */
 export type CapturesDeps = {
   browser: () => Browser;
   slots: Slots;

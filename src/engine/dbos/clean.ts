@@ -2,8 +2,9 @@ import type { Pool } from "pg";
 import type { Library } from "./library.ts";
 
 /**
- * Removes rows of DBOS, which keeps every row for ever, and continues what a dead process began only under the same
- * executor's id. Here a row contains nothing that the log does not, so rows of finished runs and of dead processes go.
+ * Removes rows from DBOS's tables: DBOS keeps every row for ever, and continues what a dead process began only under
+ * the same executor's id. Here a row says nothing that the log does not, so the rows of finished runs and of dead
+ * processes can go.
  */
 
 const hourMs = 3_600_000;

@@ -71,9 +71,10 @@ export const createChange = (
     try {
       place = await inspect(directory);
     } catch (error) {
-      // Whatever a Task left in the directory that `inspect` rejects, it must not keep callers from steering that Task.
+      // `inspect` may reject what a Task left in its directory in place of a repository. That must not keep callers
+      // from steering the Task: they still name the directory in which it began.
       if (!(error instanceof ServiceError)) throw error;
-      // More than one node has this directory: the Task's record says which path it was created with.
+      // Several nodes have a directory of this path; the Task tells which one is meant.
       const ambiguous = error.code === "directory_ambiguous";
       const away = await (ambiguous ? byPath : elsewhere)(directory, taskID);
       if (away !== undefined) return away;

@@ -15,7 +15,7 @@ const atWork = ({ sessions }: TaskState): Session[] =>
   );
 
 /**
- * The delegated sessions that read a message. One that is queued, interrupts or restarts goes to the Orchestrator
+ * The delegated sessions that read a message. A message that is queued, interrupts or restarts goes to the Orchestrator
  * alone.
  */
 export const hearers = (state: TaskState, disposition: Disposition): Session[] =>

@@ -7,7 +7,7 @@ import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
  * What Tasks wait for that is not in their folds: their places in the queue, which are queried for all listed Tasks at
- * once, and space on the disk, because a full disk has no room to record that.
+ * once, and space on the disk, which cannot be recorded while the disk is full.
  */
 
 const slot = "waits for a slot";

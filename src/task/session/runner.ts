@@ -46,7 +46,7 @@ export type SessionRunner = {
   squad: Squad;
   /** What the Task does next, given its squad and model. */
   nextStep(): Step;
-  /** Why the Task may ask no model any more; undefined: it may. */
+  /** Why the Task may not ask a model any more; undefined: it may. */
   stopReason(): TurnFailure | undefined;
   /** The project's own test command, if one was detected. */
   testCommand: string | undefined;
@@ -58,8 +58,8 @@ export type SessionRunner = {
    */
   orchestrate(last: boolean): Promise<void>;
   /**
-   * Call it when the sources that the Orchestrator's last reply cites have been examined: that is not a next step any
-   * more.
+   * Call it when the sources that the Orchestrator's last reply cites have been examined, so that `nextStep` no longer
+   * asks for it.
    */
   lookedAtSources(): void;
   /** Ends the calls that an earlier run left open in the Orchestrator's session. */

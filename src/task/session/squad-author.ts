@@ -85,7 +85,7 @@ const input = z.strictObject({
 
 type Input = z.infer<typeof input>;
 
-/** An agent as the call takes it, of a trade that no request is about. */
+/** An example of an agent in the form that the call takes, for a trade that no request is about. */
 const exampleAgent = {
   name: "migrator",
   description: "Writes one database migration with its way back, and runs both.",

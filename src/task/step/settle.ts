@@ -32,7 +32,7 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     decided = run.state();
   }
-  // Whoever learns of the end must find nothing of the Task running.
+  // Nothing of the Task may run any more when others learn of its end.
   await run.closeSandboxes();
   const events = [...ended(decided), settledEvent(end, await reportOf(run), run.now().toISOString())];
   await run.record(events, { decidedAt: decided.version, due: null });

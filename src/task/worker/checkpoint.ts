@@ -43,7 +43,7 @@ type Needed = Pick<
 
 export const createCheckpoints = (run: () => Needed): Checkpoints => {
   const shared = () => run().store.nodes !== undefined && run().state().repository !== null;
-  // While this node drains, another node continues the Task, even when no checkpoints are made by time.
+  // When this node drains, another one continues the Task, so its files are kept even without periodic checkpoints.
   const isOn = () => shared() && (run().limits.checkpointSeconds > 0 || run().engine.drains());
   /** The value of `done()` when the files were last read. */
   let seen: string | undefined;

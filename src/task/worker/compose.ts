@@ -112,8 +112,9 @@ export const composeRun = async (
     checkers: createDiagnostics(() => checkersOf(run), deps.diagnostics.room),
   };
 
-  // A cancelled run may be waiting for a git that never returns. The listener is removed at the end, because Node keeps
-  // a signal that is composed of others, and everything that its listeners reference, for as long as it has a listener.
+  // Interrupts the run's commands when it is aborted: it may be waiting for a git that never returns. The listener is
+  // removed at the end, because Node keeps a signal that is composed of others, and everything that its listeners
+  // reference, for as long as it has a listener.
   const interrupt = () => deps.processes.interrupt(stream);
   signal.addEventListener("abort", interrupt, { once: true });
   scope.defer(() => signal.removeEventListener("abort", interrupt));

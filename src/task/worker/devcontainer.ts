@@ -20,8 +20,8 @@ const understood = z.object({
 });
 
 /**
- * Without these properties, commands would find something else than the project expects; with them, the service would
- * have to grant it.
+ * Properties that cannot be ignored: without them, commands would find something else than the project expects, or they
+ * ask for something that the service would have to grant.
  */
 const refused =
   "build dockerFile dockerComposeFile features initializeCommand onCreateCommand updateContentCommand runArgs mounts privileged capAdd securityOpt secrets hostRequirements".split(

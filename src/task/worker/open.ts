@@ -62,8 +62,8 @@ const isEarly = async ({ state, record, now }: Run): Promise<boolean> => {
 };
 
 /**
- * Takes the user's directory for a Task that works in place, and waits while another Task has it. false: the run ended
- * while it waited.
+ * Takes the user's directory for a Task that works in place, and waits while another Task has it. false: the run was
+ * aborted while it waited.
  */
 const hasDirectory = async (run: Run, scope: AsyncDisposableStack): Promise<boolean> => {
   const { state, workspaces, engine, stream, signal, now } = run;

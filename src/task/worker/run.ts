@@ -40,8 +40,8 @@ import { withoutBorrowed, withoutSetID } from "../workspace/left-in-place.ts";
 import { waitForAnswer } from "../step/ask.ts";
 
 /**
- * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
- * in and no resume path: a worker that died is replaced by one that runs this from the start.
+ * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. This is the only way
+ * in, and there is no resume path: a worker that died is replaced by one that runs this from the start.
  */
 export const createRunTask = (deps: RunDeps) => {
   const repeats = createRepeats(

@@ -28,8 +28,8 @@ export type DiskBoundOptions = {
 const patience = 3;
 
 /**
- * Nothing is measured before at least this much was written to the disk: this share of the bound, or this many bytes,
- * whichever is less.
+ * A Task is not suspected of having outgrown its bound before at least this much was written to the disk: this share of
+ * the bound, or this many bytes, whichever is less.
  */
 const stepShare = 1 / 8;
 const stepBytes = 64 * 1024 ** 2;

@@ -115,8 +115,8 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
 };
 
 /**
- * How far the files of an ended Task, or of one of its forks, were created, if nobody can have worked in them; see
- * `Workspaces.removeUnused`. undefined: somebody may have.
+ * What may be removed of the files of an ended Task, or of one of its forks, because nobody can have worked in them:
+ * "made", also complete files; "begun", only half-made ones; undefined, nothing. See `Workspaces.removeUnused`.
  */
 export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string): "made" | "begun" | undefined => {
   if (key !== taskID) return "begun";

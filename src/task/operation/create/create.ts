@@ -9,8 +9,8 @@ import { chooseExecutor } from "./executor.ts";
 import { placeTask } from "./place.ts";
 
 /**
- * Creates a Task: fills in what the request leaves open, refuses what cannot be carried out, and writes everything in
- * one commit.
+ * Creates a Task: fills in what the request leaves open, refuses a request that cannot be carried out, and writes
+ * everything in one commit.
  */
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>

@@ -19,7 +19,7 @@ export const placeTask = async (
 ) => {
   const named = body.repository;
   const wanted = named === undefined ? directory : repositories.place(named.url, named.ref).directory;
-  // A Mission dispatches its Tasks where it runs, so its directory is not placed anew.
+  // A Mission dispatches Tasks where it runs itself, so some node can run them.
   const project = await (ofMission ? workspaces.inspect(wanted) : inspectNew(wanted));
   const kept = repositories.at(project.directory);
   const place =
