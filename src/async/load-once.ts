@@ -8,7 +8,7 @@ export const loadOnce = <T>(load: () => Promise<T>, isWhole?: (value: T) => bool
   return () => keptOrLoaded(kept, undefined, load, isWhole);
 };
 
-/** The same for one of many keys. `kept` holds the values that are loaded or being loaded. */
+/** Like `loadOnce`, for one of many keys. `kept` holds the values that are loaded or being loaded. */
 export const keptOrLoaded = <K, T>(
   kept: Map<K, Promise<T>>,
   key: K,

@@ -292,7 +292,7 @@ export type TasksDeps = {
   workspaces: Workspaces;
   /** Inspects the project of a caller's directory, which another node may have. */
   inspect: Workspaces["inspect"];
-  /** The same for a new Task; rejects when no node can run it. */
+  /** Inspects the project of a new Task; rejects when no node can run it. */
   inspectNew: Workspaces["inspect"];
   repositories: Repositories;
   squads: Squads;

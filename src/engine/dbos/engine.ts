@@ -41,7 +41,7 @@ type Options = Omit<LocalEngineOptions, "store" | "overflow" | "carry"> & {
 
 /** Names that an operator sees in DBOS's tools. */
 const application = "sortie";
-/** The same for all versions of the service, so that they take each other's jobs. */
+/** Equal in all versions of the service, so that they take each other's jobs. */
 const jobVersion = "1";
 const anyQueue = "sortie";
 const queueOf = (node: string): string => `sortie node ${node}`;
@@ -213,7 +213,9 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   };
 };
 
-/** How long to wait for another node that launches: one that is suspended meanwhile would hold up all others. */
+/**
+ * How long to wait for another node that launches: a node that is suspended while it launches would hold up all others.
+ */
 const launchMs = 60_000;
 
 /**

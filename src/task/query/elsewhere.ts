@@ -76,7 +76,7 @@ export const committedOf = ({ repository, tree, workspace, checkpoint, touched, 
   return { stream: taskID, repository, commits: touched && tree === null ? [] : commits, checkpoint, dirty: touched };
 };
 
-/** The same for an archive, which only needs the newest commit. */
+/** The commit from which a Task's archive is built: the newest one alone. */
 export const archivedOf = (state: TaskState): Wanted => {
   const committed = committedOf(state);
   const { headCommit } = commonOf(state).git;

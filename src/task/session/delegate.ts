@@ -73,8 +73,8 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork, from }: 
 const longestDiff = 4 * 1024 * 1024;
 
 /**
- * How many files a session changed: in its fork, or in the Task's own files while it had them alone. Empty when
- * unknown.
+ * The files that a session changed, with the numbers of lines: in its fork, or in the Task's own files while it had
+ * them alone. Empty when unknown.
  */
 const changeOf = async (
   run: Run,

@@ -26,7 +26,7 @@ export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): 
   const state = await store.state(owner);
   const goesOn = state?.landingStarted != null && isActive(state);
   if (goesOn && owner === taskID) return;
-  // It belongs to a service with another log; only that service knows what was begun.
+  // The landing belongs to a service with another log; only that service knows what was begun.
   if (state === undefined && !workspaces.isKnown(owner)) return;
   try {
     const back = goesOn ? undefined : "its Task has ended";

@@ -19,7 +19,7 @@ const longestPauseMs = 30_000;
 export const throughAbsence = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
   waitThrough(run, repositoryPlace(run).url, attempt);
 
-/** The same for anything that runs under a claim, with a repository by address. */
+/** Like `throughAbsence`, for anything that runs under a claim and uses a repository by address. */
 export const waitThrough = async <T>(
   run: Pick<Run, "repositories" | "record" | "engine" | "stream" | "signal" | "log" | "now">,
   url: string,

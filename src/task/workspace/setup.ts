@@ -118,8 +118,8 @@ const setUp = async (
 };
 
 /**
- * Runs the setup in a checkout, in its whole files as `guarded` wraps them, and keeps the result for each check.
- * Resolves to undefined when the setup passed or there is none; otherwise to the result of every check that needs it.
+ * Runs the setup in all files of a checkout, wrapped by `guarded`, and keeps the outcome for each check. Resolves to
+ * undefined when the setup passed or there is none; otherwise to the result of every check that needs it.
  */
 export const setUpCheckout = async (
   run: Pick<Run, "setup" | "limits" | "signal" | "space"> & { disk: Pick<Run["disk"], "pauses"> },

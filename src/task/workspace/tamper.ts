@@ -14,7 +14,7 @@ type Place = Pick<Workspace, "run"> & Partial<Pick<Workspace, "startInteractive"
 /** Bytes of JSON: the event, and the Task's failure that repeats it, have to stay below 64 KiB. */
 const mostTold = 24 * 1024;
 
-/** Puts files first that could not be restored; those that do not fit go to the log. */
+/** Lists files that could not be restored first; those that do not fit go to the log. */
 const told = (taskID: string, files: readonly Tampered[], log: Log): Tampered[] => {
   const sorted = files.toSorted((one, other) => Number(one.restored) - Number(other.restored));
   let left = mostTold;

@@ -36,7 +36,7 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
       if (remote !== null)
         await run.repositories.take(place, { commonDir, commit, base: prepared.baseCommit ?? "" }, run.signal);
       if (pushed === null) return { ref: await freeBranch(run, place), from: null, moved: false };
-      // A branch of the Task's own that somebody deleted is created again: nobody loses anything by it.
+      // If somebody deleted the Task's own branch, it is created again: nobody loses anything by that.
       const gone = (await run.repositories.ask(place, pushed.ref, run.signal)) === null;
       return { ref: pushed.ref, from: gone ? null : pushed.commit, moved: false };
     }
