@@ -1,11 +1,14 @@
-/** Work that is done a minute after the start and then every hour, one run after the other. */
+/** Work that runs a minute after the start and then every hour, never twice at the same time. */
 
 export type Hourly = AsyncDisposable & {
-  /** Does it now, after a run under way; for tests. */
+  /** Runs the work now, after a run under way; for tests. */
   begin(): Promise<void>;
 };
 
-/** `failed`: of a run that was not stopped. `isOn` false: it is done only when it is begun. */
+/**
+ * `failed`: called with the error of a run that was not stopped. `isOn` false: the work runs only when `begin` is
+ * called.
+ */
 export const hourly = (
   work: (signal: AbortSignal) => Promise<void>,
   failed: (error: unknown) => void,

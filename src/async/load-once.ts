@@ -1,13 +1,14 @@
 /**
- * What is loaded when it is first needed, and then kept. A load that failed is not: too many open files, a full memory
- * and a disk that does not answer pass, and the next call tries again. Nor is what `isWhole` refuses.
+ * Loads a value when it is first needed, and keeps it. A failed load is not kept, because its cause may pass, such as
+ * too many open files, a full memory or a disk that does not answer: the next call tries again. A value that `isWhole`
+ * refuses is not kept either.
  */
 export const loadOnce = <T>(load: () => Promise<T>, isWhole?: (value: T) => boolean): (() => Promise<T>) => {
   const kept = new Map<undefined, Promise<T>>();
   return () => keptOrLoaded(kept, undefined, load, isWhole);
 };
 
-/** The same for one of many. `kept` holds what is there or on its way. */
+/** Like `loadOnce`, for one of many keys. `kept` holds the values that are loaded or being loaded. */
 export const keptOrLoaded = <K, T>(
   kept: Map<K, Promise<T>>,
   key: K,

@@ -1,4 +1,7 @@
-/** A lock per key, first come first served. Rejects with the signal's reason when it aborts first. */
+/**
+ * A lock per key, first come first served; dispose the result to release it. Rejects with the signal's reason when it
+ * aborts first.
+ */
 export const createKeyedMutex = () => {
   const last = new Map<string, Promise<void>>();
 
@@ -6,7 +9,7 @@ export const createKeyedMutex = () => {
     signal?.throwIfAborted();
     const before = last.get(key) ?? Promise.resolve();
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
-    // Whoever waits for us also waits for everybody before us: if we give up early, the next one must not get in.
+    // Callers behind us also wait for everybody before us: if we give up early, the next one must not get in yet.
     const chain = before.then(() => over);
     last.set(key, chain);
     void chain.then(() => {

@@ -16,7 +16,7 @@ const headStart: Record<Priority, number> = {
  */
 export const dueNow = (now: Date, priority: Priority): Due => ({ at: now, rank: now.getTime() - headStart[priority] });
 
-/** The rank of streams whose run only ends them: before all others. */
+/** The rank of a run that only ends its stream: before all others. */
 const endingRank = 0;
 
 /** A due time of now for a run that only ends its stream. */

@@ -26,20 +26,20 @@ export interface Engine extends AsyncDisposable {
   interrupt(stream: StreamID): Promise<void>;
 
   /**
-   * Until disposed, the stream's running handler takes no place of those that the engine has, because it only waits.
-   * Afterwards it goes on at once, even if that makes one too many.
+   * Until disposed, the stream's running handler does not count towards the engine's limit of running handlers, because
+   * it only waits. Afterwards it continues at once, even if that exceeds the limit.
    */
   standAside(stream: StreamID): Disposable;
 
   /**
-   * While it pauses, the engine begins only runs that end their streams (`dueToEnd`); those that run go on. Afterwards
-   * it begins whatever is due, also what threw before.
+   * While paused, the engine begins only runs that end their streams (`dueToEnd`); running handlers continue.
+   * Afterwards it begins whatever is due, including runs that threw before.
    */
   pause(pauses: boolean): void;
 
   /**
-   * Begins nothing more, for good. Handlers that run end at the end of their step (`betweenSteps`), those that stand
-   * aside at once, and all others when `until` aborts. Resolves when all have ended.
+   * Begins nothing more, for good. A running handler is aborted at the end of its step (`betweenSteps`), one that
+   * stands aside at once, and all others when `until` aborts. Resolves when all have returned.
    */
   drain(until: AbortSignal): Promise<void>;
 
@@ -49,9 +49,9 @@ export interface Engine extends AsyncDisposable {
   /** Called by a stream's handler between two of its steps: while the engine drains, aborts the handler's signal. */
   betweenSteps(stream: StreamID): void;
 
-  /** Its own open connections to a database's server. Absent where it never has any. */
+  /** How many connections to a database server the engine itself has open. Absent if it never opens any. */
   readonly connections?: () => number;
 
-  /** The number of streams whose handler runs now, of all or of those that match. */
+  /** The number of streams whose handler is running: all of them, or those for which `of` is true. */
   running(of?: (stream: StreamID) => boolean): number;
 }

@@ -9,8 +9,8 @@ import type { Engine } from "./engine.ts";
 /**
  * The engine of one process. It queries the store whenever it may have missed something: at the start, on a nudge, when
  * a handler returned, at the earliest due time, and every `reconcileMs` in any case. Requests of one tick share one
- * query, and there is none while `maxRunning` handlers run. Where the store has bounds on the Tasks that run, those
- * without room are left where they are until a run ends or the next query.
+ * query, and nothing is queried while `maxRunning` handlers run. If the store bounds the number of running Tasks, due
+ * Tasks without room stay due until a run ends or the next query.
  */
 
 export type LocalEngineOptions = {
@@ -23,23 +23,23 @@ export type LocalEngineOptions = {
   /** The longest time that disposal waits for handlers. */
   shutdownMs?: number;
   now?: () => Date;
-  /** A number from 0 to 1, to spread the retries of streams that failed together. */
+  /** A number from 0 to 1, which spreads the retries of streams that failed together. */
   random?: () => number;
-  /** Does the work of a run, once. Default: it is just done. */
+  /** Carries out the work of a run, exactly once. Default: calls it directly. */
   carry?: (stream: StreamID, work: () => Promise<void>, signal: AbortSignal) => Promise<void>;
-  /** Called with what is due first and finds every place taken. */
+  /** Called with the first due streams while every place is taken. */
   overflow?: (rows: readonly DueStream[]) => void;
 };
 
 export type LocalEngine = Engine & {
   /**
-   * Looks at what is due, among it maybe this stream. Resolves when its run has ended; soon, if none begins, because it
-   * is not due, held by another worker, or there is no place for it.
+   * Looks at what is due, which may include this stream. Resolves when the stream's run has ended, or soon if none
+   * begins, because the stream is not due, is held by another worker, or finds no place.
    */
   take(stream: StreamID): Promise<void>;
 };
 
-/** `project`: of a Task that needs room within the store's bounds. */
+/** `project`: the Task's project, if the Task counts towards the store's bounds. */
 type Run = {
   seq: number;
   controller: AbortController;
@@ -54,10 +54,10 @@ type Run = {
  */
 type Rest = { seq: number; threw: boolean; tries: number; until: number };
 
-/** How many streams are told for which there is no place, and how often. */
+/** How many streams without a place are passed to `overflow`, and how often at most. */
 const mostOverflow = 64;
 const overflowMs = 500;
-/** How long a stream that was to be taken waits for a place. */
+/** How long `take` waits for a free place. */
 const placeMs = 2_000;
 
 const firstRestMs = 1_000;
@@ -73,7 +73,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   const clock = () => now().getTime();
 
   const running = new Map<StreamID, Run>();
-  /** Those of them that wait, and take no place. */
+  /** Runs that stand aside, and so take no place. */
   const aside = new Set<Run>();
   const rests = new Map<StreamID, Rest>();
   let handler: ((stream: StreamID, signal: AbortSignal) => Promise<void>) | undefined;
@@ -85,11 +85,11 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   let timer: NodeJS.Timeout | undefined;
   let timerAt = Number.POSITIVE_INFINITY;
   /**
-   * Due streams of the last query that pause, or whose handler runs but has not claimed them yet; the next query reads
-   * past that many.
+   * How many due streams of the last query cannot begin: they pause, have no room, or their handler runs but has not
+   * claimed them yet. The next query reads that many more.
    */
   let inTheWay = 0;
-  /** Streams that `take` looks for: their work is carried already. */
+  /** Streams for which `take` was called: their work is being carried already. */
   const taken = new Map<StreamID, number>();
   /** Called when a place becomes free. */
   let freed = Promise.withResolvers<void>();
@@ -112,7 +112,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
     });
   };
 
-  /** Tells soon what finds no place, not more often than `overflowMs`. */
+  /** Reports soon which streams find no place, but not more often than every `overflowMs`. */
   const spill = () => {
     if (overflow === undefined || spilling !== undefined) return;
     const wait = Math.max(overflowMs / 10, spiltAt + overflowMs - performance.now());
@@ -155,7 +155,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
         askAt(await look());
         if (free() <= 0) spill();
       } catch (error) {
-        // The store is unreachable for a moment, but the due times in it remain.
+        // The store cannot be reached at the moment, but the due times in it remain.
         log.error({ error: messageOf(error) }, "could not read what is due");
         askAt(Number.POSITIVE_INFINITY);
       }
@@ -169,7 +169,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
       const room = await roomBeside();
       const found = await store.due(asOf, limit, room?.full());
       const projects = await projectsOf(found);
-      // Those that end come first.
+      // Runs that end their streams have the lowest ranks, so they come first.
       const rows = pauses ? found.filter(({ due }) => isEnding(due)) : found;
       let earliest = Number.POSITIVE_INFINITY;
       inTheWay = 0;
@@ -191,8 +191,8 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
   };
 
   /**
-   * What the store's bounds leave beside the Tasks that run anywhere, and those that begin here. What stands aside here
-   * before it has a claim may wait for one that has no room else.
+   * What the store's bounds leave, counting the Tasks that run on any node and those that begin here. A run that stands
+   * aside before it has a claim is not counted: it may be waiting for one that would have no room otherwise.
    */
   const roomBeside = async (): Promise<RunningCount | undefined> => {
     if (store.bounds === undefined || store.running === undefined) return undefined;
@@ -206,7 +206,7 @@ export const createLocalEngine = (options: LocalEngineOptions): LocalEngine => {
       ? none
       : ((await store.running?.(rows.map(({ stream }) => stream)))?.projects ?? none);
 
-  /** The next future due time. A pausing stream is overdue, and would hide it in `nextDue`. */
+  /** The next future due time. A stream that pauses is overdue, and would hide the next one in `nextDue`. */
   const nextAfter = async (asOf: Date, full: Full | undefined): Promise<number> => {
     const times =
       inTheWay === 0 && full === undefined

@@ -18,7 +18,7 @@ type Waiter = { rank: number; give: (slot: Disposable) => void };
 export const createSlots = (size: number): Slots => {
   if (!Number.isInteger(size) || size < 1) throw new Error(`Expected at least one slot, got ${size}`);
   let free = size;
-  /** In the order in which they are served. */
+  /** In the order in which they will be served. */
   const waiters: Waiter[] = [];
 
   const slot = (): Disposable => {

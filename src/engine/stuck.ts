@@ -2,7 +2,7 @@ import type { DomainEvent } from "../domain/event.ts";
 
 /** Keeps a run from taking the same step again and again while nothing new is on record. */
 
-/** A step was taken so often without a fact that it never will bring one. */
+/** A step was repeated without recording a fact so often that it will never record one. */
 export class Stuck extends Error {
   constructor(step: string, version: number) {
     super(
@@ -16,15 +16,15 @@ export class Stuck extends Error {
 const delaysMs = [1000, 5000, 30_000];
 
 export type StuckGuardOptions = {
-  /** The version of the stream, as far as it is folded. */
+  /** The version of the stream that is folded. */
   version: () => number;
   record: (events: readonly DomainEvent[]) => Promise<unknown>;
   sleep: (ms: number) => Promise<void>;
 };
 
 /**
- * Call before each step. The same step at the same version is put on record as `run.stuck` and waits 1, 5, and 30
- * seconds; then the guard rejects with `Stuck`. Its own facts are no progress; those of others are.
+ * Call it before each step. When the same step comes again at the same version, the guard records `run.stuck` and waits
+ * 1, 5, and 30 seconds; the next time it rejects with `Stuck`. Its own facts are no progress; those of others are.
  */
 export const createStuckGuard = ({ version, record, sleep }: StuckGuardOptions) => {
   let before: { step: string; version: number } | undefined;

@@ -1,12 +1,12 @@
 import { BlockList, isIP, type Socket } from "node:net";
 
 /**
- * Decides which addresses chosen by others may be reached (security.md C9). A name is resolved once, every address it
- * has is judged, and the connection goes to the judged address: there is no second lookup that could answer
+ * Decides which addresses chosen by others may be reached (security.md C9). A name is resolved once, every one of its
+ * addresses is judged, and the connection goes to a judged address: there is no second lookup that could answer
  * differently.
  */
 
-/** Why an address may not be reached, in words for whoever asked. */
+/** The address may not be reached; the message tells the caller why. */
 export class OutboundRefused extends Error {}
 
 export type OutboundOptions = {
@@ -22,7 +22,7 @@ export type OutboundOptions = {
   /** Which addresses may be connected to; public ones by default. */
   allowed?: (address: string) => boolean;
   dial?: (address: string, port: number) => Socket;
-  /** Certificates to trust besides those of the system, as PEM. */
+  /** Certificates to trust in addition to the system's, as PEM. */
   ca?: string;
   maxBytes?: number;
   timeoutMs?: number;
@@ -75,7 +75,7 @@ export const isPublic = (address: string): boolean => {
   }
 };
 
-/** Names with a meaning only inside: of this machine, of a local network, or of a cloud's metadata service. */
+/** Names that mean something only inside: on this machine, in a local network, or for a cloud's metadata service. */
 const insideName =
   /^(?:metadata|instance-data)(?:\.|$)|(?:^|\.)(?:localhost|local|internal|intranet|lan|corp|home|home\.arpa)$/;
 

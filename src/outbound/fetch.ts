@@ -2,8 +2,8 @@ import type { OutboundOptions } from "./address.ts";
 import { openOutbound } from "./request.ts";
 
 /**
- * `fetch` for a library that talks to one server: to its origins alone, redirects being answers like any other, and
- * with no more of a body than `maxBytes`. Its headers go nowhere else.
+ * `fetch` for a library that talks to one server. It requests only the given origins, so headers go nowhere else;
+ * redirects are not followed but answered like any other response. A body longer than `maxBytes` is an error.
  */
 export const fetchFrom =
   (origins: readonly string[], options: OutboundOptions & { maxBytes: number }) =>

@@ -8,14 +8,15 @@ import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } from "./address.ts";
 
 /**
- * Requests to addresses that others chose: connected only as `address.ts` judged them, bounded in time and size.
+ * Requests to addresses that others chose: connected only to addresses that `address.ts` has judged, bounded in time
+ * and size.
  */
 
 /** `cut`: the body was longer than `maxBytes`. */
 export type FetchedPage = { url: string; status: number; type: string; body: Buffer; cut: boolean };
 
 const maxRedirects = 3;
-/** Answers of the kind "103 Early Hints" before the answer. */
+/** How many interim responses, such as "103 Early Hints", may precede the answer. */
 const mostHints = 20;
 
 const addressesOf = async (host: string, options: OutboundOptions): Promise<readonly string[]> => {
@@ -30,7 +31,7 @@ const addressesOf = async (host: string, options: OutboundOptions): Promise<read
 const resolveAll = async (host: string): Promise<string[]> =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** Ends a request when the caller aborts or its time is over. */
+/** Signals the end of a request: when the caller aborts, or when its time is over. */
 const endOf = (signal: AbortSignal, { timeoutMs = 20_000 }: OutboundOptions) => {
   const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const ended = new Promise<never>((_, reject) => {
@@ -79,7 +80,7 @@ export const postOutbound = async (
 
 export type CallResult = { status: number; headers: Record<string, string>; body: Buffer; cut: boolean };
 
-/** A call of an interface, with the credentials that its headers have: redirects are answers like any other. */
+/** A call of an API, with the credentials in its headers. Redirects are not followed. */
 export const callOutbound = async (
   text: string,
   sent: Sent,
@@ -95,7 +96,7 @@ export const callOutbound = async (
   return { status: answer.statusCode ?? 0, headers, body, cut };
 };
 
-/** A request whose answer's body is the caller's to read, and to bound. Redirects are answers like any other. */
+/** A request whose answer's body the caller reads and bounds. Redirects are not followed. */
 export const openOutbound = async (
   text: string,
   sent: Sent,
@@ -107,8 +108,8 @@ export const openOutbound = async (
 };
 
 /**
- * A GET whose body, of a success, goes to `onPart` as it comes, undecoded and with no limit but what that throws. Ends
- * with `signal` alone. Resolves to the status; redirects are answers like any other.
+ * A GET that passes the body of a 200 answer to `onPart` as it arrives, undecoded and without a limit other than what
+ * `onPart` throws. Only `signal` ends it. Resolves to the status. Redirects are not followed.
  */
 export const streamOutbound = async (
   text: string,
@@ -209,7 +210,7 @@ const askAt = (
       resolve,
     );
     sent.once("error", reject);
-    // Without an error where the server wants to speak another protocol.
+    // The connection closes without an error when the server wants to speak another protocol.
     sent.once("close", () => reject(new Error("the connection was closed without an answer")));
     let hints = 0;
     sent.on("information", () => {

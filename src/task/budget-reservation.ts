@@ -11,11 +11,12 @@ import type { TasksDeps } from "./tasks.ts";
 import { unheardMinutes } from "./unreported-end.ts";
 
 /**
- * What a Task of a Mission may use when it goes on, or gets another budget: reserved in the Mission's log, in the
- * commit of that. Refuses with `budget_reached` where the Mission's cap leaves nothing.
+ * Reserves what a Task of a Mission may use when it continues after its end or gets another budget. The reservation is
+ * written to the Mission's log in the same commit as the change itself. Refuses with `budget_reached` when the
+ * Mission's cap leaves nothing.
  */
 
-/** What else the commit holds: for the Task's log, and for its Mission's. */
+/** What to add to the commit: `events` to the Task's log, `also` to the Mission's. */
 export type Reservation = { events: DomainEvent[]; also: Write["appends"] };
 
 const nothing: Reservation = { events: [], also: [] };
@@ -27,7 +28,8 @@ export const createReserve = ({
   limits,
 }: Pick<TasksDeps, "limits"> & { store: Pick<Store, "mission" | "dispatched" | "state" | "read"> }) => {
   /**
-   * Its Mission beside what its Tasks have come to: what one that is aborted has not heard of is used, or free again.
+   * The Mission's state brought up to date with its Tasks' rows. While a Mission is aborted it hears of no ends, so
+   * they are added here: what those attempts used counts as used, the rest of their reservation is free again.
    */
   const seen = async (stream: StreamID): Promise<MissionState | undefined> => {
     const mission = await store.mission(stream);
@@ -42,7 +44,7 @@ export const createReserve = ({
   ): Promise<Reservation> => {
     const mission = task.mission === null ? undefined : await seen(task.mission.sessionID);
     const known = mission?.tasks.find(({ taskID }) => taskID === task.taskID);
-    // Its Mission is gone: nobody counts.
+    // Its Mission is gone: nobody counts what the Task uses.
     if (mission === undefined || known === undefined) return nothing;
     const running = isActive(task);
     const used = { usage: task.usage, minutes: minutesOf(known) };
@@ -76,10 +78,10 @@ export const createReserve = ({
   };
 
   return {
-    /** For a Task that goes on after its end; `wanted`: with another budget. */
+    /** For a Task that continues after its end. `wanted`: the budget it gets; undefined: its own budget stays. */
     again: (task: TaskState, wanted?: MissionBudget, callID?: string) =>
       reserve(task, { wanted, exact: false, callID }),
-    /** For one that gets another budget. One that has ended reserves when it goes on. */
+    /** For a Task whose budget changes. An ended Task reserves nothing now; it does when it continues. */
     changed: async (task: TaskState, budget: MissionBudget | null): Promise<Reservation> =>
       isActive(task) ? reserve(task, { wanted: budget ?? {}, exact: true, callID: undefined }) : nothing,
   };

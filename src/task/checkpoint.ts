@@ -6,18 +6,19 @@ import { repositoryPlace } from "./repository-place.ts";
 import type { Run } from "./run.ts";
 
 /**
- * What of a Task's work is kept where other nodes reach it, which go on from there when this one is gone. Decisions
- * 0274 and 0299.
+ * Checkpoints: keeps a Task's commits where all nodes reach them, so that another node can continue from there when
+ * this one is gone. Decisions 0274 and 0299.
  */
 
-/** A change that takes more is not kept, as all nodes share the room for it. */
+/** A larger pack is not kept, because all nodes share the space for checkpoints. */
 const mostBytes = 28 * 1024 * 1024;
 
 type Kept = EventData["checkpoint.kept"];
 
 /**
- * Stores the commits, as far as the base does not have them. `told`: what the event says of that. `bytes`: that it
- * takes. undefined: they are too many.
+ * Packs the commits that the base does not contain, and stores the pack as a blob. `told`: the fields of the
+ * `checkpoint.kept` event that describe the pack. `bytes`: the size of the pack. undefined: the pack would exceed
+ * `mostBytes`, which is logged; nothing was stored.
  */
 export const storeCommits = async (
   run: Pick<Run, "state" | "store" | "stream" | "repositories" | "log">,
@@ -34,8 +35,8 @@ export const storeCommits = async (
 };
 
 /**
- * Keeps the Task's commit, and what is to be pushed in its place, where other nodes reach it. Does nothing where there
- * are none, and for a commit that is kept already.
+ * Keeps the Task's commit where other nodes reach it, together with `pushed`, the commit that is to be pushed in its
+ * stead, if any. Does nothing when there are no other nodes, or when the commit is kept already.
  */
 export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> => {
   const { repository, tree, workspace, checkpoint, sessions } = run.state();
@@ -43,7 +44,7 @@ export const keepCheckpoint = async (run: Run, pushed?: string): Promise<void> =
   if (run.store.nodes === undefined || repository === null || tree === null || base == null) return;
   const { commit, tree: treeID } = tree;
   if (checkpoint?.commit === commit && checkpoint.base === base && (pushed === undefined || pushed === commit)) return;
-  // Those that others work in go on being kept.
+  // Forks in which a session is still working stay part of the checkpoint.
   const isOpen = (name: string) => sessions.some(({ fork, end }) => fork?.name === name && end === null);
   const forks = checkpoint?.base === base ? (checkpoint.forks ?? []).filter(({ name }) => isOpen(name)) : [];
   const commits = [...new Set([commit, pushed ?? commit, ...forks.map((fork) => fork.commit)])];
@@ -62,8 +63,8 @@ export const recordCheckpoint = (
   run.record([{ type: "checkpoint.kept", data: { ...kept, ...told, ...(forks.length > 0 ? { forks } : {}) } }]);
 
 /**
- * Brings the newest checkpoint into the mirror, which has what the remote has now; where it is damaged, or the remote
- * no longer has what it is based on, the one before. null: neither is to be had.
+ * Brings the newest checkpoint into the mirror, which already has what the remote has now. Falls back to the checkpoint
+ * before it when the newest one is damaged or the remote no longer has its base. null: neither can be restored.
  */
 export const fetchCheckpoint = async (
   run: Pick<Run, "state" | "repositories" | "store" | "signal">,
@@ -75,7 +76,10 @@ export const fetchCheckpoint = async (
   return null;
 };
 
-/** Whether the mirror has a checkpoint's commit and its base, once its pack was read. */
+/**
+ * Reads the checkpoint's pack into the mirror, if it is needed. Resolves to whether the mirror then has the
+ * checkpoint's commit and its base.
+ */
 export const bringCheckpoint = async (
   { repositories, store }: { repositories: Pick<Repositories, "has" | "unpack">; store: Pick<Store, "blobs"> },
   place: RepositoryPlace,

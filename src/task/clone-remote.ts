@@ -4,8 +4,9 @@ import { originOf } from "../workspace/git/origin.ts";
 import type { Project } from "../workspace/workspace.ts";
 
 /**
- * Where the clone in a directory comes from, for a pull request there. The operator says what may be done, as with a
- * repository by its address; the clone's settings give the address alone.
+ * The remote of the clone in a directory, as the target of a pull request. The operator decides what is allowed, as for
+ * a repository by address; only the address and the branch come from the clone's settings. Throws a `ServiceError` when
+ * no pull request is possible.
  */
 export const cloneRemote = (
   { directory, git }: Project,
@@ -33,7 +34,7 @@ export const cloneRemote = (
   return { url: place.url, ref: place.ref };
 };
 
-/** Whoever named the directory need not know its remote by heart. */
+/** Names the directory in the error: the caller gave a directory and may not know its remote. */
 const remotePlaceOf = (directory: string, find: () => RepositoryPlace): RepositoryPlace => {
   try {
     return find();

@@ -1,4 +1,7 @@
-/** How Tasks wait for a directory in which another one works in place: in memory, at no cost to the store. */
+/**
+ * The queue of Tasks that wait for a directory in which another Task works in place. It is kept in memory and costs the
+ * store nothing.
+ */
 
 type Take = () => Disposable | undefined;
 type Waiter = { taskID: string; directory: string; rank: number; take: Take; go: (hold: Disposable) => void };
@@ -6,7 +9,7 @@ type Waiter = { taskID: string; directory: string; rank: number; take: Take; go:
 const waiters = new Set<Waiter>();
 let timer: NodeJS.Timeout | undefined;
 
-/** When another service of the machine leaves a directory, nobody here is told. */
+/** Polling interval: nobody tells this process when another service on the machine leaves a directory. */
 const lookMs = 500;
 
 const handingOn = (hold: Disposable): Disposable => ({
@@ -16,7 +19,7 @@ const handingOn = (hold: Disposable): Disposable => ({
   },
 });
 
-/** A fault is of the moment: it is tried again at the next look. */
+/** An error counts as "not free": it may be temporary, and the next poll tries again. */
 const takenBy = ({ take }: Waiter): Disposable | undefined => {
   try {
     return take();
@@ -25,7 +28,7 @@ const takenBy = ({ take }: Waiter): Disposable | undefined => {
   }
 };
 
-/** Lets those in whose directories nobody works now, lowest rank first. */
+/** Hands each free directory to its waiter with the lowest rank. */
 const serve = (): void => {
   const taken = new Set<string>();
   for (const waiter of [...waiters].sort((one, other) => one.rank - other.rank)) {
@@ -41,13 +44,16 @@ const serve = (): void => {
   timer = undefined;
 };
 
-/** Takes the directory if nobody works there now; whoever leaves it hands it on. */
+/**
+ * Takes the directory if it is free. Disposing the result hands the directory to the next waiter. undefined: it is in
+ * use.
+ */
 export const tryDirectory = (take: Take): Disposable | undefined => {
   const hold = take();
   return hold && handingOn(hold);
 };
 
-/** Waits for the directory. Resolves to undefined when the signal aborts. */
+/** Waits until the directory is free. Resolves to undefined when the signal aborts. */
 export const waitForDirectory = (wanted: Omit<Waiter, "go">, signal: AbortSignal): Promise<Disposable | undefined> =>
   new Promise((resolve) => {
     if (signal.aborted) return resolve(undefined);
@@ -67,7 +73,9 @@ export const waitForDirectory = (wanted: Omit<Waiter, "go">, signal: AbortSignal
     signal.addEventListener("abort", leave, { once: true });
   });
 
-/** How many run before this Task in its directory, if it waits for one. */
+/**
+ * How many Tasks run in its directory before this one, counting the one at work; undefined: it waits for no directory.
+ */
 export const aheadInDirectory = (taskID: string): number | undefined => {
   const own = [...waiters].find((waiter) => waiter.taskID === taskID);
   if (own === undefined) return undefined;

@@ -4,7 +4,8 @@ import type { Repositories, RepositoryPlace } from "../repository/repository.ts"
 import type { Run } from "./run.ts";
 
 /**
- * Where a Task's result is pushed; undefined: it lands on this machine. Rejects where the operator allows it no more.
+ * Where a Task's result is pushed; undefined: it lands on this machine. Throws when the operator no longer allows that
+ * repository.
  */
 export const placeOfTask = (
   repositories: Pick<Repositories, "local" | "place">,

@@ -32,17 +32,17 @@ import type { Usage } from "../workspace/usage/measure.ts";
 import type { Checkout, Workspace, Workspaces } from "../workspace/workspace.ts";
 import type { Environment, Setup } from "./environment.ts";
 
-/** Those that run alone, because the service may have died of them; see `worker/suspects.ts`. */
+/** Tasks that run alone because the service may have died of them; see `worker/suspects.ts`. */
 type Suspects = { isAlone: (stream: StreamID) => boolean; clear: (stream: StreamID) => void };
 
-/** What a run of a Task needs of the service. One object serves all runs of a worker (`worker/run.ts`). */
+/** The parts of the service that a run of a Task needs. One object serves all runs of a worker (`worker/run.ts`). */
 export type RunDeps = {
   store: Store;
   workspaces: Workspaces;
   repositories: Repositories;
   processes: Processes;
   squads: Squads;
-  /** Installs the package that a Task with a production staged. */
+  /** Installs the package that a production, a Task that makes a squad, has staged. */
   manager: Pick<Manager, "install" | "validate" | "expectInstallable">;
   models: {
     /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
@@ -57,12 +57,14 @@ export type RunDeps = {
   /** Whether the operator has granted what a project's file with this digest asks for. */
   granted: (project: string, digest: string, file: string) => boolean;
   environments: Environments;
-  /** A variable of the service's environment, which is from then on a secret. */
+  /** Reads a variable of the service's environment. Its value counts as a secret from then on. */
   variable: (name: string) => string | undefined;
-  /** Whether the project's checkers look at edits, and the places for those that stay, of all Tasks together. */
+  /**
+   * Whether the project's checkers look at edits, and the places, shared by all Tasks, for checkers that keep running.
+   */
   diagnostics: { enabled: boolean; room: () => Disposable | undefined };
   slots: Slots;
-  /** For what runs beside a Task's own work; it takes a slot, too. */
+  /** For work beside a Task's own, such as checks on the base; such work takes a slot as well. */
   besides: Slots;
   checkResults: CheckResults;
   engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
@@ -102,7 +104,7 @@ export type Run = RunDeps & {
   state: () => TaskState;
   /** The Orchestrator's conversation. */
   chat: Conversation;
-  /** What the project's commands get besides the files. */
+  /** What the project's commands get in addition to its files. */
   environment: Environment;
   /** The conversations of all sessions. */
   chats: Conversations;
@@ -112,13 +114,15 @@ export type Run = RunDeps & {
    * the disk is full. Rejects with `ClaimLost`.
    */
   record: CommitEvents;
-  /** See `Patience`: asked before whatever writes is begun. */
+  /** Await it before any work that writes; see `Patience`. */
   space: Patience["space"];
-  /** What the Task may have on the disk. */
+  /** The bound on the Task's disk space. */
   bound: DiskBound;
   /** The Task's workspace; the first call creates or opens it, later ones resolve to the same. */
   workspace: () => Promise<Workspace>;
-  /** Where the work on a repository begins: what the remote had when it was first asked since the last landing. */
+  /**
+   * Where the work on a repository begins: the state of the remote when it was first fetched since the last landing.
+   */
   base: () => Promise<Fetched>;
   /** Resolves when no workspace is being created, so that none appears after the run's end. Never rejects. */
   workspaceMade: () => Promise<void>;
@@ -126,14 +130,14 @@ export type Run = RunDeps & {
   closeSandboxes: () => Promise<void>;
   /** Drops the workspace, so that the next use opens it again. */
   forgetWorkspace: () => void;
-  /** Of a Task that other nodes could go on with. */
+  /** The checkpoints of a Task that another node could continue. */
   checkpoints: Checkpoints;
   /** The files that the Task's checks run on. */
   checkout: RunCheckout;
-  /** The project's own checks, for a request that names none; the session runner says which. */
+  /** The project's own checks, for a request that names none. The session runner sets them with `offerOwn`. */
   own: () => readonly RunCheck[];
   offerOwn: (checks: readonly RunCheck[], commands: readonly string[]) => void;
-  /** The project's own commands, as they were found in the user's directory. */
+  /** The project's own commands, as found in the user's directory. */
   commands: () => readonly string[];
   baseline: Baseline;
   /**
@@ -152,24 +156,32 @@ export type Run = RunDeps & {
   background: BackgroundCommands;
   /** The project's own checkers, which look at edits; they end with the turn, too. */
   checkers: Diagnostics & { end(): Promise<void> };
-  /** The MCP servers that the agents' calls have needed; they end with the turn, as those commands do. */
+  /** The MCP servers that the agents' calls have needed; they end with the turn, like the background commands. */
   mcp: McpConnections;
 };
 
-/** What is kept of a Task's files while its agents work, and how long. Nothing here rejects. */
+/**
+ * Keeps a Task's files for other nodes while its agents work, and releases what is no longer needed. Nothing here
+ * rejects.
+ */
 export type Checkpoints = {
   /**
-   * Call when a call has ended: keeps the files if none is under way that may change them, and it is time, beside what
-   * follows.
+   * Call it after each call of an agent. Keeps the files, concurrently with the work that follows, if a checkpoint is
+   * due and no call is under way that may change them.
    */
   look(): void;
-  /** Keeps them at once, if calls have changed them: the run is about to end, or waits. Resolves when that is done. */
+  /**
+   * Keeps the files at once if calls have changed them, because the run is about to end or to wait. Resolves when done.
+   */
   now(): Promise<void>;
-  /** Nothing of them is read any more, and what was kept is recorded; call it before they are put to another commit. */
+  /**
+   * Resolves when the files are no longer being read and any checkpoint made of them is recorded. Call it before the
+   * workspace moves to another commit.
+   */
   end(): Promise<void>;
-  /** The same while other agents go on: nothing is read until it is disposed of. */
+  /** Like `end`, while other agents continue: the files are not read again until the result is disposed. */
   hold(): Promise<Disposable>;
-  /** Releases all but the newest ones. */
+  /** Releases all checkpoints but the newest ones. */
   release(): Promise<void>;
 };
 
@@ -188,39 +200,46 @@ export interface RunCheckout extends AsyncDisposable {
 }
 
 /**
- * What the project's own checks say of the base: found out beside the work, once a file differs, or known from another
- * Task that had the same tree.
+ * The result of one of the project's own checks on the base. It is determined concurrently with the work, once a file
+ * differs, or taken over from another Task that had the same tree.
  */
 export type BaseResult = Pick<KeptResult, "state" | "reason" | "exitCode" | "unfinished">;
 
 export interface Baseline extends AsyncDisposable {
-  /** Begins, unless it has begun or nothing is to be found out. Cheap; call it after each event. */
+  /** Begins, unless it has begun already or there is nothing to find out. Cheap; call it after each event. */
   begin(): void;
-  /** Ids of those that run on the base for more than half of their time: what they say is soon known. */
+  /**
+   * Ids of checks that have been running on the base for more than half of their time limit, so their result comes
+   * soon.
+   */
   late(): string[];
-  /** Resolves when the results on the base, as it is now, are on record. */
+  /** Resolves when the results on the current base are on record. */
   settled(): Promise<void>;
   /**
-   * A sentence for each that says nothing of the work or is red without it, and for each that another Task has seen
-   * pass on the same tree. `isKnown`: agents know it without.
+   * One sentence for each check whose result on the base an agent must know: the check says nothing of the work, or it
+   * was red without the work, or another Task has seen it pass on the same tree. `isKnown`: whether the agents know it
+   * already.
    */
   news(isKnown: (spec: RunCheck, result: BaseResult) => boolean): string[];
-  /** Ends what runs, and begins nothing before `settled` is called: the Task is about to end. */
+  /** Ends running checks, and begins none until `settled` is called: the Task is about to end. */
   stop(): Promise<void>;
 }
 
-/** What one Task may have on the disk (`limits.taskDiskBytes`). */
+/** The bound on one Task's disk space (`limits.taskDiskBytes`). */
 export interface DiskBound {
   /**
-   * Runs what may write. `signal` aborts when the Task has outgrown its bound. `over`: what it has, if that is too
-   * much; `ended`: the signal has aborted.
+   * Runs work that may write. `signal` aborts when the Task outgrows its bound. In the result, `over` is the Task's
+   * usage if it exceeds the bound, and `ended` says whether the signal has aborted.
    */
   during<T>(work: (signal: AbortSignal) => Promise<T>): Promise<{ value: T; over: Usage | undefined; ended: boolean }>;
-  /** Whether the Task had too much when it was last measured. */
+  /** Whether the Task exceeded its bound when it was last measured. */
   isOver(): boolean;
-  /** Why the Task cannot succeed as it is: it has too much. Measured anew if it had too much before, or is suspect. */
+  /**
+   * Why the Task cannot succeed as it is: it exceeds its bound. Measures anew if it exceeded the bound before, or if
+   * `isSuspect`. undefined: it does not exceed it.
+   */
   failure(isSuspect?: boolean): Promise<TurnFailure | undefined>;
-  /** Why the Task may ask its model for no further step: it had several to make room. */
+  /** Why the Task may ask its model for no further step: it had several steps to free space, and did not. */
   stopReason(): TurnFailure | undefined;
 }
 
@@ -234,15 +253,15 @@ export type Conversations = {
   close(sessionID: string): void;
 };
 
-/** What the operator knows of environments. */
+/** The environments that the operator has configured. */
 export type Environments = {
-  /** Whether commands may run in images: then a project may ask for one with its devcontainer.json. */
+  /** Whether commands may run in images. If so, a project may ask for one with its devcontainer.json. */
   readonly containers: boolean;
-  /** What the configuration says of the project in a directory, or of a repository by address. */
+  /** The configuration for the project in a directory, or for a repository by address. */
   of(directory: string): OperatorEnvironment | undefined;
-  /** Values of secrets by name; from then on they are redacted. Rejects with `EnvironmentLost`. */
+  /** Values of secrets by name, which are redacted from then on. Rejects with `EnvironmentLost`. */
   secrets(names: readonly string[]): Promise<Record<string, string>>;
 };
 
-/** `shell`: which commands of agents have the secrets, in words as `isWholly` reads them. */
+/** `shell`: patterns of the agents' commands that get the secrets, in the syntax that `isWholly` reads. */
 type OperatorEnvironment = EnvironmentSettings & { shell?: string[] | undefined };

@@ -4,21 +4,24 @@ import type { SavedRequest } from "../protocol/task/saved-request.ts";
 import type { Files } from "../workspace/file/files.ts";
 
 /**
- * The requests that a project keeps in `.claude/commands`, as other agents' users have them: Markdown with arguments.
- * Their front matter gives no rights: what it says of tools and models is not taken.
+ * The requests that a project keeps in `.claude/commands`, in the format that users of other agents know: Markdown with
+ * arguments. Their front matter grants nothing: what it says about tools and models is ignored.
  */
 
 const place = ".claude/commands";
 const mostFiles = 100;
 const mostBytes = 64 * 1024;
 const mostAll = 1024 * 1024;
-/** Bytes that are read as YAML, whose reader takes up to a tenth of a second for eight times as many. */
+/**
+ * Longer front matter is not parsed as YAML: the parser takes up to a tenth of a second for eight times this many
+ * bytes.
+ */
 const mostYaml = 1024;
 const longestWords = 300;
 
 const head = z.object({ description: z.unknown().optional(), "argument-hint": z.unknown().optional() });
 
-/** By name. A file that cannot be read, or is too long, is left out. */
+/** Sorted by name. Leaves out files that cannot be read or are too long. */
 export const savedRequests = async (files: Files): Promise<SavedRequest[]> => {
   const { entries } = await files.list(place, { depth: 3, limit: 4 * mostFiles }).catch(() => ({ entries: [] }));
   const found: SavedRequest[] = [];
@@ -57,11 +60,11 @@ const parsed = (name: string, whole: string): SavedRequest | undefined => {
   };
 };
 
-/** What is no word in a list may have a `toString` of its file's own. */
+/** A value that is not a plain word is not converted: it may have a `toString` of its own, made up by the file. */
 const wordOf = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "…";
 
-/** `[issue] [priority]` is a list for YAML and a hint for its readers. */
+/** `[issue] [priority]` is a list to YAML and a hint to people. */
 const wordsOf = (value: unknown): string | undefined => {
   const text =
     typeof value === "string" ? value : Array.isArray(value) ? value.map((one) => `[${wordOf(one)}]`).join(" ") : "";
@@ -75,9 +78,9 @@ const headOf = (text: string): z.infer<typeof head> => {
     try {
       return head.safeParse(parse(text, { maxAliasCount: 10 })).data ?? {};
     } catch {
-      // A hint such as `[issue] [priority]` is no YAML.
+      // A hint such as `[issue] [priority]` is not valid YAML.
     }
-  // The lines themselves tell.
+  // Read the two lines without a parser.
   const line = (key: string) => new RegExp(`^${key}:[ \\t]*(.*)$`, "m").exec(text)?.[1];
   return { description: line("description"), "argument-hint": line("argument-hint") };
 };

@@ -37,7 +37,7 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     see: createSeeRequest(deps, accept),
     retry: createRetry(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     revert: async (directory, taskID, ...rest) => {
-      // What a repository's Task landed is on the remote.
+      // The landed commits of a repository's Task are on the remote, so any node can revert them.
       if ((await reads.state(taskID)).repository === null) await here(taskID);
       return revert(directory, taskID, ...rest);
     },

@@ -42,7 +42,7 @@ import type { BlobRead, Fence, ListQuery, Store, Write } from "../store/store.ts
 import type { Workspaces } from "../workspace/workspace.ts";
 import type { Environment, Setup } from "./environment.ts";
 
-/** Whose credentials an answer came with (null: the service has no password), and from where. */
+/** Whose credentials an answer came with (null: the service has no password), and from which address. */
 export type Answerer = { user: string | null; address: string };
 
 /**
@@ -63,8 +63,8 @@ export interface Tasks {
    * `model_not_found`, `model_not_configured`, `disk_low`, or `queue_full` when `limits.waiting` Tasks wait.
    *
    * `origin`: a Mission dispatches the Task; both logs are written in the same commit. Rejects with `MissionMovedOn`
-   * when the Mission's log changed or its claim was lost. `replyTo`: an address of the service's own that is told of
-   * it, in the place of a callback.
+   * when the Mission's log changed or its claim was lost. `replyTo`: an address inside the service that is notified of
+   * the Task, instead of a callback.
    */
   create(
     directory: string,
@@ -74,13 +74,13 @@ export interface Tasks {
     replyTo?: string,
   ): Promise<Accepted<TaskCreated>>;
   /**
-   * Tasks of the whole project, whichever of its worktrees or subfolders `directory` is. Queued Tasks have their place
-   * in the queue.
+   * Tasks of the whole project, whichever of its worktrees or subfolders `directory` is. Queued Tasks include their
+   * place in the queue.
    */
   list(directory: string, query: Omit<ListQuery, "project">, signal?: AbortSignal): Promise<TaskSummary[]>;
   /** The status with the request's full text, attachments and checks. */
   get(taskID: string): Promise<TaskDetail>;
-  /** Why all Tasks pause now, in words; undefined: they do not. */
+  /** Why all Tasks are paused now, in words; undefined: they are not. */
   pause(): string | undefined;
   /** What the Task is doing, its checks, slices, usage and, while queued, its place. */
   status(taskID: string): Promise<TaskStatus>;
@@ -88,18 +88,19 @@ export interface Tasks {
   board(taskID: string): Promise<TaskBoard>;
   /**
    * Messages, oldest first: at most `limit` after the message whose `eventID` is `after` (0: from the start), fewer
-   * where their texts are long. `nextAfter` is null on the last page.
+   * when their texts are long. `nextAfter` is null on the last page.
    */
   messages(taskID: string, page: { after: number; limit: number }, signal?: AbortSignal): Promise<MessagePage>;
   /**
    * The change of the Task against its base, or `between` two of its commits, as a Git patch; "" while there is no
-   * workspace. A commit that is not the Task's is `commit_not_found`.
+   * workspace. Rejects with `commit_not_found` for a commit that is not the Task's.
    */
   diff(taskID: string, between?: CommitRange): Promise<string>;
-  /** All that a call gave its agent, cut nowhere; `call_not_found` when no call of this id has ended. */
+  /** The full output that a call gave its agent; `call_not_found` when no call with this id has ended. */
   callOutput(taskID: string, callID: string): Promise<BlobRead>;
   /**
-   * The full output of a check's last run, on the work or otherwise on the base; `check_not_found` when there is none.
+   * The full output of a check's last run on the work, or, without one, on the base; `check_not_found` when there is
+   * none.
    */
   checkLog(taskID: string, checkID: string): Promise<BlobRead>;
   /** An artifact with its content; `artifact_not_found` when the Task has none of this id or its bytes are gone. */
@@ -121,9 +122,9 @@ export interface Tasks {
   /**
    * Adds an instruction. An active Task reads it before its next step; `onBusy` says whether it waits for the end of
    * the current work (`queue`), interrupts it (`interrupt`), or is refused with `task_busy` (`reject`). A Task that has
-   * ended is restarted in its conversation; of a Mission's Task that is reserved in the Mission's log, or refused with
-   * `budget_reached`. `mission`: the call of the Mission's agent that says it, and the Task's budget and checks from
-   * now on.
+   * ended is restarted in its conversation; for a Mission's Task the restart is reserved in the Mission's log, or
+   * refused with `budget_reached`. `mission`: the call of the Mission's agent that sends the message, and the Task's
+   * budget and checks from now on.
    */
   message(
     directory: string,
@@ -133,15 +134,16 @@ export interface Tasks {
     mission?: { callID: string; budget?: MissionBudget; checks?: NonNullable<TaskCreate["checks"]> },
   ): Promise<Accepted<MessageAccepted>>;
   /**
-   * Records what became of an ended Task's pull request, if that has changed. A forge that does not tell is no error.
+   * Records what became of an ended Task's pull request, if that has changed. A forge that does not answer is not an
+   * error.
    */
   see(taskID: string, signal: AbortSignal): Promise<void>;
   /**
    * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step
    * and give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
    * cancelled; cancelling again changes nothing. Refuses with `task_settled` when the Task has completed or failed, or
-   * is landing; waits up to five seconds for the landing, so that the refusal can name its end. `by`: the agent of its
-   * Mission wants that, and no person.
+   * is landing; waits up to five seconds for the landing, so that the refusal can name its end. `by`: the Mission's
+   * agent cancels the Task, not a person.
    */
   cancel(
     directory: string,
@@ -152,8 +154,8 @@ export interface Tasks {
   ): Promise<Accepted<CancelAccepted>>;
   /**
    * Answers an open ask. When two answers race, the first one counts and the other is refused with `ask_closed`; the
-   * wrong kind of answer is `invalid_request`. `from`: who it is, for an approval. What a person answers to a Task of a
-   * Mission is told to that, too.
+   * wrong kind of answer is `invalid_request`. `from`: who answers, recorded with an approval. A person's answer to a
+   * Mission's Task is repeated to the Mission.
    */
   answer(
     directory: string,
@@ -163,11 +165,11 @@ export interface Tasks {
     once: IdempotencyKey | undefined,
     from: Answerer | "mission",
   ): Promise<Accepted<AnswerAccepted>>;
-  /** Has a person asked what the Task asked its Mission; does nothing where that is over, or nobody's any more. */
+  /** Passes an ask of a Task on from its Mission to a person; does nothing when the ask is closed, or the Task gone. */
   pass(taskID: string, askID: string): Promise<void>;
   /**
-   * Stops one delegated session and those that work for it; the Task continues. Refuses with `session_not_found`, with
-   * `session_ended`, and with `invalid_request` for the Orchestrator's session.
+   * Stops one delegated session and those it has delegated to; the Task continues. Refuses with `session_not_found`,
+   * with `session_ended`, and with `invalid_request` for the Orchestrator's session.
    */
   interrupt(
     directory: string,
@@ -177,15 +179,15 @@ export interface Tasks {
     once?: IdempotencyKey,
   ): Promise<Accepted<InterruptAccepted>>;
   /**
-   * Begins the next attempt of an ended Task: its request again, in a conversation begun anew, on the files as the
-   * project has them now; the agent is told on which branch the attempt before left its work. Refuses with
-   * `task_active`.
+   * Begins the next attempt of an ended Task: the same request in a new conversation, on the files as the project has
+   * them now; the agent is told on which branch the attempt before left its work. Refuses with `task_active`.
    */
   retry(directory: string, taskID: string, body: TaskRetry, once?: IdempotencyKey): Promise<Accepted<RetryAccepted>>;
   /**
    * Creates a Task that takes back what an ended Task landed, as `git revert` does: no model is asked, and checks and
-   * landing are those of every Task. Refuses with `not_revertible` when that does not apply cleanly onto the project's
-   * branch as it is now, or nothing of it is there; and like `create` with `disk_low` and `queue_full`.
+   * landing are those of every Task. Refuses with `not_revertible` when the revert does not apply cleanly onto the
+   * project's branch as it is now, or the branch does not contain the commits; like `create`, with `disk_low` and
+   * `queue_full`.
    */
   revert(
     directory: string,
@@ -203,14 +205,16 @@ export interface Tasks {
    * worktree that a crash left is removed later (`workspace/retention.ts`).
    */
   remove(directory: string, taskID: string): Promise<void>;
-  /** Deletes the Task as `remove` does, if it has ended and was not changed since. Resolves to whether it did. */
+  /**
+   * Deletes the Task as `remove` does, if it has ended and has not changed since `before`. Resolves to whether it did.
+   */
   expire(taskID: string, before: Date): Promise<boolean>;
   /**
    * Builds the Task's project archive; dispose the result to remove the file. Refuses with `not_a_git_worktree`, and
    * with `rate_limited` when `limits.archives` are open.
    */
   archive(directory: string, taskID: string, signal: AbortSignal): Promise<ArchiveFile>;
-  /** The service stops: ends captures that are under way. */
+  /** Call it when the service stops: ends captures that are under way. */
   stop(): void;
 }
 
@@ -243,31 +247,31 @@ export type ArchiveFile = AsyncDisposable & { path: string; bytes: number; filen
 export type MissionDispatch = {
   mission: TaskMission;
   production: z.infer<typeof production> | undefined;
-  /** What a person is asked before this Task does it. */
+  /** What the Task must ask a person's approval for. */
   approve: readonly Approvable[];
   /** The squad revision that the catalog must still have; `squad_changed` otherwise. undefined: any. */
   expected: Pick<SquadRef, "version" | "digest"> | undefined;
   /** The model that the Mission's caller named, for a squad that names none. */
   model: ModelRef | undefined;
-  /** The same for its reviewer. */
+  /** The model that the Mission's caller named for reviews, for a reviewer that names none. */
   reviewModel?: ModelRef | undefined;
   /** Files that were sent to the Mission and are passed on to this Task. */
   attachments: readonly AttachmentRef[];
   /** A message from the Mission to the squad, in addition to the request. */
   handover: string | undefined;
   phase?: TaskState["phase"] | undefined;
-  /** The branch on which it begins and lands, whatever is checked out. */
+  /** The branch on which the Task begins and lands, whatever is checked out. */
   onto?: string | undefined;
-  /** Where its squad is looked up, if not in the directory: with the files of that branch. */
+  /** The directory in which its squad is looked up, with the files of `onto`; undefined: the Task's own directory. */
   catalog?: string | undefined;
-  /** It is no phase: the service merges this, with these checks. */
+  /** The Task is not a phase: the service carries out this merge, with these checks. */
   merge?: { of: NonNullable<EventData["task.created"]["mergeOf"]>; checks: readonly CheckSpec[] };
-  /** It is no phase: it judges the whole, and lands nothing. */
+  /** The Task is not a phase: it judges the whole Mission, and lands nothing. */
   judges?: boolean;
   /** The events for the Mission's log, with the version they were decided at and the Mission's claim. */
   also: (task: { taskID: string; title: string; squad: SquadRef }) => {
     append: Write["appends"][number];
-    /** undefined: a person asked for it, and no worker. */
+    /** undefined: a person asked for it, so there is no claim. */
     fence: Fence | undefined;
   };
 };
@@ -281,14 +285,14 @@ export class MissionMovedOn extends Error {
   }
 }
 
-/** What `createTasks` (`service.ts`) composes the port from. */
+/** What `createTasks` (`service.ts`) needs to implement the port. */
 export type TasksDeps = {
   store: Store;
   engine: Engine;
   workspaces: Workspaces;
-  /** What kind of project a caller's directory is: it may be another node's. */
+  /** Inspects the project of a caller's directory, which another node may have. */
   inspect: Workspaces["inspect"];
-  /** The same for what is begun there; rejects where nothing can run. */
+  /** Inspects the project of a new Task; rejects when no node can run it. */
   inspectNew: Workspaces["inspect"];
   repositories: Repositories;
   squads: Squads;
@@ -303,14 +307,14 @@ export type TasksDeps = {
   callback: (url: string) => { url: string; shown: string };
   defaults: { squad: string; landing: "commit" | "branch" };
   limits: Limits;
-  /** What whichever node takes a new Task up is to have; absent where there are no others. */
+  /** The terms that a node must meet to take a new Task up; absent when there are no other nodes. */
   terms?: (browser: boolean) => Terms;
   captures: CapturesDeps;
   log: Log;
   now: () => Date;
 };
 
-/** What captures need of the service. */
+/** The parts of the service that captures need. */
 export type CapturesDeps = {
   browser: () => Browser;
   slots: Slots;
@@ -318,7 +322,8 @@ export type CapturesDeps = {
   network: boolean;
   tier: 1 | 2 | 3;
   /**
-   * What an ended Task's commands get, and the setup of new files; undefined: nothing. Rejects with `EnvironmentLost`.
+   * The environment of an ended Task's commands, and the setup of new files; undefined: none. Rejects with
+   * `EnvironmentLost`.
    */
   environment: (
     state: TaskState,

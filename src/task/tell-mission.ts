@@ -6,8 +6,8 @@ import type { Store, Write } from "../store/store.ts";
 import { truncateMiddle } from "../tool/result.ts";
 
 /**
- * What a person says to a Task is said to its Mission too, in the same commit: a direction for all of it may be among
- * the words. It wakes nobody.
+ * Repeats what a person says to a Task to its Mission, in the same commit, because the words may contain a direction
+ * for all of the Mission. This does not wake the Mission.
  */
 
 type Of = { sessionID: string; taskID: string; phase: string; title: string };
@@ -25,7 +25,7 @@ const told = async (
   return fact === undefined ? [] : [{ stream, expected, events: [fact] }];
 };
 
-/** In answer to these asks. `answer`: undefined for a decision without words. */
+/** For an answer to these asks. `answer`: undefined for a decision without words. */
 export const tellAnswer = async (
   store: Pick<Store, "mission">,
   task: TaskState,
@@ -48,7 +48,7 @@ const answered = (
   return { type: "task.answered", data: { ...of, askID: first.askID, how: "closed", said } };
 };
 
-/** In a message, which closes these asks: an answer to them, if there are any. */
+/** For a message that closes these asks: it is told as an answer to them, or as a message when there are none. */
 export const tellMessage = (
   store: Pick<Store, "mission">,
   task: TaskState,
@@ -68,5 +68,5 @@ export const tellMessage = (
 const cut = ({ taskID }: TaskState, text: string, length: number): string =>
   truncateMiddle(text, `the Task ${taskID} has all of it`, length);
 
-/** Characters. An answer has no more, a message may. Not every message concerns more than its Task. */
+/** Characters. An answer is never longer; a message may be, and not every message concerns more than its Task. */
 const longest = { answer: 16 * 1024, message: 2_000 };

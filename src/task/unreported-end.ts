@@ -7,7 +7,8 @@ import type { TaskSummary } from "../protocol/task/status.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * Attempts of a Mission's Tasks that have ended, and of which it has not heard: while it is aborted it hears of none.
+ * Attempts of a Mission's Tasks that have ended without the Mission having heard of it: an aborted Mission hears of no
+ * ends.
  */
 
 type Read = Pick<Store, "state" | "read">;
@@ -33,8 +34,8 @@ export const unheardMinutes = async (
 };
 
 /**
- * Minutes that the attempt worked that ended with this event. For an attempt before the newest one the Task's log is
- * folded anew, which is rare.
+ * How many minutes the attempt that ended with this event worked. For an attempt before the newest one, which is rare,
+ * the Task's log is folded anew.
  */
 export const minutesUntil = async (store: Read, { stream, version, at }: Recorded): Promise<number> => {
   let state = await store.state(stream);

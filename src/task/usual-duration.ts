@@ -1,22 +1,22 @@
 import type { Now } from "../protocol/field.ts";
 
 /**
- * How long what Tasks of a project do usually takes: the median of the last times that it was done here. In memory
- * only, so that after a start nothing is unusual until it was seen a few times.
+ * How long a project's usual steps take: the median of their last durations on this service. Kept in memory only, so
+ * after a start nothing is unusual until it has been seen a few times.
  */
 
 const fewest = 3;
 const kept = 15;
 const mostKeys = 2000;
 
-/** What takes its time by itself; a wait for somebody or something else has no usual length. */
+/** Steps whose duration is their own. A wait for a person or for something else has no usual length. */
 const timed: ReadonlySet<Now["kind"]> = new Set(["setup", "model", "tool", "check", "review", "landing"]);
 
 const durations = new Map<string, number[]>();
 
 const keyOf = (project: string, { kind, text }: Now): string => `${project}\n${kind}\n${text}`;
 
-/** `before` has ended at this time, and `after` has begun. What somebody stopped says nothing. */
+/** Learns from `before`, which ended at `at` when `after` began. A step that somebody stopped is not counted. */
 export const learnUsual = (project: string, before: Now | null, after: Now | null, at: string): void => {
   if (before === null || before === after || !timed.has(before.kind) || after?.kind === "stop") return;
   if (after?.kind === before.kind && after.since === before.since) return;
@@ -28,7 +28,7 @@ export const learnUsual = (project: string, before: Now | null, after: Now | nul
   durations.set(key, [...known, Math.max(0, Date.parse(at) - Date.parse(before.since))].slice(-kept));
 };
 
-/** In milliseconds; undefined: it was not seen often enough. */
+/** In milliseconds; undefined: too few durations are known. */
 export const usualOf = (project: string, now: Now): number | undefined => {
   const known = durations.get(keyOf(project, now));
   if (known === undefined || known.length < fewest) return undefined;

@@ -4,7 +4,8 @@ import { dueNow } from "../engine/due.ts";
 import type { Due } from "../store/store.ts";
 
 /**
- * A Task that ends, or asks its Mission, makes that due in the same commit, so that a crash cannot separate the two.
+ * Makes the Mission due in the same commit in which its Task ends or asks it something, so that a crash cannot separate
+ * the two.
  */
 export const missionWake = (
   { mission, priority }: TaskState,

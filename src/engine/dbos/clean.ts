@@ -2,21 +2,22 @@ import type { Pool } from "pg";
 import type { Library } from "./library.ts";
 
 /**
- * DBOS keeps every row for ever, and takes up what a dead process had begun only under the same executor's id. Here a
- * row says nothing that the log does not: those of runs that are over go, and so do those of processes that are dead.
+ * Removes rows from DBOS's tables: DBOS keeps every row for ever, and continues what a dead process began only under
+ * the same executor's id. Here a row says nothing that the log does not, so the rows of finished runs and of dead
+ * processes can go.
  */
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** Rows at a time. */
+/** Rows per query. */
 const most = 500;
 
-/** `node service`: whose process it is, and which one of that name. */
+/** The id of an executor: the name of its node, and an id of the process on that node. */
 export const executorID = (node: string, process: string): string => `${node} ${process}`;
 
 /**
- * Removes what is over. `self`: the executor of this process, beside which its name has no other. `living`: names of
- * the nodes that were there within the last hour.
+ * Removes rows that are no longer needed, and resolves to their number. `self`: this process, the only executor of its
+ * node. `living`: names of the nodes that were seen within the last hour.
  */
 export const cleanRows = async (
   library: Library,

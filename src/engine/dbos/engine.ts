@@ -15,44 +15,47 @@ import { cleanRows, executorID } from "./clean.ts";
 import { freeLibrary, type Library, takeLibrary } from "./library.ts";
 
 /**
- * The engine of several nodes: DBOS Transact on the PostgreSQL of the store. One workflow without steps, `look`, whose
- * input is a stream. A node that has room begins what is due at once, as a workflow of its own; what it has no room for
- * it puts into a queue, the nodes' or its own, from which whoever has room takes it. The due times in the store stay
- * the truth: a job that is lost, doubled, late or out of order changes nothing, since every run begins with a claim and
- * from the log.
+ * The engine of several nodes: DBOS Transact on the PostgreSQL of the store. There is one workflow without steps,
+ * `look`, whose input is a stream. A node with room begins due streams at once, each as a workflow of its own. Streams
+ * for which it has no room go to a queue, the one of all nodes or its own, from which any listening node with room
+ * takes them. The due times in the store stay the truth: a job that is lost, doubled, late or out of order changes
+ * nothing, because every run begins with a claim and from the log.
  */
 
 type Options = Omit<LocalEngineOptions, "store" | "overflow" | "carry"> & {
   store: Pick<Store, "due" | "nextDue"> & {
     nodes?: { unplaced(streams: readonly StreamID[]): Promise<{ has(stream: StreamID): boolean }> };
   };
-  /** Of the database itself, not of a pooler. The tables of DBOS have a schema beside the one that it chooses. */
+  /**
+   * The address of the database itself, not of a pooler. The tables of DBOS have a schema of their own, named after the
+   * database's current schema.
+   */
   url: string;
   /** The name of this node. */
   node: string;
-  /** The names of the nodes that were there lately. */
+  /** The names of the nodes that were seen lately. */
   living: () => Promise<readonly string[]>;
-  /** Between two looks at a queue, in milliseconds. */
+  /** The time between two polls of a queue, in milliseconds. */
   pollMs?: number;
 };
 
-/** Names that an operator meets in DBOS's tools. */
+/** Names that an operator sees in DBOS's tools. */
 const application = "sortie";
-/** The same for all versions of the service, which take each other's jobs. */
+/** Equal in all versions of the service, so that they take each other's jobs. */
 const jobVersion = "1";
 const anyQueue = "sortie";
 const queueOf = (node: string): string => `sortie node ${node}`;
 const schemaBeside = (schema: string): string => (schema === "public" ? "dbos" : `${schema}_dbos`);
 
 const cleanMs = 10 * 60_000;
-/** Longest time that DBOS has for its last rows. */
+/** How long DBOS may take to write its last rows. */
 const closeMs = 3_000;
-/** Longer than any drain: what drains is ended by the service. */
+/** Longer than any drain, because the service itself ends what drains too long. */
 const drainMs = 24 * 3_600_000;
-/** Jobs that are forgotten here, beyond this number. */
+/** With more jobs than this, the record of queued jobs is cleared. */
 const mostJobs = 10_000;
 
-/** DBOS's ranks have 31 bits, smallest first: in seconds they last until 2088. */
+/** DBOS's priorities have 31 bits, smallest first: in seconds since 2020 they last until 2088. */
 const priorityOf = (rank: number): number =>
   Math.min(2 ** 31 - 1, Math.max(0, Math.round((rank - Date.parse("2020-01-01T00:00:00Z")) / 1000)));
 
@@ -60,12 +63,12 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   const { store, url, node, living, log, pollMs = 500, maxRunning } = options;
   const lastMs = Math.min(closeMs, options.shutdownMs ?? closeMs);
   const self = executorID(node, randomUUID());
-  /** Runs outside of whatever workflow the caller is in. */
+  /** Runs a function outside of any workflow that the caller is in. */
   const outside = AsyncLocalStorage.snapshot();
   const pool = openPool({ ...configOf(url), ...shareOf("engine") }, commitBounds, log);
   const library = takeLibrary();
   let tables = "dbos";
-  /** Takes nothing more out of the queues; what runs has so long to end, in milliseconds. */
+  /** Takes nothing more out of the queues. Running workflows have `ms` milliseconds to end. */
   const close = async (ms: number): Promise<void> => {
     let bound: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
@@ -79,14 +82,14 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
     freeLibrary(library);
   };
 
-  /** What a workflow of this process does, by its id, until it begins. */
+  /** The work of each workflow of this process, by the workflow's id, until it begins. */
   const works = new Map<string, () => Promise<void>>();
   const look = library.registerWorkflow(
     async (stream: StreamID): Promise<void> => {
       const id = library.workflowID ?? "";
       const work = works.get(id);
       works.delete(id);
-      // Nothing of what a run throws is written into DBOS's tables.
+      // An error of a run is not thrown here, so that nothing of it is written into DBOS's tables.
       await outside(() => (work === undefined ? core.take(stream) : work())).catch((error: unknown) =>
         log.debug({ stream, error: messageOf(error) }, "a stream could not be checked"),
       );
@@ -102,7 +105,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
       works.set(id, async () => {
         await work().then(done.resolve, done.reject);
       });
-      // While the database is away DBOS tries for ever; a run that is told to stop has not begun then.
+      // While the database is away, DBOS retries for ever. A run that is told to stop meanwhile has not begun.
       const stop = () => {
         if (works.delete(id)) done.resolve();
       };
@@ -116,7 +119,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
     overflow: (rows) => void enqueue(rows),
   });
 
-  /** The newest due time of each stream that was put into a queue here. */
+  /** The newest due time of each stream that this node put into a queue. */
   let jobs = new Map<StreamID, { seq: number; until: number }>();
   const forgetMs = 30_000;
   let enqueuing: Promise<void> | undefined;
@@ -196,7 +199,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
       const drained = core.drain(until);
       clearInterval(timer);
       await cleaning;
-      // What is in the queues is others' from now on.
+      // From now on, what is in the queues is for other nodes.
       closing ??= close(drainMs);
       await drained;
     },
@@ -210,12 +213,14 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
   };
 };
 
-/** Longest wait for another node that launches: one that is suspended in it would hold up all others. */
+/**
+ * How long to wait for another node that launches: a node that is suspended while it launches would hold up all others.
+ */
 const launchMs = 60_000;
 
 /**
- * Nodes launch one after the other: at once they make the tables for each other in vain, until PostgreSQL ends them.
- * Asked for again and again, since who waits for a lock holds up the indexes that its holder makes.
+ * Nodes launch one after the other: at once, they would make the same tables and block each other until PostgreSQL ends
+ * them. The lock is polled, because a session that waits for it would hold up the indexes that its holder makes.
  */
 const launch = async (library: Library, tables: string, pool: Pool) => {
   const client = await pool.connect();
@@ -235,12 +240,12 @@ const launch = async (library: Library, tables: string, pool: Pool) => {
         await pause(200 * tries);
       }
   } finally {
-    // Its lock ends with it.
+    // Closing the connection releases the lock.
     client.release(true);
   }
 };
 
-/** DBOS's own lines are of interest only to who looks for an error of its. */
+/** DBOS's own log lines only help in finding an error of DBOS. */
 const logTo = (log: Log) => {
   const line = (entry: unknown): string => (entry instanceof Error ? messageOf(entry) : String(entry));
   return {

@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 
 /**
- * DBOS Transact, loaded when it is used: it is not small. Its configuration and registry are static, so that a second
- * service of the same process gets a copy of its own.
+ * DBOS Transact, loaded only when it is used, because it is large. Its configuration and registry are static, so a
+ * second service in the same process gets a copy of its own.
  */
 
 export type Library = typeof import("@dbos-inc/dbos-sdk")["DBOS"];
@@ -12,7 +12,7 @@ const require = createRequire(import.meta.url);
 let free: Library | undefined;
 let isLoaded = false;
 
-/** Give it back with `freeLibrary` once it is shut down. */
+/** Give it back with `freeLibrary` after shutting it down. */
 export const takeLibrary = (): Library => {
   if (free !== undefined) {
     const taken = free;

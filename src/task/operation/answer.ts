@@ -43,7 +43,7 @@ export const createAnswer =
     });
   };
 
-/** The Mission has no answer to what its Task asked. */
+/** The Mission has no answer to its Task's ask, so the ask goes to a person. */
 export const createPass =
   ({ store, limits, now }: Pick<TasksDeps, "store" | "limits" | "now">, { change }: Change): Tasks["pass"] =>
   async (taskID, askID) => {
@@ -60,7 +60,7 @@ export const createPass =
     });
   };
 
-/** What its agent is told of an approval: that it goes on with its plan, or what is to be different. */
+/** The message that tells the agent of a decision on an approval: to carry out its plan, or why it was denied. */
 const approvalMessage = async (
   store: TasksDeps["store"],
   state: TaskState,

@@ -69,7 +69,7 @@ export const createCancel =
     });
   };
 
-/** Whether the only node that could end the Task has not been heard of for as long as it may hold it. */
+/** Whether the only node that could end the Task has been silent for so long that it no longer holds the claim. */
 const isGone = async ({ nodes }: Pick<Store, "nodes">, taskID: string, now: Date): Promise<boolean> => {
   const placed = (await nodes?.elsewhere([taskID]))?.get(taskID);
   if (placed === undefined || placed.isUp || placed.movable) return false;

@@ -7,7 +7,7 @@ import type { Accepted, IdempotencyKey, TasksDeps } from "../tasks.ts";
 import { missionWake } from "../wake-mission.ts";
 import { idempotencyRecord, replay } from "./idempotency.ts";
 
-/** The caller's side says the same before it knows the Task. */
+/** The client gives the same text before it knows the Task. */
 const directoryRequired = (): ServiceError =>
   new ServiceError(
     "directory_required",
@@ -24,7 +24,7 @@ export type Decision<T> = {
   revoke?: boolean;
   /** See `Write.urgent`. */
   urgent?: boolean;
-  /** For other logs, in the same commit. */
+  /** Appends to other logs, in the same commit. */
   also?: Write["appends"];
 };
 
@@ -46,7 +46,7 @@ export const createChange = (
   { store, engine, inspect, now }: Pick<TasksDeps, "store" | "engine" | "inspect" | "now">,
   stateOf: (taskID: string) => Promise<TaskState>,
 ) => {
-  /** A Task of another node, whose directory this machine need not have: it is known by its path. */
+  /** Finds a Task of another node by its path, because this machine need not have its directory. */
   const elsewhere = async (directory: string, taskID: string): Promise<TaskState | undefined> => {
     const placed = (await store.nodes?.elsewhere([taskID]))?.has(taskID);
     return placed === true ? byPath(directory, taskID) : undefined;
@@ -63,7 +63,7 @@ export const createChange = (
    */
   const ownedTask = async (directory: string, taskID: string): Promise<TaskState> => {
     const found = await stateOf(taskID);
-    // Its project has no directory of the caller's: the id alone finds it.
+    // A Task of a repository by address has no directory of the caller's: its id is enough.
     if (found.repository !== null) return found;
     if (directory === "") throw directoryRequired();
     let place: { directory: string; project: string | undefined };
@@ -71,9 +71,10 @@ export const createChange = (
     try {
       place = await inspect(directory);
     } catch (error) {
-      // What a Task left in the place of a repository keeps nobody from steering it where it was begun.
+      // `inspect` may reject what a Task left in its directory in place of a repository. That must not keep callers
+      // from steering the Task: they still name the directory in which it began.
       if (!(error instanceof ServiceError)) throw error;
-      // Which node's it is, the Task says.
+      // Several nodes have a directory of this path; the Task tells which one is meant.
       const ambiguous = error.code === "directory_ambiguous";
       const away = await (ambiguous ? byPath : elsewhere)(directory, taskID);
       if (away !== undefined) return away;
@@ -101,7 +102,7 @@ export const createChange = (
       if (events.length === 0 && once === undefined)
         return { status, body: { ...body, eventID: state.position }, replayed: false };
       const write: Write = {
-        // Its own last: the answer has the position of the newest.
+        // This Task's append comes last, because the answer has the position of the newest event.
         appends: [...also, { stream: taskID, expected: state.version, events }],
         ...dueBy(taskID, due, missionWake(state, events, now())),
         ...(revoke ? { revoke: [taskID] } : {}),

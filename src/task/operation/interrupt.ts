@@ -8,7 +8,7 @@ import type { InterruptAccepted } from "../../protocol/task/accepted.ts";
 import type { Change } from "./commit-change.ts";
 import type { Tasks, TasksDeps } from "../tasks.ts";
 
-/** A message that interrupts stops all delegated sessions. */
+/** Stops all delegated sessions, for a message that interrupts. */
 export const interruptAll = ({ sessions }: TaskState, surface: string): DomainEvent[] =>
   sessions
     .filter(({ callID, end, interrupted }) => callID !== null && end === null && interrupted === null)

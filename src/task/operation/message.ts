@@ -21,9 +21,7 @@ import type { Reserve } from "../budget-reservation.ts";
 import { withBaselines } from "./visual-baseline.ts";
 import { hearers, readersOf } from "./reader.ts";
 
-/**
- * Adds an instruction to a Task; one that has ended is restarted. `restarted` is called after a restart was committed.
- */
+/** Adds an instruction to a Task; an ended Task is restarted. `restarted` is called after a restart was committed. */
 export const createMessage =
   (
     deps: Pick<TasksDeps, "store" | "squads" | "limits" | "now">,
@@ -101,15 +99,15 @@ export const createMessage =
     return accepted;
   };
 
-/** One append for each stream, at the version at which the first of them was decided. */
+/** Merges appends to the same stream into one, at the version of the first: all were decided at the same version. */
 const together = (appends: Write["appends"]): Write["appends"] =>
   [...Map.groupBy(appends, ({ stream }) => stream).values()].flatMap(([first, ...others]) =>
     first === undefined ? [] : [{ ...first, events: [first, ...others].flatMap(({ events }) => events) }],
   );
 
 /**
- * The checks from now on. One that is not as it was has another id, so that no result of the one before counts for it,
- * also of one that runs just now.
+ * The Task's checks from now on. A check that changes gets a new id, so that no result of the old one counts for it,
+ * not even the result of a run that is under way.
  */
 const replacedChecks = async (
   { store, squads, limits }: Pick<TasksDeps, "store" | "squads" | "limits">,

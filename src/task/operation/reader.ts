@@ -3,18 +3,21 @@ import type { MessageAccepted } from "../../protocol/task/accepted.ts";
 import { rootOf, type Session } from "../../domain/state/stream.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 
-/** Who reads a message to a Task. */
+/** Decides which sessions read a message to a Task. */
 
 type Disposition = EventData["message.received"]["disposition"];
 
-/** Sessions that were delegated to and are at work; they read what is said meanwhile. */
+/** Delegated sessions that are at work; they read what is said meanwhile. */
 const atWork = ({ sessions }: TaskState): Session[] =>
   sessions.filter(
     ({ callID, purpose, end, interrupted }) =>
       callID !== null && purpose === "work" && end === null && interrupted === null,
   );
 
-/** A message that waits or interrupts, and one that restarts, are the Orchestrator's alone. */
+/**
+ * The delegated sessions that read a message. A message that is queued, interrupts or restarts goes to the Orchestrator
+ * alone.
+ */
 export const hearers = (state: TaskState, disposition: Disposition): Session[] =>
   disposition === "steered" ? atWork(state) : [];
 

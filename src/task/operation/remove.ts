@@ -6,7 +6,7 @@ import { unavailable } from "../../store/unavailable.ts";
 import type { TasksDeps } from "../tasks.ts";
 import { clearTheWay } from "../workspace/landing.ts";
 
-/** Deletes a Task. `find`: the Task as it is now, or the reason why it may not be deleted. */
+/** Deletes a Task. `find` resolves to the Task as it is now, or rejects with the reason why it may not be deleted. */
 export type Remove = (taskID: string, find: () => Promise<TaskState>) => Promise<void>;
 
 /**
@@ -18,7 +18,10 @@ export const createRemove =
     removed: (taskID: string) => void,
   ): Remove =>
   async (taskID, find) => {
-    /** A log that is longer than what is kept back for deletions has the space that the worktree takes. */
+    /**
+     * On a full disk, erasing a long log may need more than the reserve; then the worktree is removed first to free
+     * space.
+     */
     const erase = (id: string, version: number): Promise<boolean> =>
       store.erase(id, version).catch(async (error: unknown) => {
         if (!isFull(error)) throw error;
@@ -27,8 +30,8 @@ export const createRemove =
         return store.erase(id, version);
       });
     /**
-     * An ended Task holds no lock any more; one that an earlier version ended may: its log, which tells what began,
-     * goes.
+     * Ends a landing that the Task left unfinished, because the log that describes it is deleted. A Task that this
+     * version ended has none; one that an earlier version ended may still hold its locks.
      */
     const endLanding = async ({ project }: TaskState): Promise<void> => {
       if (workspaces.unfinishedLanding(taskID) !== taskID) return;
@@ -48,13 +51,13 @@ export const createRemove =
       await withReserve(disk, () => workspaces.markForRemoval(taskID)).catch((error: unknown) => {
         throw isFull(error) ? unavailable(error) : error;
       });
-      // False: a message came in between and restarted the Task, so look at it again.
+      // False: a message restarted the Task in between, so look at it again.
       if (await erase(taskID, state.version)) break;
     }
     // The Task's last run may still be finishing, with files open.
     removed(taskID);
     await engine.interrupt(taskID);
-    // The Task is gone; what of it has to stay on the disk is named by the doctor, and tried again by the hour.
+    // The Task itself is gone. Files that cannot be removed are named by the doctor, and removal is tried again hourly.
     await workspaces.remove(taskID).catch((error: unknown) => {
       log.warn({ taskID, error: messageOf(error) }, "the files of a deleted Task could not be removed");
     });

@@ -8,8 +8,8 @@ import type { Store } from "../../store/store.ts";
 import { bringCheckpoint } from "../checkpoint.ts";
 
 /**
- * What another node's work came to, as far as it is committed: such commits of a repository by address are on its
- * branch or in the Task's checkpoint, both of which every node reaches. Decision 0274.
+ * Reads the committed work of a Task that another node has. Commits of a repository by address are on the Task's branch
+ * or in its checkpoint, and every node can reach both. Decision 0274.
  */
 
 type Deps = {
@@ -19,16 +19,16 @@ type Deps = {
 
 type Wanted = Pick<TaskState, "repository"> & {
   stream: StreamID;
-  /** Those that the answer is read from. */
+  /** The commits that the answer is read from. */
   commits: readonly string[];
   checkpoint?: TaskState["checkpoint"];
-  /** Whether the files have more than the commits: then only their node tells it, as long as it is up. */
+  /** Whether the files contain more than the commits. If so, only their node can answer, as long as it is up. */
   dirty: boolean;
 };
 
 /**
- * Resolves to "here" where this node has the stream's files, else to "commits" once its mirror has the commits. Rejects
- * with `node_away` where they are not to be had: they are of a directory, or were never kept.
+ * Resolves to "here" when this node has the stream's files, otherwise to "commits" once its mirror has the commits.
+ * Rejects with `node_away` when the commits cannot be had, because they belong to a directory or were never kept.
  */
 export const reach = async (deps: Deps, wanted: Wanted, signal: AbortSignal): Promise<"here" | "commits"> => {
   const { nodes } = deps.store;
@@ -40,7 +40,7 @@ export const reach = async (deps: Deps, wanted: Wanted, signal: AbortSignal): Pr
   return "commits";
 };
 
-/** Whether the mirror has the commits, once the remote and the checkpoint were asked. */
+/** Whether the mirror has the commits, after asking the checkpoint and the remote if necessary. */
 const bring = async (
   { store, repositories }: Deps,
   repository: NonNullable<Wanted["repository"]>,
@@ -54,11 +54,11 @@ const bring = async (
     if (checkpoint !== null) await bringCheckpoint({ repositories, store }, place, checkpoint, signal);
   };
   if (await hasAll()) return true;
-  // Without the remote, if the mirror has what it was made on.
+  // This needs no remote if the mirror has the base of the checkpoint.
   await unpack();
   if (await hasAll()) return true;
   await repositories.fetch(place, signal).catch((error: unknown) => {
-    // What came before it failed counts; a branch that was removed since is no reason either.
+    // What was fetched before the error counts, and a branch that has been removed since is no reason to fail.
     if (!(error instanceof RepositoryAway || error instanceof ServiceError)) throw error;
   });
   if (await hasAll()) return true;
@@ -66,14 +66,17 @@ const bring = async (
   return hasAll();
 };
 
-/** What a Task has committed, on top of its base; none: nothing, or it has none. */
+/**
+ * The commits from which a Task's change is read: its base and its last commit. None when all its changes are
+ * uncommitted, or when it has no base.
+ */
 export const committedOf = ({ repository, tree, workspace, checkpoint, touched, taskID }: TaskState): Wanted => {
   const base = workspace?.baseCommit ?? null;
   const commits = [base, tree?.commit ?? null].filter((commit) => commit !== null);
   return { stream: taskID, repository, commits: touched && tree === null ? [] : commits, checkpoint, dirty: touched };
 };
 
-/** The same for what an archive holds: the newest of them alone. */
+/** The commit from which a Task's archive is built: the newest one alone. */
 export const archivedOf = (state: TaskState): Wanted => {
   const committed = committedOf(state);
   const { headCommit } = commonOf(state).git;

@@ -6,22 +6,23 @@ import { loadInput, loadText } from "../../store/blob/text.ts";
 import type { BlobRead, Json, Store } from "../../store/store.ts";
 
 /**
- * Pages of the conversation of a Task or a Mission: a page costs what stands in it, however long the conversation is.
+ * Pages of the conversation of a Task or a Mission. The cost of a page depends on its content, not on the length of the
+ * conversation.
  */
 
 /** `after`: the `eventID` of the last message already read. */
 export type MessageQuery = { after: number; limit: number };
 
-/** Events read at a time: a message has three or so. */
+/** Events read at a time; a message takes about three. */
 const fewest = 200;
 const most = 1000;
 
-/** What a page holds in long texts, in characters; at least one message. */
+/** How many characters of long texts a page may contain; it contains at least one message. */
 const pageChars = 2 * 1024 ** 2;
 
 /**
- * One page of messages, oldest first: at most `limit`, fewer where their texts are long. `open`: the stream's calls
- * that run now. `nextAfter` is null on the last page.
+ * One page of messages, oldest first: at most `limit`, fewer when their texts are long. `open`: the stream's calls that
+ * are running now. `nextAfter` is null on the last page.
  */
 export const messagesIn = async (
   store: Pick<Store, "since" | "blobs">,
@@ -70,8 +71,9 @@ export const allMessagesIn = async (
 };
 
 /**
- * Whether no later event changes the first messages. Calls belong to the newest reply, so one must follow that is not
- * among these; and all calls have ended but those that run now, or that a crash left behind: their session went on.
+ * Whether no later event can change the first `limit` messages. Calls belong to the newest reply, so a later reply must
+ * have been found; and all calls must have ended, except those that are running now, and those that a crash left
+ * behind, whose session has continued since.
  */
 const isWhole = (found: readonly OpenMessage[], limit: number, running: ReadonlySet<string>): boolean => {
   const later = found.slice(limit).filter(({ role }) => role === "assistant");
@@ -85,7 +87,7 @@ const isWhole = (found: readonly OpenMessage[], limit: number, running: Readonly
     );
 };
 
-/** All that a call gave, as its tool had it; undefined when no call of this id has ended. */
+/** The full output of a call, as its tool returned it; undefined when no call with this id has ended. */
 export const outputOfCall = async (
   store: Pick<Store, "since" | "blobs">,
   stream: string,

@@ -6,13 +6,13 @@ import { countRunning } from "../../store/running.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
 /**
- * What Tasks wait for that is no part of their folds: places in the queue, of which whoever shows Tasks asks for all at
- * once, and space on the disk, for which all Tasks wait when there is none to put that on record.
+ * What Tasks wait for that is not in their folds: their places in the queue, which are queried for all listed Tasks at
+ * once, and space on the disk, which cannot be recorded while the disk is full.
  */
 
 const slot = "waits for a slot";
 
-/** `wait`: what the Task itself is known to wait for. `ahead`: how many run before it in its directory. */
+/** `wait`: what the Task waits for according to its fold. `ahead`: how many Tasks run before it in its directory. */
 const queueOf = (
   wait: TaskStatus["queue"],
   place: QueuePlace | undefined,
@@ -43,7 +43,7 @@ const working: ReadonlySet<TaskSummary["phase"]> = new Set([
   "reviewing",
 ]);
 
-/** `shortage`: why all Tasks pause now; undefined: they do not. */
+/** `shortage`: why all Tasks are paused now; undefined: they are not. */
 export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "phase" | "queue" | "now">>(
   store: Pick<Store, "places" | "nodes" | "bounds" | "running">,
   tasks: readonly T[],
@@ -67,7 +67,7 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
       const found = { position: 1, notBefore: null, reason };
       return { ...task, phase: "queued", queue: found, now: waitingFor(task.now, found, true) };
     }
-    // How full its disk is, and who works in a directory, that node knows.
+    // Only that node knows how full its disk is, and who works in a directory.
     if (placed !== undefined && phase !== "queued") return task;
     if (phase === "queued") {
       const isHere = placed === undefined && !takers.mayTake(taskID);
@@ -84,7 +84,7 @@ export const withQueuePlaces = async <T extends Pick<TaskSummary, "taskID" | "ph
   });
 };
 
-/** Which bound on the Tasks that run keeps a Task that waits for a slot from one. */
+/** Which bound on running Tasks keeps a waiting Task from a slot. */
 const bounded = async (
   { bounds, running: runningOf }: Pick<Store, "bounds" | "running">,
   queued: readonly string[],
@@ -101,9 +101,9 @@ const bounded = async (
 };
 
 type Takers = {
-  /** Whether any node that has what the Task asks for takes it up. */
+  /** Whether the Task is bound to no node yet, so that any node that meets its terms may take it. */
   mayTake: (taskID: string) => boolean;
-  /** Why no node begins a Task that waits for a slot; undefined: one does when it has room. */
+  /** Why no node begins a Task that waits for a slot; undefined: a node will when it has room. */
   unable: (taskID: string, placed: Placed | undefined) => string | undefined;
 };
 
@@ -123,7 +123,10 @@ const takersOf = async (nodes: Nodes, queued: readonly string[]): Promise<Takers
   return { mayTake: (taskID) => unplaced.has(taskID), unable };
 };
 
-/** What the Task waits for by what the service knows beyond its log. A place is what the log says it waits for. */
+/**
+ * `now`, with the reason for which the Task waits, when the service knows more than its log. That a Task waits for a
+ * slot is in the log already.
+ */
 const waitingFor = (now: TaskSummary["now"], queue: TaskSummary["queue"], away = false): TaskSummary["now"] =>
   away && now != null && queue !== null
     ? { ...now, kind: "queue", text: waiting(queue.reason) }

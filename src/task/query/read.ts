@@ -29,7 +29,7 @@ export type ReadsDeps = {
   workspaces: Pick<Workspaces, "open" | "kept" | "branches">;
   inspect: Workspaces["inspect"];
   repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
-  /** undefined: what is shown is of no moment, as in an archive. */
+  /** undefined: nothing that holds only at the moment is shown, as in an archive. */
   disk?: Pick<Disk, "shortage">;
   now: () => Date;
 };
@@ -38,7 +38,7 @@ const boardMessages = 50;
 
 const boardTimeline = 50;
 
-/** How long a diff waits for the remote of a Task that another node carried out, in milliseconds. */
+/** How long a diff waits for the remote when another node carried out the Task, in milliseconds. */
 const reachMs = 60_000;
 
 export const createReads = ({ store, workspaces, inspect, repositories, disk, now }: ReadsDeps) => {
@@ -48,7 +48,7 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
     return found;
   };
 
-  /** The commits that the Task began from and made, in all rounds. */
+  /** The commits that the Task made and those it began from, in all rounds. */
   const commitsOf = async (taskID: string): Promise<ReadonlySet<string>> => {
     const events = await store.read(taskID, { types: ["workspace.prepared", "workspace.rebased", "tree.committed"] });
     return new Set(

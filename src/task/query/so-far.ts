@@ -2,13 +2,16 @@ import type { TaskSummary } from "../../protocol/task/status.ts";
 import type { Store } from "../../store/store.ts";
 import { usualOf } from "../usual-duration.ts";
 
-/** How far what a Task does now has come, and how long it usually takes: no fold knows it, and a restart forgets it. */
+/**
+ * How far the current activity of a Task has come, and how long it usually takes. No fold knows this, and a restart
+ * forgets it.
+ */
 
-/** What has a number of its own. */
+/** Activities that report their own progress. */
 const counted: ReadonlySet<string> = new Set(["model", "tool", "check", "review", "work", "setup"]);
 
 type Now = TaskSummary["now"];
-/** Of a Mission its session stands for the Task. */
+/** For a Mission, `taskID` is its session's id. */
 type Whose = { taskID: string; project: string };
 
 export const soFarOf = (live: Store["live"], { taskID: stream, project }: Whose, now: Now): Now => {
@@ -16,7 +19,7 @@ export const soFarOf = (live: Store["live"], { taskID: stream, project }: Whose,
   const usualMs = usualOf(project, now);
   const usual = usualMs === undefined ? now : { ...now, usualMs };
   const told = counted.has(now.kind) ? live.now(stream) : undefined;
-  // What was told before that began is of something else.
+  // Progress reported before this activity began belongs to another one.
   if (told === undefined || told.at < now.since) return usual;
   return { ...usual, text: told.data.text ?? now.text, soFar: told.data.soFar };
 };

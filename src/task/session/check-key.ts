@@ -3,19 +3,22 @@ import { isCommand, type RunCheck } from "../../protocol/check.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
-/** Names what the result of a project's check depends on: the tree, the check, and what the machine has beside them. */
+/**
+ * A key for everything that the result of a project's check depends on: the tree, the check, and the state of the
+ * machine.
+ */
 export const resultKey = (run: Run, workspace: Workspace, spec: RunCheck, tree: string): string => {
   const { directory } = run.state();
   const { tier, network } = run.sandbox;
   const { variables, secrets, network: own, image } = run.environment;
   const setup = run.setup === undefined ? null : [run.setup.run, run.setup.network];
-  // By name: a value that changes is another's to keep.
+  // Secrets by name only: a new value does not invalidate the result.
   const environment = [variables, Object.keys(secrets), own, ...(image === undefined ? [] : [image.id])];
   const definition = isCommand(spec) ? [spec.run, spec.cwd, spec.env, spec.expect, spec.timeoutSeconds] : spec;
   return hashOf([directory, tree, definition, workspace.dependencyStamp(), setup, environment, tier, network]);
 };
 
-/** Names the last result that a project's check had before a change, whatever the tree was. */
+/** A key for the last result of a project's check before a change, whatever the tree was. */
 export const projectKey = (run: Run, spec: RunCheck): string =>
   hashOf(["on the base", run.state().directory, isCommand(spec) ? [spec.run, spec.timeoutSeconds] : spec]);
 

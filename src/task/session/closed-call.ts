@@ -3,8 +3,8 @@ import type { DomainEvent } from "../../domain/event.ts";
 import type { TaskState } from "../../domain/state/task.ts";
 
 /**
- * The events with an end for each call that a session ending in them leaves open: what ends a session ends its calls,
- * in the same commit, or nobody ever would.
+ * The events, with an end added for each call that is left open by a session ending in them. A session's calls end in
+ * the same commit as the session, because nothing would end them later.
  */
 export const closingCalls = ({ open }: Pick<TaskState, "open">, events: readonly DomainEvent[]): DomainEvent[] =>
   events.flatMap((event, at) => {

@@ -12,11 +12,11 @@ import type { TaskState } from "../../domain/state/task.ts";
 import type { Store } from "../../store/store.ts";
 import type { Conversations } from "../run.ts";
 
-/** Opens conversations of sessions of a Task or a Mission, to the extent that they are continued. */
+/** Opens the conversations of sessions of a Task or a Mission, as far as they are needed to continue. */
 
 /**
- * The conversation of a session up to the fold's version. Of the turns that its newest compaction replaces, only
- * messages are read.
+ * The conversation of a session up to the fold's version. Only messages are read of the turns that the newest
+ * compaction replaces.
  */
 export const openConversation = async (
   store: Store,
@@ -39,8 +39,8 @@ export const openConversation = async (
 };
 
 /**
- * Compactions are long and only the newest of a session counts, so all of them are read only when the stream's newest
- * belongs to another session.
+ * Compactions are long, and only the newest of a session counts. All of them are read only when the newest of the
+ * stream belongs to another session.
  */
 const newestSummary = async (store: Store, stream: string, isOurs: (event: Recorded) => boolean) => {
   const types = ["conversation.compacted"] as const;
@@ -56,7 +56,8 @@ export const createConversations = (store: Store, state: () => TaskState, root: 
     async of(sessionID) {
       const known = open.get(sessionID);
       if (known !== undefined) return known;
-      // Events of other sessions may be recorded meanwhile; events of this session only after its conversation is open.
+      // Events of other sessions may be recorded meanwhile; this session's are only recorded once its conversation is
+      // open.
       const chat = await openConversation(store, state().taskID, state(), sessionID);
       open.set(sessionID, chat);
       return chat;

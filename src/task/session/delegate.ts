@@ -27,7 +27,7 @@ type Work = DelegatedWork & { callID: string };
 /** The squad whose agents can be delegated to, and the runner of their sessions. */
 type Team = { squad: Squad; runSession(sessionID: string): Promise<unknown> };
 
-/** Most sessions of one Task. */
+/** How many sessions a Task may have. */
 const most = 64;
 
 export const delegate = async (run: Run, team: Team, parent: SessionContext, work: Work): Promise<ToolResult> => {
@@ -69,10 +69,13 @@ const carryOut = async (run: Run, team: Team, { sessionID, agent, fork, from }: 
   await run.record([{ type: "session.ended", data: { sessionID, ...ended, ...told, ...changed } }]);
 };
 
-/** Characters of a diff that is counted here. */
+/** A longer diff, in characters, is not counted. */
 const longestDiff = 4 * 1024 * 1024;
 
-/** What it changed of its files, and of the Task's while it had them for itself; nothing where that is not known. */
+/**
+ * The files that a session changed, with the numbers of lines: in its fork, or in the Task's own files while it had
+ * them alone. Empty when unknown.
+ */
 const changeOf = async (
   run: Run,
   { fork, from }: Pick<Session, "fork" | "from">,
@@ -113,7 +116,7 @@ const begin = async (run: Run, team: Team, parent: SessionContext, work: Work): 
   const sessionID = newID("ses");
   const forked = mayWrite(team, work.agent) && isOneOfSeveral(run, parent.sessionID);
   const alone = !forked && mayWrite(team, work.agent) && hasFilesAlone(run, team, parent.sessionID);
-  // Commit the tree that it starts from before another agent changes it.
+  // Commit the tree from which the session starts, before another agent changes it.
   using _files = forked ? await inTurn(run, holderFrom(run, team, parent.sessionID)) : nothing;
   const from = forked || alone ? await treeNow(run, alone) : undefined;
   const agent = team.squad.agents.find(({ name }) => name === work.agent);
@@ -152,7 +155,7 @@ const isOneOfSeveral = (run: Run, sessionID: string): boolean =>
   run.state().workspace?.kind === "worktree" &&
   run.state().open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length > 1;
 
-/** Nobody else works in the Task's files meanwhile, nor was given work in the same reply. */
+/** Whether no other session works in the Task's files meanwhile, and no other call of the same reply delegates. */
 const hasFilesAlone = (run: Run, team: Team, sessionID: string): boolean => {
   const { open, sessions } = run.state();
   const besides = sessions.some(
@@ -162,7 +165,10 @@ const hasFilesAlone = (run: Run, team: Team, sessionID: string): boolean => {
   return !besides && open.filter((call) => call.tool === "delegate" && call.sessionID === sessionID).length === 1;
 };
 
-/** The Task's current tree as a commit; undefined without a worktree, and where it can go without. */
+/**
+ * The Task's current tree as a commit. undefined: the Task has no worktree, or, if `optional`, the tree could not be
+ * committed.
+ */
 const treeNow = async (run: Run, optional = false): Promise<{ commit: string; tree: string } | undefined> => {
   if ((await run.workspace()).prepared.kind !== "worktree") return undefined;
   const failure = run.state().touched ? await commitTree(run) : undefined;
@@ -205,7 +211,7 @@ const cannot = (run: Run, error: unknown): End => {
   return { outcome: "failed", reason: messageOf(error).slice(0, 2000) };
 };
 
-/** How the session ended; undefined: it has not. */
+/** How the session ended; undefined: it waits for something and has not ended. */
 const endOf = (run: Run, sessionID: string): End | undefined => {
   const { reply } = findSession(run.state(), sessionID);
   const { open, deferred, cancel, lifecycle } = run.state();
@@ -222,7 +228,7 @@ const endOf = (run: Run, sessionID: string): End | undefined => {
 };
 
 /**
- * Built from what is recorded alone, so that the result is the same if the service died between the session's end and
+ * Built only from what is recorded, so that the result is the same if the service died between the session's end and
  * the call's.
  */
 const resultOf = ({ end, fork }: Session, said: string, did: string, callID: string): ToolResult => {
@@ -248,8 +254,8 @@ const mayWrite = (team: Team, agent: string): boolean =>
   team.squad.agents.find(({ name }) => name === agent)?.tools.some((tool) => writers.has(tool)) ?? false;
 
 /**
- * The session that has the Task's own files while this one is at work: the nearest that waits for it, directly or
- * through others, and took its turn. undefined: none but the Task's own agent, which waits likewise.
+ * The session that has the Task's own files while this session works: the nearest one above it that took its turn and
+ * waits for it, directly or through others. undefined: only the Task's own agent, which waits as well.
  */
 const holderAbove = (run: Run, team: Team, sessionID: string): string | undefined => {
   const { parentSessionID } = findSession(run.state(), sessionID);
@@ -262,10 +268,13 @@ const holderFrom = (run: Run, team: Team, sessionID: string): string | undefined
   return holderAbove(run, team, sessionID);
 };
 
-/** By run and session that has the Task's own files ("": the Task's agent): the last of those that it gave work to. */
+/**
+ * The last turn in each queue. There is one queue per run and session that has the Task's own files ("": the Task's own
+ * agent), for the sessions below it.
+ */
 const last = new WeakMap<Run, Map<string, Promise<void>>>();
 
-/** Waits for a turn among those that work under the same holder, which itself waits for all of them. */
+/** Waits for a turn among the sessions under the same holder, which itself waits for all of them. */
 const inTurn = async (run: Run, holder = ""): Promise<Disposable> => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const turns = last.get(run) ?? new Map<string, Promise<void>>();
@@ -276,7 +285,7 @@ const inTurn = async (run: Run, holder = ""): Promise<Disposable> => {
     Promise.resolve(before).then(() => promise),
   );
   await before;
-  // Who comes next must not wait for one that gave up.
+  // The next one must not wait for a session that gave up.
   if (run.signal.aborted) resolve();
   run.signal.throwIfAborted();
   return { [Symbol.dispose]: resolve };

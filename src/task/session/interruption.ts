@@ -24,7 +24,7 @@ export const createInterruptions = (run: Run): Interruptions => {
   const listen = async (signal: AbortSignal): Promise<void> => {
     const filter = { stream: run.stream, types: ["session.interrupted"] as const };
     for await (const event of run.store.follow(run.state().position, signal, filter)) {
-      // Folds in what others wrote. A lost claim is noticed by the work itself.
+      // Folds in what others wrote. If the claim is lost, the work itself notices it.
       if (event.version > run.state().version) await run.record([]);
       stopThose();
     }

@@ -7,11 +7,13 @@ import { mcpTools, type OfServer } from "../../tool/mcp/tools.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Which MCP servers an agent works with, and the tools that it has from them. They are asked once for a Task, when the
- * first of its agents is to know: what a model was told of stays as it is.
+ * Decides which MCP servers an agent works with, and loads their tools. Each server is asked once per Task, when the
+ * first agent needs its tools, because what a model was told must not change later.
  */
 
-/** Those that the agent names; of one that names none, the whole Task's lead has all, and others have none. */
+/**
+ * The servers that the agent names. If it names none, the lead of the Task has all servers, and other agents have none.
+ */
 export const serversFor = (run: Pick<Run, "mcp" | "state">, agent: AgentSpec, isLead: boolean): string[] => {
   const { model, production, judges } = run.state();
   if (isReviewer(agent) || production !== null || judges || model.startsWith("builtin/")) return [];
@@ -20,7 +22,7 @@ export const serversFor = (run: Pick<Run, "mcp" | "state">, agent: AgentSpec, is
   return run.mcp.names().filter((name) => named.includes(name));
 };
 
-/** Servers that are asked at the same time. */
+/** How many servers are asked at the same time. */
 const atOnce = 4;
 
 export const toolsFor = async (run: Run, servers: readonly string[]) => {

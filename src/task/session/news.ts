@@ -7,9 +7,9 @@ import { providedNote } from "../../workspace/dependency/find.ts";
 import type { Run } from "../run.ts";
 
 /**
- * What the agent of a session is told once, beside the result of a call: facts that are found out only while it works,
- * or that matter from its first command on. What its conversation has already is not said again, not even by a later
- * run.
+ * Facts that the agent of a session is told once, along with the result of a call: facts that are found out only while
+ * it works, or that matter from its first command on. Facts that its conversation already contains are not repeated,
+ * not even by a later run.
  */
 export const createNews = (run: Run, { blocked = {}, red = {} }: Facts) => {
   const told = new WeakMap<Conversation, Set<string>>();

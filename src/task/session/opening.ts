@@ -6,14 +6,14 @@ import { truncateMiddle } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 
 /**
- * The system prompt of the Orchestrator's first request is that of all its requests, so that a provider's cache holds
- * over a follow-up. What has changed since is said before the message that begins the next attempt.
+ * All requests of the Orchestrator reuse the system prompt of its first one, so that a provider's cache stays valid
+ * over a follow-up. What has changed in the prompt since is told before the message that begins the next attempt.
  */
 export const createOpening =
   (run: Run) =>
   async (now: string): Promise<Opening> => {
     const { system: ref, model } = run.state();
-    // Rules have no cache, and read the message itself, as their instructions.
+    // The built-in rules have no cache, and take the message itself as their instructions.
     if (model.startsWith("builtin/")) return { system: now, isNew: false };
     const bytes = ref === null ? undefined : await run.store.blobs.get(ref.sha256);
     const kept = bytes?.toString("utf8");
@@ -30,7 +30,8 @@ export const createOpening =
 
 /** How the attempt before a retry ended, and where its work is. */
 const attemptBefore = async (run: Run): Promise<string> => {
-  // Its files make way first: then it is known whether it made anything.
+  // Opening the workspace moves the earlier attempt's files out of the way; only then is it known whether there were
+  // any.
   await run.workspace();
   const { workspace, isolation } = run.state();
   const [end] = await run.store.read(run.stream, { types: ["task.settled"], last: true, limit: 1 });
@@ -50,7 +51,7 @@ const longestError = 1000;
 /** What landed since the agent's last reply. */
 const landedSince = ({ state, chat }: Run): string[] => {
   const last = chat.said.findLast((message) => message.role === "assistant")?.version ?? Number.POSITIVE_INFINITY;
-  // A branch of the Task's own holds one commit of the whole: the next one replaces it.
+  // The Task's own branch has one commit with all of its work, which the next landing replaces.
   const landing = staysOnBranch(state()) ? undefined : state().landings.findLast(({ version }) => version > last);
   return landing === undefined
     ? []
@@ -61,7 +62,10 @@ const landedSince = ({ state, chat }: Run): string[] => {
 
 const longestNews = 2000;
 
-/** What the prompt would say now, and does not. The project's words are named, not repeated. */
+/**
+ * How the current prompt would differ from the one in use. Changed conventions of the project are mentioned, not
+ * repeated.
+ */
 const changedSince = (kept: string, now: string): string[] => {
   const [before = "", theirsBefore] = kept.split(conventions);
   const [ours = "", theirs] = now.split(conventions);

@@ -11,7 +11,7 @@ import type { Run } from "../run.ts";
 
 const beyond: ReadonlySet<string> = new Set([artifact.name, delegate.name]);
 
-/** Of an agent's tools those that read; `slice` whether it has that or not. */
+/** The tools of an agent that only read, and `slice` whether the agent has it or not. */
 export const planningTools = (own: readonly Tool[]): Tool[] => {
   const reading = own.flatMap((tool) => {
     if (tool.name === gitHistory.name) return [gitHistory];
@@ -20,7 +20,10 @@ export const planningTools = (own: readonly Tool[]): Tool[] => {
   return reading.some(({ name }) => name === slice.name) ? reading : [...reading, slice];
 };
 
-/** A call that may change something does nothing while the plan waits, as when the same reply has just revised it. */
+/**
+ * Wraps a tool: a call that may change something does nothing while the plan waits for approval, for example because
+ * the same reply has just revised it.
+ */
 export const heldBack = (run: Pick<Run, "state">, tool: Tool): Tool => ({
   ...tool,
   meant(input) {

@@ -17,16 +17,16 @@ import type { Run } from "../run.ts";
 import { projectKey } from "./check-key.ts";
 
 /**
- * What is known of a Task's project when a run begins. It is read in the user's directory, which the Task's work does
- * not change before it lands, so that the next run gives the agents the same facts; of a Task that lands on a branch
- * which the user need not have checked out, in the files of the commit that it begins at.
+ * What is known of a Task's project when a run begins. It is read from the user's directory, which the Task's work does
+ * not change before it lands, so that the next run gives the agents the same facts. A Task that lands on a branch which
+ * need not be checked out reads the files of the commit at which it begins.
  */
 export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
   const { checks, productPillar: pillar, isolation, unchecked } = run.state();
   const read = await inProject(run, async (root, top, users) => ({
     about: aboutOf(run, users.base),
     facts: await Promise.all([
-      // What is installed is not committed: it is the user's, as it is the Task's dependencies.
+      // Installed programs are not committed: they are looked up in the user's files, like the Task's dependencies.
       detectProject(root, top, hasProgram(run, users.root, users.top)),
       readGuide(root, top),
       findSkills(root, (why) => run.log.warn({ task: run.stream, why }, "a skill of the project cannot be used")),
@@ -59,7 +59,8 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
 };
 
 /**
- * The commit that the Task begins at: of a Mission with a branch of its own that is not where the user's directory is.
+ * The commit at which the Task begins. With a branch of its Mission's own, that is not the head of the user's
+ * directory.
  */
 const baseOf = async (run: Run, head: string | null): Promise<string | null> => {
   const { workspace, landed, onto } = run.state();
@@ -67,15 +68,15 @@ const baseOf = async (run: Run, head: string | null): Promise<string | null> => 
   return onto === null ? head : run.workspaces.branches(commonDirOf(run.repositories, run.state())).headOf(onto);
 };
 
-/** The project's own conventions, as its agents are given them. */
+/** The project's own conventions, as agents are told them. */
 export const guideOf = (run: Run): ReturnType<typeof readGuide> => inProject(run, (root, top) => readGuide(root, top));
 
-/** The user's own files, and the commit that the Task begins at; null: there is none. */
+/** The user's own files, and the commit at which the Task begins; null: there is none. */
 type Users = { root: Files; top: Files; base: string | null };
 
 /**
- * Reads in the project as the Task's files begin: `root` is its folder, `top` its repository's. Resolves to undefined
- * where the user's directory is not there.
+ * Calls `read` with the project's files as the Task begins with them: `root` is the project's folder, `top` its
+ * repository's. Resolves to undefined when the user's directory is gone.
  */
 const inProject = async <T>(
   run: Run,
@@ -91,7 +92,7 @@ const inProject = async <T>(
   const key = sessions[0]?.sessionID;
   if (onto === null || git === undefined || base === null || key === undefined) return read(root, top, users);
   try {
-    // Whatever became of the branch meanwhile: what the Task does next says so, where it needs its files.
+    // The branch may be gone by now. The next step that needs the Task's files reports that.
     const head = await run.workspaces.openHead({ key, directory, commit: base }).catch((error: unknown) => {
       if (error instanceof WorkspaceLost) return undefined;
       throw error;
@@ -108,10 +109,13 @@ const inProject = async <T>(
   }
 };
 
-/** `stream`: whose commands they are; absent: nobody's yet. */
+/** `stream`: the Task whose commands are meant; absent: none yet. */
 export type Machine = { setup: Run["setup"]; processes: Pick<Run["processes"], "finds">; stream?: Run["stream"] };
 
-/** On the PATH of commands, or among the project's own tools. What an operator's setup installs is not known before. */
+/**
+ * Whether a program is on the commands' PATH or among the project's own tools. With an operator's setup every program
+ * counts as present, because what the setup installs is not known beforehand.
+ */
 export const hasProgram =
   ({ setup, processes, stream = "" }: Machine, root: Files, top: Files): HasProgram =>
   async (name) => {
@@ -122,7 +126,7 @@ export const hasProgram =
         places.map((path) =>
           files.stat(path).then(
             (entry) => entry !== undefined,
-            // What is behind a link is not looked at.
+            // A link counts as present; its target is not examined.
             () => true,
           ),
         ),
@@ -134,7 +138,8 @@ export const hasProgram =
 type Before = { spec: RunCheck; found: KeptResult };
 
 /**
- * What came of them when they last ran on this project before a change, for any Task; of what passed nothing is kept.
+ * The last results of these checks on this project before a change, found by any Task. Nothing is kept of checks that
+ * passed.
  */
 const lastOnBase = (run: Run, own: readonly CheckSpec[]): Before[] =>
   own.filter(isRun).flatMap((spec) => {
@@ -147,7 +152,7 @@ const wordsOf = (before: readonly Before[]): Record<string, string> =>
     before.map(({ spec, found }) => [spec.kind, `${causeOf(found)} when it last ran here, before a change`]),
   );
 
-/** What agents would else find out by trying. */
+/** Facts that agents would otherwise find out by trying. */
 const aboutOf = (
   { state, limits, sandbox, environment: { network = sandbox.network } }: Run,
   head: string | null,

@@ -7,9 +7,9 @@ import type { Run } from "../run.ts";
 
 /**
  * Ends calls of a session that an earlier run left open. Calls that only read, that only write to the log, or that have
- * waited for an answer since they began are run. Calls that may have changed files are not repeated: the model is told
- * that they were interrupted, and the state of the files. Without `turn` the calls are an external agent's, and none of
- * them is run.
+ * waited for an answer since they began are run again. Calls that may have changed files are not: the model is told
+ * that they were interrupted, and what state the files are in. Without `turn` the calls are an external agent's, and
+ * none of them is run.
  */
 export const recover = async (
   run: Run,

@@ -46,7 +46,7 @@ export type SessionRunner = {
   squad: Squad;
   /** What the Task does next, given its squad and model. */
   nextStep(): Step;
-  /** Why the Task may ask no model any more; undefined: it may. */
+  /** Why the Task may not ask a model any more; undefined: it may. */
   stopReason(): TurnFailure | undefined;
   /** The project's own test command, if one was detected. */
   testCommand: string | undefined;
@@ -57,7 +57,10 @@ export type SessionRunner = {
    * final summary.
    */
   orchestrate(last: boolean): Promise<void>;
-  /** The places that the Orchestrator's last reply cites are looked at: that is no step any more. */
+  /**
+   * Call it when the sources that the Orchestrator's last reply cites have been examined, so that `nextStep` no longer
+   * asks for it.
+   */
   lookedAtSources(): void;
   /** Ends the calls that an earlier run left open in the Orchestrator's session. */
   recoverOrchestrator(): Promise<void>;
@@ -87,11 +90,11 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const { equip, turn: base, rules } = createToolset(run, squad, facts);
 
   run.offerOwn(facts.own.filter(isRun), Object.values(facts.detected));
-  // A conflict of a merge, or its red checks, are for agents at once: nobody is there to say so.
+  // The conflict of a merge, or its red checks, go to agents at once, because nobody is there to ask for it.
   const isLeft = () => isByService(run.state()) && run.state().mergeOf === null;
   const retries = () => !isLeft() && !(model instanceof Error) && model?.retries !== false;
   const reviews = agents.some(isReviewer);
-  /** How long the conversation was when the places that its end cites were looked at. */
+  /** The length of the conversation when the sources cited at its end were last examined. */
   let looked = 0;
   const stop = (sessionID: string) =>
     stopReason(run.state(), run.limits, run.now(), repetitionOf(run.state(), sessionID)) ?? run.bound.stopReason();
@@ -216,13 +219,13 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   return runner;
 };
 
-/** Nobody is asked whether a reviewer may look: what would need an answer is denied. */
+/** Nobody is asked whether a reviewer may look at something: calls that would need an answer are denied. */
 const withoutAsks = (rules: PermissionRules): PermissionRules =>
   rules.map((ranked) => (ranked.decision === "ask" ? { ...ranked, decision: "deny" } : ranked));
 
 /**
- * The files that a review looks at: those of the commit that will land, checked out when the first tool needs them. In
- * place, the directory.
+ * The files that a review reads: those of the commit that will land, checked out when the first tool needs them. For a
+ * Task in place, the directory itself.
  */
 const judgedFiles = (run: Run) => {
   const opened = loadOnce(() => run.checkout.at(subjectOf(run.state(), "work").commit));
@@ -253,9 +256,7 @@ const asked = {
     "Your look-ups are used up. Judge now, with one call of `verdict` and every part in it; of what you could not see, say what is missing.",
 };
 
-/**
- * Whether the session should continue: it has not given its last reply, waits for nothing, and the Task is to go on.
- */
+/** Whether the session should continue: it has not given its last reply, waits for nothing, and the Task continues. */
 const isUnderWay = (
   run: Run,
   { sessionID, sliceIDs, judged: said, reply, end }: Session,
@@ -274,8 +275,8 @@ const isUnderWay = (
 };
 
 /**
- * The external program that runs this agent; undefined: the built-in loop does. Throws when the operator has removed
- * that agent.
+ * The external program that runs this agent; undefined: the built-in loop runs it. Throws when the operator has removed
+ * the external agent.
  */
 const externalOf = (run: Run, { runtime }: AgentSpec): ExternalAgent | undefined => {
   if (runtime === undefined) return undefined;

@@ -16,7 +16,7 @@ import type { Tool, ToolResult } from "../../tool/tool.ts";
  * package and stages it as a blob; nothing is installed before the Task lands.
  */
 
-/** `reviewer`: judges the work of a squad whose author names none. */
+/** `reviewer`: the agent that judges the squad's work when its author names no reviewer. */
 export const authorTool = (
   run: Run,
   production: NonNullable<TaskState["production"]>,
@@ -44,7 +44,7 @@ const workerTools = [
   "note",
   "skill",
 ];
-/** Of those that a package may name: the roster delegates to nobody. */
+/** The tools that the agents of a squad's roster may have; they delegate to nobody. */
 const rosterTools = producedTools.filter((tool) => tool !== "delegate");
 const leadTools = [...workerTools, "artifact", "ask", "web_fetch", "slice", "delegate"];
 
@@ -85,7 +85,7 @@ const input = z.strictObject({
 
 type Input = z.infer<typeof input>;
 
-/** An agent as the call takes it, of a trade that no request is about. */
+/** An example of an agent in the form that the call takes, for a trade that no request is about. */
 const exampleAgent = {
   name: "migrator",
   description: "Writes one database migration with its way back, and runs both.",
@@ -166,7 +166,8 @@ const createAuthorTool = (
 });
 
 /**
- * Problems of a package that would prevent installing it. Checked when it is staged, and again before it is installed.
+ * The problems that prevent installing a package; none: it can be installed. Checked when the package is staged, and
+ * again before it is installed.
  */
 export const packageProblems = async (
   files: readonly PackageFile[],
@@ -182,7 +183,7 @@ export const packageProblems = async (
   return productionProblems(parsed.squad, { id: production.squad, phase: production.phase });
 };
 
-/** Without the service's reviewer, which is none of those that the work needs. */
+/** Counts the author's agents, without the reviewer that the service adds. */
 const countProblems = (agents: Input["agents"]): string[] => {
   const count = agents.length;
   if (count < agentsMin || count > agentsMax)
@@ -193,9 +194,9 @@ const countProblems = (agents: Input["agents"]): string[] => {
 };
 
 /**
- * With an agent that judges the finished work, whoever wrote the squad: its author's, or else the service's own. It is
- * part of the package, so that whoever approves or installs that sees it, and every later Task of the squad is
- * reviewed, too.
+ * The files of the package. Every squad has an agent that judges the finished work: its author's, or else the service's
+ * own reviewer. The reviewer is part of the package, so that whoever approves or installs the squad sees it, and every
+ * later Task of the squad is reviewed.
  */
 const filesOf = (given: Input, { production: { squad: id, phase }, reviewer }: Making): PackageFile[] => {
   const { agents, skills = [] } = given;

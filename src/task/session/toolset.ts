@@ -21,7 +21,7 @@ import type { Run } from "../run.ts";
 import { createNews } from "./news.ts";
 import { heldBack } from "./planning.ts";
 
-/** What each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
+/** Composes what each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
 
 export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSpec[] };
 
@@ -30,7 +30,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
   const checks = facts.checks.filter(isCommand).map(({ run: command }) => command.trim());
   const news = createNews(run, facts);
   let known: ReadonlySet<string> | undefined;
-  /** Of the commands that are evidence. */
+  /** Keys of the commands that count as evidence. */
   const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));
 
   const equip = (
@@ -72,7 +72,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
       await run.record(events, options);
     },
     workspace: () => withAttachments(run),
-    // A check may consist of tools that everybody has: then its words tell.
+    // A check may consist only of tools that everybody has; then it is recognized by its text.
     isNamed: (command) => checks.some((check) => command.includes(check)) || isNamed(command, keys()),
     secretsFor(command) {
       const { shell, secrets } = run.environment;
@@ -84,7 +84,7 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     web: run.web,
     async space() {
       await run.space();
-      // Files that were removed by another tool than a command count, too.
+      // Files may also have been removed by a tool that is not a command.
       await run.bound.failure();
     },
     slot: run.slot,
@@ -100,8 +100,8 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
     async defer(event, until) {
       const due = { at: until, rank: dueNow(until, run.state().priority).rank };
       const { input } = run.state();
-      // The run's own events may come in between (the workspace is created meanwhile). Only new input or a cancel is a
-      // reason not to defer and to ask the model first.
+      // Other events of the run may come in between, because the workspace is created meanwhile. Only new input or a
+      // cancel is a reason not to defer and to ask the model first.
       while (!(await run.record([event], { decidedAt: run.state().version, due })))
         if (run.state().input !== input || run.state().cancel !== null) return;
     },
@@ -112,12 +112,12 @@ export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts)
 };
 
 /**
- * Who is asked a question of the Task's agents first: its Mission, which knows the goal, unless that is gone, was
- * aborted, or waits for a person itself. What it does not answer in time comes to a person anyway.
+ * Who is asked first when the Task's agents have a question: its Mission, which knows the goal, unless the Mission is
+ * gone, was aborted, or waits for a person itself. A question that it does not answer in time goes to a person anyway.
  */
 const asksFirst = async ({ store, state }: Pick<Run, "store" | "state">): Promise<"mission" | "person"> => {
   const { mission, mergeOf } = state();
-  // A Mission that is merged is done.
+  // A Mission that is being merged has no work left.
   if (mission === null || mergeOf !== null) return "person";
   const lead = await store.mission(mission.sessionID);
   return lead === undefined || lead.aborted !== null || waitsForAnswers(lead) ? "person" : "mission";
@@ -128,11 +128,11 @@ const toolsetOf = (tools: readonly Tool[], told = tools): Toolset => ({
   specs: toolSpecs(told),
 });
 
-/** Of an agent's tools those with which it judges the whole of a Mission: it changes nothing, and does it alone. */
+/** The tools with which an agent judges the whole of a Mission: it changes nothing and works alone. */
 export const forVerdict = (own: readonly Tool[]): Tool[] =>
   own.filter(({ name }) => !editingTools.has(name) && !beyondVerdict.has(name));
 
-/** The agent that does it. */
+/** The agent that judges the whole of a Mission. */
 export const judgeAgent = (orchestrator: AgentSpec): AgentSpec => ({
   ...orchestrator,
   instructions: judgeInstructions,
@@ -141,7 +141,7 @@ export const judgeAgent = (orchestrator: AgentSpec): AgentSpec => ({
 
 const beyondVerdict: ReadonlySet<string> = new Set(["ask", "slice", "delegate", "artifact", "give_up"]);
 
-/** What whoever judges gets. Only a review has a verdict to give. */
+/** The tools of a reviewer. Only a review can give a verdict. */
 export const forReview = (): Toolset => toolsetOf(reviewTools);
 
 const whose = (run: Run, sessionID: string) => ({ taskID: run.stream, sessionID, at: run.now().toISOString() });

@@ -9,8 +9,8 @@ import type { Run } from "../run.ts";
 /** Asks for a person's approval of what is about to happen. */
 
 /**
- * Whether the landing has to wait: then it is asked for, or what was asked or approved is found to be the same change
- * on another base. Without this a Task that needs approval lands nothing.
+ * Whether the landing has to wait for an approval. If so, asks for it, or records that what was asked or approved is
+ * the same change on another base. A Task that needs approval lands nothing without it.
  */
 export const awaitLanding = async (run: Run, workspace: Workspace): Promise<boolean> => {
   const state = run.state();
@@ -43,7 +43,7 @@ export const awaitLanding = async (run: Run, workspace: Workspace): Promise<bool
 const counted = ({ files, insertions, deletions }: { files: number; insertions: number; deletions: number }): string =>
   `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}.`;
 
-/** Asks whether the Task may be carried out as its slices say. */
+/** Asks whether the plan may be carried out as the Task's slices state it. */
 export const askPlan = async (run: Run): Promise<void> => {
   const state = run.state();
   const subject = createHash("sha256").update(planKey(state)).digest("hex");
@@ -57,7 +57,9 @@ export const askPlan = async (run: Run): Promise<void> => {
   await run.record(ask, { decidedAt: state.version });
 };
 
-/** Asks whether the staged package may be installed; its files are kept as one artifact, to be read before. */
+/**
+ * Asks whether the staged package may be installed. Its files are kept as one artifact, so that they can be read first.
+ */
 export const askSquad = async (run: Run): Promise<void> => {
   const state = run.state();
   const { staged } = state;

@@ -5,8 +5,8 @@ import type { Run } from "../run.ts";
 
 /**
  * Parks the Task until an answer comes: it gives up its claim and its place, and is due when the first ask times out or
- * somebody is to be reminded of it; then that is recorded here. Resolves to false when something came in: ask `next`
- * again.
+ * somebody has to be reminded, which is then recorded here. Resolves to false when something was recorded or came in:
+ * ask `next` again.
  */
 export const waitForAnswer = async (run: Run, until: string): Promise<boolean> => {
   const state = run.state();

@@ -21,7 +21,7 @@ export const resultOf = async (
   checkout: Checkout | undefined,
   on: "base" | "work",
 ): Promise<Result> => {
-  // What runs beside the work is not what a reader of the live frames follows.
+  // Output of checks that run beside the work is not published: readers of the live frames follow the work.
   const quiet = on === "base" && isOwn(run, spec);
   const secrets = checkout === undefined ? undefined : await secretsFor(run, spec, checkout, on);
   const how: How = { ...secrets, quiet };
@@ -32,7 +32,10 @@ export const resultOf = async (
   return result.state === "passed" ? checkWithOriginal(run, spec, checkout, result) : result;
 };
 
-/** Of a project's check that did not end on the base: it decides nothing, so nobody waits for it again. */
+/**
+ * The result, without a run, of a project's check that did not end on the base: it decides nothing, so nobody waits for
+ * it again. undefined: the check has to run.
+ */
 export const endless = (run: Run, spec: RunCheck): Result | undefined => {
   const before = isOwn(run, spec) ? onBase(run.state(), spec.id) : undefined;
   if (before?.unfinished !== true) return undefined;
@@ -41,12 +44,13 @@ export const endless = (run: Run, spec: RunCheck): Result | undefined => {
   return { ...none, state: "error", reason, unfinished: true, flaky: false, redefined: [] };
 };
 
-/** `laid`: files to write over the tree; `env`: secrets; `quiet`: nobody follows it. */
+/** `laid`: files to write over the tree; `env`: secrets; `quiet`: the output is not published. */
 type How = { laid?: readonly FileOverride[]; env?: Readonly<Record<string, string>>; quiet?: boolean };
 
 /**
- * The secrets that a check has: a command of the project's own, as the base commit defines it, or a server likewise.
- * Where the work has changed that, its files are put back, and this is the result that counts.
+ * The secrets that a check gets if it is a command of the project's own, or a server, as the base commit defines it. If
+ * the work has changed the definition, the files of the base are put back, and the result with them is the one that
+ * counts. undefined: the check gets no secrets.
  */
 const secretsFor = async (
   run: Run,
@@ -72,8 +76,8 @@ const secretsFor = async (
 const isOwn = (run: Run, spec: RunCheck): boolean => run.state().ownChecks.some(({ id }) => id === spec.id);
 
 /**
- * Runs a failed check once more on the same files, to find out whether its result is reliable; a project's check only
- * where it may decide, that is unless it is known not to have passed on the base.
+ * Runs a failed check once more on the same files, to find out whether its result is reliable. A project's check runs
+ * again only if it may decide, that is, unless it is known not to have passed on the base.
  */
 const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result, how: How): Promise<Result> => {
   const idle = isOwn(run, spec) && onBase(run.state(), spec.id) !== undefined && !isGating(run.state(), spec);
@@ -84,7 +88,7 @@ const again = async (run: Run, spec: RunCheck, checkout: Checkout, first: Result
   return { ...first, ...second, output, durationMs: first.durationMs + second.durationMs, flaky: true };
 };
 
-/** Where the work changed the files that define the check, it must pass with their earlier versions, too. */
+/** If the work changed the files that define the check, it must also pass with their earlier versions. */
 const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, green: Result): Promise<Result> => {
   const command = spec.kind === "file" ? undefined : "run" in spec ? spec.run : spec.start;
   const base = run.state().workspace?.baseCommit;
@@ -103,7 +107,10 @@ const checkWithOriginal = async (run: Run, spec: RunCheck, checkout: Checkout, g
   return { ...result, state, exitCode, tail, reason };
 };
 
-/** A result counts that no pause came between: what is held for a while may fail for that alone. */
+/**
+ * Repeats a failed run that a pause interrupted: a command that was suspended for want of disk space may fail for that
+ * alone.
+ */
 const attempt = async (run: Run, spec: RunCheck, checkout: Checkout | undefined, how: How): Promise<CheckResult> => {
   for (;;) {
     await run.space();

@@ -16,13 +16,16 @@ import { messageFromService } from "./message.ts";
 
 export const baseline = (run: Run, checks: readonly RunCheck[]): Promise<void> => runAll(run, checks, "base");
 
-/** `beside`: runs at the same time where each has its own files, else after them; it is ended when a check fails. */
+/**
+ * `beside`: runs concurrently with the checks when each has its own files, otherwise after them; it is aborted when a
+ * required check fails.
+ */
 export const check = (run: Run, checks: readonly RunCheck[], beside?: Beside): Promise<void> =>
   runAll(run, checks, "work", beside);
 
 type Beside = (checkout: Checkout, signal: AbortSignal) => Promise<void>;
 
-/** Checks of one Task that run concurrently when each has its own files. */
+/** How many checks of one Task run concurrently when each has its own files. */
 const atOnce = 4;
 
 const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work", beside?: Beside): Promise<void> => {
@@ -72,7 +75,7 @@ export const finish = async (run: Run, spec: RunCheck, about: About, result: Res
     { type: "check.finished", data: { ...about, state, exitCode, durationMs, log, tail, reason, ...more } },
   ]);
   const own = run.state().ownChecks.some(({ id }) => id === checkID);
-  // One that only passes, or fails, by what the Task made of its definition says nothing of the tree for others.
+  // A result that depends on the Task's changes to the check's definition tells other Tasks nothing about the tree.
   if (!own || about.tree === null || state === "error" || result.redefined.length > 0 || run.bound.isOver()) return;
   const key = resultKey(run, await run.workspace(), spec, about.tree);
   const ranFor = run.stream;
@@ -80,7 +83,7 @@ export const finish = async (run: Run, spec: RunCheck, about: About, result: Res
   run.checkResults.keep(key, { state, exitCode, durationMs, log, ...told, ranFor, ...more });
 };
 
-/** A check's files as artifact events; those beyond `limits.pictures` are dropped. */
+/** A check's pictures as artifact events; those beyond `limits.pictures` are dropped. */
 const kept = async (
   run: Run,
   shown: NonNullable<CheckResult["artifacts"]>,
@@ -95,7 +98,7 @@ const kept = async (
   );
 };
 
-/** Reports failed checks to the agent, with the end of their output unless it was told before. */
+/** Reports failed checks to the agent, with the end of their output unless the agent was told it before. */
 export const feedback = async (run: Run, failed: readonly CheckRun[]): Promise<void> => {
   const state = run.state();
   const nameOf = ({ checkID }: CheckRun) => {

@@ -18,9 +18,10 @@ import { withTamperGuard } from "../workspace/tamper.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * Proof by contrast: the tests that a change adds or changes run with the code of its base, in the checkout of the
- * change with the other files put back. Helpers and fixtures of theirs go along; installed dependencies stay as they
- * are. Runs on the base, once more where it was red, and with the change share `limits.projectCheckSeconds`.
+ * Proof by contrast: the tests that a change adds or changes run against the code of the base, in the checkout of the
+ * change with the other files put back. The tests keep their helpers and fixtures; installed dependencies stay as they
+ * are. The run on the base, its repetition when it was red, and the run with the change share
+ * `limits.projectCheckSeconds`.
  */
 
 /** Files beyond this number are not put back: reading each takes a process. */
@@ -30,7 +31,7 @@ const keepBytes = 4 * 1024 * 1024;
 /** The command that detection found for the project's tests. */
 type About = { test: string | undefined };
 
-/** Records the result, unless `signal` aborted: then something else is to be done with the change first. */
+/** Records the result, unless `signal` aborted: then something else has to be done with the change first. */
 export const runContrast = async (
   run: Run,
   { test }: About,
@@ -49,7 +50,7 @@ export const runContrast = async (
     const before = await checkout.before(baseCommit);
     return await contrastOf(run, { test, checkout, before, signal, log });
   };
-  // Nothing that goes wrong with it is worth the Task.
+  // An error of the contrast is no reason to fail the Task.
   const found = await find().catch((error: unknown) => cannotRun(messageOf(error)));
   if (signal.aborted) return;
   const { result, command, firstLines, reason } = found;
@@ -102,7 +103,7 @@ const contrastOf = async (run: Run, work: Work): Promise<Found> => {
     return !("result" in judged) && judged.red.length > 0;
   };
   const others = laid.filter(({ path }) => !overrides.some((one) => one.path === path));
-  // No check can have such an id.
+  // The `~` keeps this name apart from the ids of checks.
   const [base, again] = await inPlace("contrast~base", [...overrides, ...others], added, isRed);
   if (base === undefined || typeof base === "string") return cannotRun(base ?? "not run", null, command);
   if (typeof again === "string") return cannotRun(again, null, command);
@@ -115,18 +116,18 @@ const contrastOf = async (run: Run, work: Work): Promise<Found> => {
 
 type Plan = {
   runs: TestRun[];
-  /** Code as it was on the base, and code that was not there. */
+  /** Files to put back as they were on the base, and files that did not exist there. */
   overrides: FileOverride[];
   added: string[];
-  /** The project's secrets, where the base commit says how its tests run; undefined: they have none. */
+  /** The project's secrets, if the base commit defines how its tests run; undefined: the tests get none. */
   env: Readonly<Record<string, string>> | undefined;
-  /** What defines that, as it was on the base, where the work has changed it and there are secrets. */
+  /** With secrets: the files that define the test command as they were on the base, where the work has changed them. */
   laid: FileOverride[];
-  /** Whether a test file, as a runner names it, imports what the base does not have. */
+  /** Whether a test file, as a runner names it, imports something that the base does not have. */
   missing: (file: string) => boolean;
 };
 
-/** What to run on what; or why it cannot be done. */
+/** What to run, and with which files; or why that is impossible. */
 const planOf = async (
   before: BaseFiles,
   test: string | undefined,
@@ -155,7 +156,7 @@ const planOf = async (
     const files = changed.map((path) => ({ path, text: texts.get(path) ?? "" }));
     return testRunsOf(files, { test, manifest: (path) => manifests.get(path) });
   };
-  // As for a check with secrets: the commands are those that the base commit defines, or there are none.
+  // As with checks, only commands that the base commit defines get secrets.
   const own = test === undefined || Object.keys(secrets).length === 0 ? [] : await runsBy((path) => before.text(path));
   const env = own.length > 0 ? secrets : undefined;
   const runs = own.length > 0 ? own : await runsBy((path) => before.now(path));
@@ -197,14 +198,14 @@ type Runs = {
   name: string;
 };
 
-/** All of them, one after the other, as one report; or why there is none. */
+/** Runs all commands one after the other and joins their reports; resolves to the reason when there is no report. */
 const runAll = async (run: Run, place: CheckEnvironment, asked: Runs): Promise<Report | string> => {
   const { runs, gone, until, signal, log, name } = asked;
   const whole: Report = { tests: [], broken: [] };
   for (const { folder, run: command, shown, read } of runs) {
     const left = until - performance.now();
     if (left < 1000) return `it took longer than ${run.limits.projectCheckSeconds} s`;
-    // Not to be guessed by what the tests print.
+    // Random, so that the tests cannot guess it and print it themselves.
     const mark = `report ${randomBytes(12).toString("hex")}`;
     const lines = [
       toolPath(place.rootInSandbox, folder),

@@ -58,8 +58,9 @@ export const install = async (run: Run, manager: Installing): Promise<void> => {
 const folderFor = (id: string): string => `${folderOf.project}/${id}`;
 
 /**
- * Whether the package becomes a commit: on the Mission's branch always, on the project's where a change of a phase
- * would land there and Git keeps the package as it is. Elsewhere it is files in the project's folder.
+ * Whether the package becomes a commit. It always does on a Mission's branch and in a repository by address; in a
+ * user's directory, if a change would land on the project's branch and Git keeps the package as it is. Otherwise its
+ * files are written to the project's folder.
  */
 const doesLand = async (run: Run, files: readonly PackageFile[]): Promise<boolean> => {
   const { staged, onto, repository, tree, landed } = run.state();
@@ -71,8 +72,8 @@ const doesLand = async (run: Run, files: readonly PackageFile[]): Promise<boolea
 };
 
 /**
- * The package is a commit of its own and lands like any change: step by step, each with a fact, until it has. The
- * commit is the service's: agents commit nothing below `.sortie`.
+ * Lands the package as a commit of its own, like any change: step by step, each with a fact. The service makes the
+ * commit, because agents commit nothing below `.sortie`.
  */
 const landPackage = async (run: Run, manager: Installing, files: readonly PackageFile[]): Promise<void> => {
   const { staged, installed, tree, landed, workspace: prepared, directory, onto, repository } = run.state();
@@ -83,7 +84,7 @@ const landPackage = async (run: Run, manager: Installing, files: readonly Packag
     await run.record([{ type: "squad.installed", data: { squad, replaced } }]);
     return;
   }
-  // In the project's folder somebody may have another package under this id: it is not merged with.
+  // Somebody may have put another package under this id into the project's folder; the two are not merged.
   if (onto === null && repository === null) await manager.expectInstallable(squad, directory, installed?.squad.digest);
   if (tree !== null) return (remoteOf(run.state()) === null ? land : push)(run, false);
   const workspace = await run.workspace();

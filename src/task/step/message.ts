@@ -21,7 +21,7 @@ export const messageFromService = async (run: Run, source: ServiceSource, text: 
   },
 });
 
-/** The same to an agent that work was delegated to, which reads it before its next reply. */
+/** A message from the service to the agent of a delegated session, which reads it before its next reply. */
 export const passedByService = async (
   run: Pick<Run, "store">,
   sessionID: string,

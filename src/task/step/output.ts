@@ -5,7 +5,8 @@ import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * The agent ended its turn without the output that the request wants: it is asked for it, or that was the last time.
+ * Records that the agent ended its turn without the output that the request wants, and asks for it, unless that was the
+ * last time.
  */
 export const askOutput = async (run: Run): Promise<void> => {
   const state = run.state();

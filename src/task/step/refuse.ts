@@ -3,7 +3,7 @@ import { shown } from "../../tool/result.ts";
 import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
-/** Returns a change of files that a rule forbids to change to the agent, with how to take it back. */
+/** Returns a change to the agent because a rule forbids it, and says how to undo it. */
 export const refuse = async (run: Run): Promise<void> => {
   const { denied, round, version, workspace } = run.state();
   if (denied === null) throw new Error("Expected files that a rule forbids to change, got none.");

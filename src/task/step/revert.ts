@@ -4,8 +4,8 @@ import { commitTree } from "../workspace/commit.ts";
 import { settle } from "./settle.ts";
 
 /**
- * Takes back what another Task landed, on the base of this one, and commits that like work of an agent's: rules, checks
- * and landing are the same. `tree.committed` is the fact; a run that died before does it again.
+ * Takes back what another Task landed, on this Task's base, and commits the result like an agent's work: the same
+ * rules, checks and landing apply. Records `tree.committed`; if the run dies before that, the next one reverts again.
  */
 export const revert = async (run: Run): Promise<void> => {
   const { revertOf } = run.state();

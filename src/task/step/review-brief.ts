@@ -19,16 +19,19 @@ import { guideOf } from "../session/project-facts.ts";
 import { conflictsBefore } from "./landing/conflict-excerpt.ts";
 import { filesIn } from "../workspace/read-diff.ts";
 
-/** What a reviewer is given: the request and all that was said since, the contracts with their evidence, the diff. */
+/**
+ * Composes what a reviewer is given: the request and all that was said since, the contracts with their evidence, the
+ * diff.
+ */
 
 /** Limits in characters. */
 const longestRequest = 16_000;
 const longestReport = 4000;
 const longestDiff = 48_000;
-/** For the rules, which read a diff line by line and have no window. */
+/** For the built-in rules, which read a diff line by line and have no context window. */
 const longestForRules = 60_000;
 
-/** Characters of a line that stands for a text, and files of a commit that are named. */
+/** The length of a text that is shortened to one line, in characters, and how many files of a commit are named. */
 const longestFirst = 120;
 const mostPaths = 12;
 
@@ -36,11 +39,14 @@ const mostPaths = 12;
 const mostLater = 30;
 
 type Said = Pick<BriefTexts, "later" | "rounds"> & {
-  /** The number among `later` of the message that a slice began with; undefined: of none that is there. */
+  /** The number in `later` of the message that began a slice; undefined: the message is not there. */
   number: (sliceID: string) => number | undefined;
 };
 
-/** What people said after the request, answers to questions, and the earlier rounds with what the author answered. */
+/**
+ * What people said after the request, answers to the author's questions, and the earlier rounds of review with the
+ * author's answers.
+ */
 const saidSince = async (run: Run): Promise<Said> => {
   const wordsAs = (name: string, text: string): string =>
     markForeign(name, truncateMiddle(text, "the rest is not shown", longestRequest));
@@ -71,7 +77,7 @@ const saidSince = async (run: Run): Promise<Said> => {
       later.push(await whole(`a message from ${message.source}`, message.text));
       if (slices.has(sliceID)) {
         begins.set(sliceID, later.length);
-        // What was found before is about what was accepted since.
+        // Earlier findings are about work that has been accepted since.
         rounds = [];
       }
     }
@@ -91,8 +97,8 @@ const saidSince = async (run: Run): Promise<Said> => {
 };
 
 /**
- * What the author said when it had dealt with a review: words that came without a call, whatever it was told in
- * between; of a turn that was cut off, its last ones.
+ * What the author answered to a review: its first words without a call, whatever it was told in between; if its turn
+ * was cut off, its last words.
  */
 const answerTo = async (run: Run, since: ReturnType<typeof messagesOf>): Promise<string> => {
   const next = since.findIndex((message) => message.role === "user" && ofService(message) === "review");
@@ -101,11 +107,11 @@ const answerTo = async (run: Run, since: ReturnType<typeof messagesOf>): Promise
   return answer === undefined ? "" : (await wordsOf(run, answer.text)).trim();
 };
 
-/** Without what it says of the commit. */
+/** The text without its description of the commit. */
 const wordsOf = async (run: Run, text: LongText): Promise<string> =>
   readEnd(await loadText(run.store.blobs, text)).report;
 
-/** What the author said when it had done the work; what it answered to reviews stands with these. */
+/** The author's report on the finished work. Its answers to reviews are shown with the reviews. */
 const reportOf = async (run: Run): Promise<string> => {
   const { summary } = run.state();
   const said = summary === null ? "" : (await wordsOf(run, summary)).trim();
@@ -138,7 +144,10 @@ const changeOf = async (run: Run, model: string): Promise<Pick<BriefTexts, "file
   };
 };
 
-/** Of a slice that nobody contracted, whose words are those of the request or of a message: they are there already. */
+/**
+ * For a slice that stands for the request or a message: its contract only repeats their words, which the brief has
+ * already, so it refers to them instead.
+ */
 const ownWords = (
   state: TaskState,
   { later, number }: Said,
@@ -154,7 +163,7 @@ const ownWords = (
   };
 };
 
-/** Landings that a brief names. */
+/** How many landings a brief names. */
 const mostLandings = 10;
 
 const isAccepted = ({ settlement }: Slice): boolean => settlement.state === "accepted";
@@ -162,7 +171,7 @@ const isAccepted = ({ settlement }: Slice): boolean => settlement.state === "acc
 /** What a follow-up builds on: commits of this Task that landed, and contracts that were accepted. */
 const landedBefore = async (run: Run): Promise<NonNullable<BriefTexts["landed"]> | null> => {
   const { slices, landings } = run.state();
-  // A branch of the Task's own keeps the whole: its next diff holds this, too.
+  // The Task's own branch keeps all of its work, so the next diff contains these landings as well.
   const landed = staysOnBranch(run.state()) ? [] : landings.slice(-mostLandings);
   const accepted = slices.filter(isAccepted);
   if (accepted.length === 0) return null;
@@ -189,7 +198,7 @@ const landedBefore = async (run: Run): Promise<NonNullable<BriefTexts["landed"]>
   };
 };
 
-/** `model`: the reviewer's. */
+/** `model`: the reviewer's model. */
 export const reviewBrief = async (
   run: Run,
   sliceIDs: readonly string[],

@@ -75,12 +75,12 @@ export const review = async (run: Run, runner: SessionRunner, asked: Asked): Pro
     ...unclear,
     ...results,
     ended(sessionID, failure == null ? "finished" : "failed", failure?.message.slice(0, 2000) ?? null),
-    // With a criterion that was not met, all of it is judged again.
+    // If a criterion was not met, all of it is judged again.
     ...(results.every((result) => holds(run.state(), result)) ? settledNow(run) : []),
   ]);
 };
 
-/** It passed, or decides nothing. */
+/** Whether the result has passed, or comes from a check that decides nothing. */
 const holds = ({ checks }: TaskState, result: DomainEvent): boolean =>
   result.type !== "check.finished" ||
   result.data.state === "passed" ||

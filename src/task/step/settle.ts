@@ -20,8 +20,8 @@ import { withdraw } from "../workspace/landing.ts";
 export const settle = async (run: Run, end: End): Promise<void> => {
   let decided = run.state();
   await run.workspaceMade();
-  // Without space Git would only leave the half of the tree in the project, and what is too much does not belong there:
-  // then it stays as it is, uncommitted.
+  // On a full disk Git could leave half a tree in the project, and work beyond the Task's bound does not belong there.
+  // In both cases the work stays as it is, uncommitted.
   const fits = run.disk.shortage() === undefined && !run.bound.isOver();
   if (end.lifecycleStatus !== "completed" && mayHaveEdits(decided) && fits) {
     await commitTree(run).catch((error: unknown) => {
@@ -32,13 +32,13 @@ export const settle = async (run: Run, end: End): Promise<void> => {
     if (end.lifecycleStatus === "failed" && !run.state().touched) return;
     decided = run.state();
   }
-  // Whoever hears of the end finds nothing of the Task running.
+  // Nothing of the Task may run any more when others learn of its end.
   await run.closeSandboxes();
   const events = [...ended(decided), settledEvent(end, await reportOf(run), run.now().toISOString())];
   await run.record(events, { decidedAt: decided.version, due: null });
 };
 
-/** The agent's last words, without what it says of the commit. */
+/** The agent's last words, without its description of the commit. */
 export const reportOf = async (run: Run): Promise<LongText> => {
   const { revertOf, mergeOf, landed } = run.state();
   if (revertOf !== null && isByService(run.state()))
@@ -53,14 +53,14 @@ export const reportOf = async (run: Run): Promise<LongText> => {
 
 const ended = (state: TaskState) => endAsks(openAsks(state), "end");
 
-/** An open call was interrupted and may have changed files, too. */
+/** A call that is still open was interrupted, and may have changed files as well. */
 const mayHaveEdits = ({ workspace, touched, open }: TaskState): boolean =>
   workspace?.kind === "worktree" &&
   (touched || open.some(({ effect }) => effect === "workspace" || effect === "unknown"));
 
 /**
- * Fails the Task at once, for errors that no step handles. A landing that began is taken back before: a failed Task
- * leaves the project as it was. Where that is too late, because it is done, the Task goes on instead.
+ * Fails the Task at once, for errors that no step handles. A landing that was started is taken back first, so that a
+ * failed Task leaves the project as it was. If the landing is already done, the Task continues instead.
  */
 export const failNow = async (run: Run, failure: TurnFailure): Promise<void> => {
   const landing = run.state().landingStarted !== null;

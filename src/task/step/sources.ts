@@ -8,8 +8,8 @@ import type { Run } from "../run.ts";
 import { messageFromService } from "./message.ts";
 
 /**
- * The sources of an answer that changes nothing, which nobody reviews: what it cites as file:line, of files that no
- * call of the Task has opened or found, or of lines that are not there. The agent is told once, as a fact.
+ * Checks the sources of an answer that changes nothing, because nobody reviews such an answer. The agent is told once
+ * of places, cited as file:line, in files that no call of the Task has opened or found, and of lines that do not exist.
  */
 export const tellSources = async (run: Run): Promise<void> => {
   const { version } = run.state();
@@ -45,7 +45,7 @@ const mostNamed = 20;
 const listed = (items: readonly string[]): string =>
   [...items.slice(0, mostNamed), ...(items.length > mostNamed ? [`${items.length - mostNamed} more`] : [])].join(", ");
 
-/** What all sessions called, and what came of it; undefined: some of it was summarised, so nobody can tell. */
+/** The inputs and results of all sessions' calls; undefined: some were summarised, so nothing can be said. */
 const seenBy = async (run: Run): Promise<{ calls: string[]; results: string[] } | undefined> => {
   const calls: string[] = [];
   const results: string[] = [];
@@ -56,7 +56,7 @@ const seenBy = async (run: Run): Promise<{ calls: string[]; results: string[] } 
       if (message.role === "assistant")
         for (const { input } of message.calls) calls.push(JSON.stringify(await loadInput(run.store.blobs, input)));
       if (message.role === "tool")
-        // That a file is in a folder says nothing of what it holds.
+        // That a file is in a folder says nothing about its content.
         for (const { tool, output } of message.results)
           if (tool !== "list") results.push(await loadText(run.store.blobs, output));
     }
@@ -67,7 +67,7 @@ const seenBy = async (run: Run): Promise<{ calls: string[]; results: string[] } 
 
 const mostBytes = 4 * 1024 * 1024;
 
-/** undefined: there is no such text, so it is no place of the project. */
+/** How many lines the file has; undefined: there is no such text in the project. */
 const linesOf = async (run: Run, path: Place["path"]): Promise<number | undefined> => {
   const { files } = await run.workspace();
   return await files.read(path, mostBytes).then(

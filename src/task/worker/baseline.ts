@@ -12,11 +12,11 @@ import { resultOf } from "../step/check-result.ts";
 import { createRunCheckout } from "../workspace/check-files.ts";
 import { createDifference } from "./difference.ts";
 
-/** The project's own checks on the base, beside the work, as `Baseline` describes. */
+/** Runs the project's own checks on the base, concurrently with the work; see `Baseline`. */
 export const createBaseline = (run: () => Run): Baseline => {
   let begun: { tree: string; stop: AbortController; over: Promise<unknown> } | undefined;
   let stopped = false;
-  /** When those that run began. */
+  /** When each running check began. */
   const running = new Map<RunCheck, number>();
   const began: Began = (spec) => {
     running.set(spec, performance.now());
@@ -45,7 +45,7 @@ export const createBaseline = (run: () => Run): Baseline => {
   };
   const difference = createDifference(run, start);
 
-  /** What another Task has found out of this tree. */
+  /** Results that other Tasks have found for this tree. */
   let known: { tree: string; results: ReadonlyMap<string, KeptResult> } | undefined;
   const lookUp = (tree: string): void => {
     if (known?.tree === tree || run().own().length === 0 || !isAtWork(run().state())) return;
@@ -54,7 +54,7 @@ export const createBaseline = (run: () => Run): Baseline => {
       (results) => {
         known = { tree, results };
       },
-      // Then it is found out once more.
+      // Without known results, the checks run once more.
       () => undefined,
     );
   };
@@ -78,7 +78,7 @@ export const createBaseline = (run: () => Run): Baseline => {
         "timeoutSeconds" in spec && performance.now() - at > spec.timeoutSeconds * 500 ? [spec.id] : [],
       ),
     async settled() {
-      // It was to end, and a message came in.
+      // The Task was about to end when a message came in.
       stopped = false;
       const tree = run().state().workspace?.baseTree;
       if (tree != null) start(tree);
@@ -101,7 +101,9 @@ export const createBaseline = (run: () => Run): Baseline => {
   };
 };
 
-/** What an agent should know of it; undefined: it may rely on the check. `before`: the work did not wait for it. */
+/**
+ * What an agent should know of the result; undefined: it may rely on the check. `before`: another Task has found it.
+ */
 const newsOf = (result: BaseResult, before: boolean): string | undefined => {
   if (saysNothing(result)) return `${causeOf(result)}. It says nothing of your work; prove it by other commands`;
   if (isRed(result)) return `${causeOf(result)}. It was red without you, and does not count against your work`;
@@ -125,7 +127,7 @@ const isAtWork = (state: TaskState): boolean =>
   state.landed === null &&
   state.production === null;
 
-/** There are checks whose result on the base is not known, and the Task goes on. */
+/** Whether a check's result on the base is missing while the Task continues. */
 const isWanted = (run: Run): boolean => {
   const state = run.state();
   const checks = checksOf(state, run.own());
@@ -169,7 +171,7 @@ const findOne = async (run: Run, spec: RunCheck, about: About, began: Began): Pr
   remember(run, spec);
 };
 
-/** For the next Task's first request: what is likely to come again, whatever the tree. */
+/** Remembers a result for the first request of the next Task, if it is likely to come again whatever the tree. */
 const remember = (run: Run, spec: RunCheck): void => {
   const result = onBase(run.state(), spec.id);
   if (result === undefined) return;
@@ -182,7 +184,7 @@ const remember = (run: Run, spec: RunCheck): void => {
   run.checkResults.keep(key, { state, exitCode, durationMs, log, tail: "", reason, ranFor: run.stream, ...ended });
 };
 
-/** What keeps a check from being run on the base is a result, too: it decides nothing. */
+/** A check that cannot be run on the base gets a result as well: an error, which decides nothing. */
 const tried = async (run: Run, spec: RunCheck, { commit }: About): ReturnType<typeof resultOf> => {
   try {
     return await resultOf(run, spec, await run.checkout.at(commit), "base");
@@ -195,7 +197,7 @@ const tried = async (run: Run, spec: RunCheck, { commit }: About): ReturnType<ty
   }
 };
 
-/** Another Task ran it on the same tree. Its log may be gone with that Task. */
+/** Records the result that another Task found for the same tree. Its log may have been deleted with that Task. */
 const record = async (run: Run, about: About, { log, ...known }: KeptResult): Promise<void> => {
   const { blobs } = run.store;
   const isThere = (await blobs.read(log.sha256)) !== undefined;

@@ -3,7 +3,10 @@ import { createFinder } from "../../check/diagnostic/find-checker.ts";
 import type { Run } from "../run.ts";
 import { filesAt } from "../session/project-facts.ts";
 
-/** What looks at a Task's edits: as its environment says, else what is found in the user's directory. */
+/**
+ * The checkers of a Task's edits: the commands that its environment names, otherwise those found in the user's
+ * directory. undefined: edits are not checked.
+ */
 export const checkersOf = (run: Run): Source | undefined => {
   const { diagnostics = run.diagnostics.enabled } = run.environment;
   if (diagnostics === false || !run.diagnostics.enabled) return undefined;

@@ -6,17 +6,20 @@ import { recordCheckpoint, storeCommits } from "../checkpoint.ts";
 import { repositoryPlace } from "../repository-place.ts";
 
 /**
- * Keeps the files of a Task where other nodes reach them while its agents work, beside the next request to the model.
- * Nothing waits for it, and nothing fails for it: what is not kept is named to the agent of the node that goes on.
+ * Keeps the files of a Task where other nodes reach them while its agents work, concurrently with the next request to
+ * the model. Nothing waits for it or fails because of it: the agent of the node that takes over is told what was not
+ * kept.
  */
 
 /**
- * Bytes a second that one Task may have kept in the mean: a build that is not ignored must not fill what all nodes
- * share.
+ * Bytes per second that one Task may have kept on average: build output that is not ignored must not fill the space
+ * that all nodes share.
  */
 const bytesPerSecond = 64 * 1024;
 
-/** Newest ones that stay: who has folded the log a moment ago still asks for the one before. */
+/**
+ * How many of the newest packs stay: a node that folded the log a moment ago still asks for the one before the newest.
+ */
 const staying = 2;
 
 /** Milliseconds after which the remote is asked again whether it still has what a pack leaves out. */
@@ -40,19 +43,19 @@ type Needed = Pick<
 
 export const createCheckpoints = (run: () => Needed): Checkpoints => {
   const shared = () => run().store.nodes !== undefined && run().state().repository !== null;
-  // Another node goes on while this one drains.
+  // When this node drains, another one continues the Task, so its files are kept even without periodic checkpoints.
   const isOn = () => shared() && (run().limits.checkpointSeconds > 0 || run().engine.drains());
-  /** What had been done to the files when they were last looked at. */
+  /** The value of `done()` when the files were last read. */
   let seen: string | undefined;
   let notBefore = 0;
   let timer: NodeJS.Timeout | undefined;
   let stop = new AbortController();
   let making: Promise<void> | undefined;
-  /** What has to be over before others change the files, or record what they are. */
+  /** `reading` must settle before others change the files, `recording` before others record a new state of them. */
   let reading: Promise<unknown> | undefined;
   let recording: Promise<unknown> | undefined;
 
-  /** Whoever moves the files from commit to commit meanwhile. */
+  /** How many callers are moving the files from commit to commit. */
   let held = 0;
 
   const done = (): string =>
@@ -65,7 +68,10 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     return isOn() && isChanged && done() !== seen && may;
   };
 
-  /** The files of those that work in their own copies; of one in the middle of a change, what was kept of it before. */
+  /**
+   * Keeps the files of the open forks. For a session in the middle of a change, keeps the fork of the checkpoint
+   * before.
+   */
   const keepForks = async (workspace: Workspace, message: string, signal: AbortSignal) => {
     const { state, workspaces } = run();
     const forks: ForkKept[] = [];
@@ -92,7 +98,7 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     const { version: upTo, checkpoint, tree, workspace: prepared } = state();
     signal.throwIfAborted();
     const base = prepared?.baseCommit;
-    // It was moved to another one, which the workspace knows first.
+    // The workspace has been moved to another base, which is not on record yet.
     if (base == null || prepared?.baseTree == null || workspace.prepared.baseCommit !== base) return;
     seen = done();
     notBefore = performance.now() + limits.checkpointSeconds * 1000;
@@ -107,7 +113,7 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     slot[Symbol.dispose]();
     if (files === undefined && commitsOf(forks) === commitsOf(known?.forks ?? [])) return;
     const { commit, tree: kept } = files ?? known ?? { commit: base, tree: prepared.baseTree };
-    // Readers on other nodes are given what is committed.
+    // Readers on other nodes are served from the Task's last commit, so the pack contains it.
     const commits = new Set(
       [commit, tree?.commit ?? base, ...forks.map((fork) => fork.commit)].filter((id) => id !== base),
     );
@@ -140,7 +146,9 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     return making;
   };
 
-  /** Packs that may have to go, oldest first, and the version up to which they are known. */
+  /**
+   * Packs that may have to be released, oldest first. `read`: the version up to which the log was searched for them.
+   */
   const packs: (string | undefined)[] = [];
   let read = 0;
   const release = async (): Promise<void> => {
@@ -165,7 +173,7 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
       if (!isAtWork(run().state())) void begin();
       return;
     }
-    // The next request may take minutes.
+    // The next request may take minutes, without any event that would call `look`.
     timer = setTimeout(() => {
       timer = undefined;
       look();
@@ -205,13 +213,13 @@ type ForkKept = NonNullable<Checkpoint["forks"]>[number];
 
 const commitsOf = (forks: readonly ForkKept[]): string => forks.map(({ name, commit }) => `${name} ${commit}`).join();
 
-/** Those at work in their own copies of the files. `calls`: how many they have made. */
+/** Open sessions with their own copies of the files. `calls`: how many calls each has made. */
 const forksOf = ({ sessions }: Pick<TaskState, "sessions">) =>
   sessions.flatMap(({ sessionID, fork, end, usage }) =>
     fork === null || end !== null ? [] : [{ sessionID, name: fork.name, fork, calls: usage.toolCalls }],
   );
 
-/** Whether a call is under way that may change the files of a session with its own, by default the Task's. */
+/** Whether a call is under way that may change files: those of session `own`, by default the Task's. */
 const isAtWork = ({ open, sessions }: Pick<TaskState, "open" | "sessions">, own?: string): boolean =>
   open.some(
     ({ effect, sessionID }) =>

@@ -32,7 +32,7 @@ import { serversOf } from "./project-servers.ts";
 
 /** Composes what the steps of a run share. */
 
-/** `folded`: the Task as the log has it. What the run opens is closed with `scope`, in the reverse order. */
+/** `folded`: the Task as the log has it. `scope` closes what the run opens, in reverse order. */
 export const composeRun = async (
   deps: RunDeps,
   claim: Claim,
@@ -112,8 +112,9 @@ export const composeRun = async (
     checkers: createDiagnostics(() => checkersOf(run), deps.diagnostics.room),
   };
 
-  // Whoever is cancelled may be waiting for a git that waits for ever. Node keeps a signal that is made of others, and
-  // all that its listeners know, for as long as it has one.
+  // Interrupts the run's commands when it is aborted: it may be waiting for a git that never returns. The listener is
+  // removed at the end, because Node keeps a signal that is composed of others, and everything that its listeners
+  // reference, for as long as it has a listener.
   const interrupt = () => deps.processes.interrupt(stream);
   signal.addEventListener("abort", interrupt, { once: true });
   scope.defer(() => signal.removeEventListener("abort", interrupt));
@@ -130,7 +131,7 @@ export const composeRun = async (
   return run;
 };
 
-/** The keys of the trees that a Task's forks work in. */
+/** The keys of the worktrees of a Task's forks. */
 export const forksOf = ({ taskID, sessions }: TaskState): string[] =>
   sessions.flatMap(({ fork }) => (fork === null ? [] : [forkKey(taskID, fork.name)]));
 
@@ -142,7 +143,7 @@ const filesOf = (run: () => Run): Pick<Run, "workspace" | "base" | "workspaceMad
       if (opened !== undefined) return opened;
       const opening = openWorkspace(run());
       opened = opening;
-      // A git that died, or a disk without room, may be all that was in the way: whoever asks next tries again.
+      // The cause may be temporary, such as a git that was killed or a full disk: the next call tries again.
       opening.catch(() => {
         if (opened === opening) opened = undefined;
       });
@@ -181,7 +182,7 @@ const slotsOf =
   ({ slots, processes }: RunDeps, stream: StreamID, rank: number, signal: AbortSignal): Run["slot"] =>
   async (until = signal) => {
     const slot = await slots.take(rank, until);
-    // What gets nowhere loads no machine, and others wait for the place.
+    // A stalled command does not load the machine, so its slot is freed for others that wait.
     const timer = setInterval(() => {
       if (processes.isStalled(stream)) slot[Symbol.dispose]();
     }, 1000);
@@ -194,7 +195,7 @@ const slotsOf =
     };
   };
 
-/** A Task in the user's own directory has none: what is there is not the service's to measure. */
+/** A Task in the user's own directory has no bound: the files there are not the service's to measure. */
 const boundOf = (
   { limits, workspaces, disk }: RunDeps,
   { taskID, isolation, workspace }: TaskState,
@@ -212,7 +213,8 @@ const boundOf = (
       });
 
 /**
- * A Task that ends while its files are made leaves none: with a large project, and after a kill, that is many of them.
+ * Removes files that were still being created when the Task ended, and in which nobody has worked: with a large
+ * project, and after a kill, there are many of them.
  */
 const withoutUnused = async ({ state, workspaces, stream, log }: Run): Promise<void> => {
   const unused = (key: string) => (isActive(state()) ? undefined : unusedOf(state(), key));

@@ -4,9 +4,9 @@ import { shellQuote } from "../../shell-quote.ts";
 import { type EnvironmentSettings, environmentSettings, isOwnVariable } from "../../protocol/task/environment.ts";
 
 /**
- * A project's devcontainer.json as a request for an environment: its image, its command after the creation as the
- * setup, its variables. What would give commands another system, other rights or other files than that is refused by
- * name; what is for editors and people is passed over.
+ * Reads a project's devcontainer.json as a request for an environment: its image, its post-create command as the setup,
+ * its variables. Properties that would give commands another system, other rights or other files than that are refused
+ * by name; properties for editors and people are ignored.
  */
 
 const single = z.union([z.string().min(1), z.array(z.string()).min(1)]);
@@ -19,13 +19,16 @@ const understood = z.object({
   remoteEnv: variables.optional(),
 });
 
-/** Commands would find something else than what the project expects, or the service would have to grant it. */
+/**
+ * Properties that cannot be ignored: without them, commands would find something else than the project expects, or they
+ * ask for something that the service would have to grant.
+ */
 const refused =
   "build dockerFile dockerComposeFile features initializeCommand onCreateCommand updateContentCommand runArgs mounts privileged capAdd securityOpt secrets hostRequirements".split(
     " ",
   );
 
-/** As it would be typed. */
+/** Quoted for the shell, if necessary. */
 const word = (text: string): string => (/^[\w@%+:,./-]{1,200}$/.test(text) ? text : shellQuote(text));
 
 const lineOf = (command: z.infer<typeof single>): string =>
@@ -53,7 +56,7 @@ export const readDevcontainer = (text: string): EnvironmentSettings | { problem:
             .map((command) => `( ${lineOf(command)} )`)
             .join(" && ");
   const all = Object.entries({ ...containerEnv, ...remoteEnv });
-  // `${localEnv:HOME}` and the like are of the machine that an editor runs on.
+  // `${localEnv:HOME}` and the like refer to the machine that an editor runs on.
   const open = [["image", image], ["postCreateCommand", setup ?? ""], ...all].find(([, text]) =>
     /\$\{(?:localEnv|containerEnv|localWorkspaceFolder|containerWorkspaceFolder|devcontainerId)/.test(text ?? ""),
   );

@@ -2,11 +2,11 @@ import { messageOf } from "../../error.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Finds out whether a Task has changed a file yet. Of calls that surely change one their record tells; after commands,
- * which mostly only read, the tree on disk is compared with the base's, beside the agent's next request.
+ * Finds out whether a Task has changed a file yet. The log says so for calls that certainly change one. After commands,
+ * which mostly only read, the tree on disk is compared with the base's, concurrently with the agent's next request.
  */
 export const createDifference = (run: () => Run, found: (baseTree: string) => void) => {
-  /** What was looked at last. `writes`: when the base was first seen. */
+  /** The base, and the count of edits at the last comparison. `writes`: the count when this base was first seen. */
   let seen: { tree: string; edits: number; writes: number } | undefined;
   let looking: Promise<void> | undefined;
 
@@ -14,7 +14,7 @@ export const createDifference = (run: () => Run, found: (baseTree: string) => vo
     for (;;) {
       const { edits } = run().state();
       const now = await (await run().workspace()).tree();
-      // Not known: then it may differ.
+      // An unknown tree may differ, too.
       if (now !== tree) return found(tree);
       if (seen === undefined || seen.tree !== tree) return;
       seen.edits = edits;
@@ -37,7 +37,7 @@ export const createDifference = (run: () => Run, found: (baseTree: string) => vo
           looking = undefined;
         });
     },
-    /** Resolves when nothing is looked at any more. */
+    /** Resolves when no comparison is under way. */
     async over(): Promise<void> {
       await looking;
     },

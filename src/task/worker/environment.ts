@@ -18,11 +18,11 @@ import { readDevcontainer } from "./devcontainer.ts";
 import { readProjectFile } from "./project-request.ts";
 
 /**
- * What a project's commands get besides the files: as the operator has configured it, else as the project's own file
- * asks for it, where the operator has granted exactly that file.
+ * What a project's commands get in addition to its files: what the operator has configured, otherwise what the
+ * project's own file asks for, if the operator has granted exactly that file.
  */
 
-/** What a file asks for, or why it asks for nothing. */
+/** The settings that a file asks for, or why they are invalid. */
 export const readEnvironment = (text: string): EnvironmentSettings | { problem: string } => {
   const { value, problem } = parseJsonc(text);
   if (problem !== undefined) return { problem: `it is no JSON: ${problem}` };
@@ -37,7 +37,7 @@ export const readEnvironment = (text: string): EnvironmentSettings | { problem: 
 
 type Given = (DomainEvent & { type: "environment.given" })["data"];
 
-/** What is to be recorded at the beginning of an attempt: nothing where it is as on record. */
+/** The event to record at the beginning of an attempt; none when the log has it already. */
 export const readGiven = async (
   deps: Pick<RunDeps, "store" | "granted" | "environments">,
   state: TaskState,
@@ -78,7 +78,7 @@ const look = async (
   };
   if (own !== undefined) return told(own, { from: "operator", digest: "", granted: true });
   let problem: string | undefined;
-  // The files of a repository by address are whoever may push to it, so there is no file to grant.
+  // Anyone with push access can change the files of a repository by address, so there is no file to grant.
   const found =
     repository !== null
       ? undefined
@@ -99,7 +99,10 @@ const look = async (
   return told(settings, { from: "project", digest, granted: granted(project, digest, file) });
 };
 
-/** The file by which a project asks, and for what; undefined: there is none. Rejects with `FileRefused`. */
+/**
+ * The file with which a project asks for an environment, and its settings; undefined: it has no such file. Rejects with
+ * `FileRefused`.
+ */
 export const readAsked = async (
   directory: string,
   { containers }: Pick<RunDeps["environments"], "containers">,
@@ -117,7 +120,9 @@ export const readAsked = async (
   return others && { file: devcontainerFile, digest: others.digest, asked: readDevcontainer(others.text) };
 };
 
-/** What holds for a project now, for work that is no Task's; undefined: nothing. Rejects with `EnvironmentLost`. */
+/**
+ * The environment that a project has now, for work outside of Tasks; undefined: none. Rejects with `EnvironmentLost`.
+ */
 export const environmentNow = async (
   deps: Parameters<typeof realize>[0] & Pick<RunDeps, "granted">,
   { directory, project, repository }: Pick<TaskState, "directory" | "project"> & { repository: object | null },
@@ -135,7 +140,10 @@ export const networkOf = (setting: NetworkSetting | undefined): Network | undefi
 
 export const noEnvironment: Environment = { variables: {}, secrets: {}, paths: [], network: undefined, shell: [] };
 
-/** What settings come to on this machine. Rejects with `EnvironmentLost` where it does not have what they need. */
+/**
+ * Turns settings into an environment on this machine. Rejects with `EnvironmentLost` when the machine lacks what they
+ * need.
+ */
 export const realize = async (
   {
     environments,
@@ -174,8 +182,8 @@ export const realize = async (
 };
 
 /**
- * What an ended or running Task's commands get, as it was at the beginning of its attempt; undefined: nothing. Rejects
- * with `EnvironmentLost` where this machine does not have what that needs.
+ * The environment of an active or ended Task's commands, as it was at the beginning of its attempt; undefined: none.
+ * Rejects with `EnvironmentLost` when this machine lacks what it needs.
  */
 export const environmentOf = async (
   deps: Parameters<typeof realize>[0] & Pick<RunDeps, "granted"> & { store: Pick<RunDeps["store"], "blobs"> },
@@ -183,7 +191,7 @@ export const environmentOf = async (
 ): Promise<(Awaited<ReturnType<typeof realize>> & { limits: Partial<Run["limits"]> }) | undefined> => {
   if (known?.granted !== true) return undefined;
   const own = known.from === "operator" ? deps.environments.of(directory) : undefined;
-  // A grant that was taken back, or an entry that was removed, ends at the next run.
+  // A grant that was withdrawn, or an entry that was removed, ends at the next run.
   const isGranted = (file: string) => deps.granted(project, known.digest, file);
   const holds = known.from === "operator" ? own !== undefined : [environmentFile, devcontainerFile].some(isGranted);
   if (!holds) return undefined;
@@ -202,6 +210,6 @@ export const giveEnvironment = async (run: Run): Promise<Disposable | undefined>
   return run.processes.setEnvironment(run.stream, given.environment);
 };
 
-/** Without what is not given. */
+/** Leaves out limits that are undefined. */
 const defined = (limits: NonNullable<EnvironmentSettings["limits"]>): Partial<Run["limits"]> =>
   Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));

@@ -16,12 +16,12 @@ import { readRules } from "./project-rules.ts";
 import { readServers, readsServers } from "./project-servers.ts";
 import { nodeBefore, takeOver } from "./take-over.ts";
 
-/** Opens a run from a claim: ends what an earlier run left, and reads what its agents are to go by. */
+/** Opens a run from a claim: ends what an earlier run left, and reads the project's environment, rules and servers. */
 
 /**
- * Folds the log, kills what an earlier run left, records `run.started`, and begins to create the workspace while the
- * model answers its first request. Resolves to undefined when the Task cannot run now; it was then made due again,
- * parked or ended.
+ * Folds the log, kills the processes that an earlier run left, records `run.started`, and begins to create the
+ * workspace while the model answers its first request. Resolves to undefined when the Task cannot run now; it was then
+ * made due again, parked or ended.
  */
 export const openRun = async (
   deps: RunDeps,
@@ -52,7 +52,7 @@ export const openRun = async (
   return (await begin(run, claim, killed, scope)) ? run : undefined;
 };
 
-/** Whether its due time was early; then it is due again. */
+/** Whether the Task is not due yet; if so, it is made due at its time again. */
 const isEarly = async ({ state, record, now }: Run): Promise<boolean> => {
   const { deferred, priority } = state();
   if (deferred === null || !isDeferred(deferred, now())) return false;
@@ -61,7 +61,10 @@ const isEarly = async ({ state, record, now }: Run): Promise<boolean> => {
   return true;
 };
 
-/** Takes the user's directory for a Task that works in it. false: another one has it, and this one is parked. */
+/**
+ * Takes the user's directory for a Task that works in place, and waits while another Task has it. false: the run was
+ * aborted while it waited.
+ */
 const hasDirectory = async (run: Run, scope: AsyncDisposableStack): Promise<boolean> => {
   const { state, workspaces, engine, stream, signal, now } = run;
   if (state().isolation !== "directory") return true;
@@ -73,17 +76,17 @@ const hasDirectory = async (run: Run, scope: AsyncDisposableStack): Promise<bool
     return await waitForDirectory({ taskID: stream, directory, rank: dueNow(now(), priority).rank, take }, signal);
   };
   const hold = tryDirectory(take) ?? (isEnding() ? undefined : await wait());
-  // A Task that only ends does nothing there.
+  // A Task that is only being ended does nothing in the directory.
   if (hold === undefined) return isEnding();
   scope.use(hold);
-  // A commit in a worktree leaves temporary files of interrupted writes out; in the user's directory they must be
+  // In a worktree, a commit leaves out the temporary files of interrupted writes; in the user's directory they must be
   // removed.
   if (state().open.length > 0)
     await tidy(directory).catch((error: unknown) => run.log.warn({ stream, error: messageOf(error) }, "not tidied"));
   return true;
 };
 
-/** Ends what an earlier run left. Resolves to the processes that were killed. */
+/** Ends what an earlier run left. Resolves to the ids of the processes that were killed. */
 const endEarlier = async ({ state, stream, processes, workspaces, repositories }: Run): Promise<number[]> => {
   if (state().startedAt === null) return [];
   const killed = await Promise.all([stream, ...forksOf(state())].map((key) => processes.killAll(key)));
@@ -91,7 +94,7 @@ const endEarlier = async ({ state, stream, processes, workspaces, repositories }
   return killed.flat();
 };
 
-/** Records the beginning, and reads what the project says. false: the Task has failed. */
+/** Records the beginning of the run, and reads the project's settings. false: the Task has failed. */
 const begin = async (run: Run, claim: Claim, killed: number[], scope: AsyncDisposableStack): Promise<boolean> => {
   const { stream, state, record, log } = run;
   const { directory, repository } = state();
@@ -140,7 +143,7 @@ const begin = async (run: Run, claim: Claim, killed: number[], scope: AsyncDispo
   return true;
 };
 
-/** false: this machine does not have what the project's commands are to get, and the Task has failed. */
+/** false: this machine lacks what the project's environment needs, and the Task has failed. */
 const environmentIsThere = async (run: Run, scope: AsyncDisposableStack): Promise<boolean> => {
   try {
     scope.use(await giveEnvironment(run));
@@ -159,8 +162,8 @@ const environmentIsThere = async (run: Run, scope: AsyncDisposableStack): Promis
 };
 
 /**
- * A Task whose result is pushed begins with what the remote has: its agents are told of the project from there. false:
- * that cannot be had, and the Task has failed.
+ * A Task whose result is pushed begins with what the remote has; its agents are told about the project from there.
+ * `moves`: this node takes the Task over. false: the remote could not be fetched, and the Task has failed.
  */
 const baseIsThere = async (run: Run, moves: boolean): Promise<boolean> => {
   const { workspace, landed, cancel } = run.state();

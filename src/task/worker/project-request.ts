@@ -1,14 +1,14 @@
 import { hash } from "node:crypto";
 import { createFiles, FileRefused } from "../../workspace/file/files.ts";
 
-/** A file by which a project asks for something that only the operator grants, and only for exactly these bytes. */
+/** A file in which a project asks for something that only the operator can grant, and only for exactly these bytes. */
 export type ProjectFile = { digest: string; text: string };
 
 const mostBytes = 64 * 1024;
 
 /**
- * Reads it from the user's directory. undefined: it is not there, nor where the directory itself is gone, which is
- * reported where that is needed. Rejects with `FileRefused` if it cannot be read.
+ * Reads such a file from the user's directory. undefined: the file is missing, or the directory itself, which is
+ * reported where it is needed. Rejects with `FileRefused` if the file cannot be read.
  */
 export const readProjectFile = async (directory: string, path: string): Promise<ProjectFile | undefined> => {
   try {

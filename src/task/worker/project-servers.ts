@@ -10,13 +10,11 @@ import type { RunDeps } from "../run.ts";
 import { type ProjectFile, readProjectFile } from "./project-request.ts";
 
 /**
- * The MCP servers that a project asks for: read from the user's directory before an agent works, and had where the
- * operator has granted exactly this file. The operator's own come first.
+ * The MCP servers that a project asks for. The file is read from the user's directory before any agent works, and has
+ * an effect only if the operator has granted exactly this file. The operator's own servers take precedence.
  */
 
-/**
- * Whether the file is to be read: for a conversation that begins, and for an attempt after one that was not granted.
- */
+/** Whether the file is to be read: when a conversation begins, and at each new attempt until the file is granted. */
 export const readsServers = ({ projectServers, reply, attemptStartedAt }: TaskState): boolean =>
   projectServers === null ? reply === null : !projectServers.granted && attemptStartedAt === null;
 
@@ -51,7 +49,7 @@ const event = (
   data: { file: projectFile, digest, granted: isGranted, names: Object.keys(servers), servers: text, problems },
 });
 
-/** All servers that a Task may have. */
+/** All servers that a Task may use. */
 export const serversOf = (
   { store, mcpServers, variable, environments }: Pick<RunDeps, "store" | "mcpServers" | "variable" | "environments">,
   state: () => TaskState,
@@ -73,7 +71,7 @@ export const serversOf = (
   };
 };
 
-/** A server that is given secrets by name has their values from when it is started. */
+/** Fills in the values of the secrets that a server's settings name, when the server is started. */
 const withSecrets = async (server: McpServer, environments: RunDeps["environments"]): Promise<McpServer> => {
   const filled = async (values: Readonly<Record<string, string>>): Promise<Record<string, string>> => {
     const named = Object.entries(values).flatMap(([key, value]) => {

@@ -40,8 +40,8 @@ import { withoutBorrowed, withoutSetID } from "../workspace/left-in-place.ts";
 import { waitForAnswer } from "../step/ask.ts";
 
 /**
- * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. There is no other way
- * in and no resume path: a worker that died is replaced by one that runs this from the start.
+ * Runs one Task: claims it, folds its log, and carries out `next` until there is nothing to do. This is the only way
+ * in, and there is no resume path: a worker that died is replaced by one that runs this from the start.
  */
 export const createRunTask = (deps: RunDeps) => {
   const repeats = createRepeats(
@@ -50,7 +50,7 @@ export const createRunTask = (deps: RunDeps) => {
   );
   return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
     const urgent = (await deps.store.state(stream))?.cancel?.mode === "stop";
-    // While there is no space nothing is taken up, and nothing written, but what ends.
+    // While the disk is full, no Task is taken up and nothing is written, except to end a Task.
     if (!urgent && deps.disk.shortage() !== undefined) return;
     await withClaim({ ...deps, urgent }, stream, signal, async (claim, stop, scope) => {
       const run = await openRun(deps, claim, stop, scope);
@@ -66,8 +66,8 @@ export const createRunTask = (deps: RunDeps) => {
 };
 
 /**
- * So many runs in a row may be ended by a git that somebody else ended, as the kernel does for want of memory. What it
- * had begun is then carried out anew, as after a death of the service. Then the Task fails.
+ * How many runs in a row may fail because git was killed from outside, as the kernel does when memory runs out. Each
+ * time the step is carried out again, as after a death of the service. Then the Task fails.
  */
 const mostGitDeaths = 3;
 
@@ -90,7 +90,7 @@ const move = async (run: Run): Promise<void> => {
     // Steps that read the files or end the Task must not run next to background commands.
     if (step.kind !== "turn" && step.kind !== "recover")
       await Promise.all([run.background.end(), run.mcp.end(), run.checkers.end()]);
-    // What waits may wait for days, and its node may be gone then.
+    // A Task may wait for days, and this node may be gone by then.
     if (step.kind === "ask" || step.kind === "wait") await run.checkpoints.now();
     else if (step.kind !== "turn" && step.kind !== "recover") await run.checkpoints.end();
     switch (step.kind) {
@@ -190,10 +190,10 @@ const move = async (run: Run): Promise<void> => {
   }
 };
 
-/** Steps that end the run, or wait for something outside of it, without a fact. */
+/** Steps that end the run, or wait for something outside of it, without recording anything. */
 const ending: ReadonlySet<Step["kind"]> = new Set(["done", "wait", "ask"]);
 
-/** Whatever a Task failed for that has outgrown its disk space: that it has comes first. */
+/** When a failed Task has outgrown its disk space, that is named as the failure, whatever else failed. */
 const endOf = async (run: Run, end: End): Promise<End> =>
   end.lifecycleStatus === "failed" ? { ...end, failure: (await run.bound.failure()) ?? end.failure } : end;
 
@@ -205,7 +205,7 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   if (isFull(error)) return failForSpace(run, error);
   if (error instanceof LandingUnfinished) {
-    // Without this fact the next run would take the service for dead within the landing.
+    // Without this fact the next run would assume that the service died during the landing.
     await run.record([
       { type: "run.stopped", data: { reason: `the landing still has to be completed: ${error.message}` } },
     ]);
@@ -228,11 +228,11 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
   await failOrWait(run, (await run.bound.failure()) ?? internal);
 };
 
-/** Where its landing cannot be taken back yet, the Task does not fail, and the next run tries again. */
+/** Fails the Task. If its landing cannot be taken back yet, the Task does not fail, and the next run tries again. */
 const failOrWait = (run: Run, failure: TurnFailure): Promise<void> =>
   failNow(run, failure).catch(async (error: unknown) => {
     run.signal.throwIfAborted();
-    // As above.
+    // As in `failUnexpectedly`: the next run must not assume that the service died.
     if (run.state().landingStarted !== null && !(error instanceof ClaimLost || error instanceof ServiceError))
       await run.record([
         { type: "run.stopped", data: { reason: `the landing still has to be taken back: ${messageOf(error)}` } },
@@ -241,8 +241,8 @@ const failOrWait = (run: Run, failure: TurnFailure): Promise<void> =>
   });
 
 /**
- * A step found no room on a disk. While that disk is full the step is tried again and again, from its beginning. Where
- * the disk has space, but not as much as the step needs, the Task fails.
+ * Handles a step that found no space on a disk. While that disk is full, the step is tried again from its beginning.
+ * When the disk has space, but less than the step needs, the Task fails.
  */
 const failForSpace = async (run: Run, error: unknown): Promise<void> => {
   const { directory } = run.state();

@@ -5,25 +5,25 @@ import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
- * After two deaths of the service in a row, those Tasks run first, one at a time, that were in the same step both
- * times. All other runs wait, without taking a place, until each of them has advanced, ended or stopped to run; but
- * what is to be ended ends at once.
+ * After the service has died twice in a row, the Tasks that were in the same step both times run first, one at a time.
+ * All other runs wait, without taking a place, until each suspect has advanced, ended or stopped running; a Task that
+ * is being cancelled does not wait.
  */
 export type Suspects = {
   /** Await it before a run, and dispose the result after it. Rejects when the signal aborts. */
   pass(stream: StreamID, signal: AbortSignal): Promise<Disposable>;
-  /** Whether this run has no other beside it. */
+  /** Whether this run is the only one. */
   isAlone(stream: StreamID): boolean;
-  /** It has advanced: the others may run. */
+  /** Call it when the Task has advanced: it is no longer a suspect. */
   clear(stream: StreamID): void;
 };
 
-/** Streams that are looked at. What ran comes before what has waited, and no machine runs as many at a time. */
+/** How many due streams are examined. Those that were running come first, and no machine runs as many at a time. */
 const most = 1000;
 
 type Deps = { store: Pick<Store, "due" | "state">; engine: Pick<Engine, "standAside">; now: () => Date };
 
-/** Call it before anything runs. */
+/** Finds the suspects. Call it before anything runs. */
 export const findSuspects = async ({ store, engine, now }: Deps): Promise<Suspects> => {
   const suspects = new Set<StreamID>();
   for (const { stream } of await store.due(now(), most)) {

@@ -8,12 +8,12 @@ import { fetchCheckpoint } from "../checkpoint.ts";
 import { repositoryPlace } from "../repository-place.ts";
 import { baseLeft } from "../workspace/repository.ts";
 
-/** How a node goes on with a repository's Task whose files were on another one. */
+/** How a node continues a repository's Task whose files were on another node. */
 
 /**
- * The node that had the Task's files, if that is another one; undefined also for a Task that only ends. This one
- * itself, where its files are gone: another node had taken the Task over, so that they were removed here, and died
- * before it recorded that.
+ * The node from which this one has to take the Task over; undefined: none, also for a Task that only ends. It is this
+ * node itself when its files are gone: another node had taken the Task over, so that the files were removed here, and
+ * died before it recorded that.
  */
 export const nodeBefore = (run: Run): string | undefined => {
   const { taskID, repository, workspace, landed, moved, cancel } = run.state();
@@ -25,8 +25,8 @@ export const nodeBefore = (run: Run): string | undefined => {
 };
 
 /**
- * Records that this node takes the Task over, with what its agents have to know of it. Those that worked in files of
- * their own go on in them if these can be made again. The mirror has what the remote has now.
+ * Records that this node takes the Task over, and tells its agents what they have to know. Sessions that worked in
+ * forks continue in them if the forks can be made again. The mirror must already have what the remote has now.
  */
 export const takeOver = async (run: Run, from: string): Promise<void> => {
   const to = run.store.nodes?.name ?? "";
@@ -47,7 +47,7 @@ export const takeOver = async (run: Run, from: string): Promise<void> => {
   const lost = calls.filter((call) => cameAt(call) > (checkpoint?.version ?? 0));
   const words = textOf(await filesAt(run, checkpoint), lost);
   const told = lost.length === 0 ? [] : [await messageFromService(run, "node", words)];
-  // Whoever gave work reads the message only once that is done.
+  // A delegating agent reads the message only once its delegates are done, so they get it themselves.
   const passed = hearers(run.state(), "steered").map(async ({ sessionID, fork }): Promise<DomainEvent[]> => {
     if (fork === null) return lost.length === 0 ? [] : [await passedByService(run, sessionID, "node", words)];
     const left = forks.get(sessionID);
@@ -67,10 +67,10 @@ export const takeOver = async (run: Run, from: string): Promise<void> => {
   ]);
 };
 
-/** `begun`: nothing of what was done there is left. */
+/** `begun`: nothing of the work in the fork is left. */
 type ForkLeft = { name: string; commit: string; upTo: number; begun: boolean };
 
-/** By session: the own files that can be made again, as they were kept, or as they were at its beginning. */
+/** By session: the forks that can be made again, as they were kept, or as they were when the session began. */
 const forksLeft = async (run: Run, checkpoint: Checkpoint | null): Promise<Map<string, ForkLeft>> => {
   const place = repositoryPlace(run);
   const left = new Map<string, ForkLeft>();
@@ -87,8 +87,8 @@ const forksLeft = async (run: Run, checkpoint: Checkpoint | null): Promise<Map<s
 type Call = { sessionID: string; version: number; words: string };
 
 /**
- * What may have changed files, as agents know it. `joined`: at which version that of an agent with its own files came
- * to the Task's.
+ * Calls that may have changed files, in words for the agents. `joined`: at which version the changes of a session with
+ * a fork were joined to the Task's files.
  */
 const changesIn = async (run: Run): Promise<{ calls: Call[]; joined: Map<string, number> }> => {
   const events = await run.store.read(run.stream, { types: ["tool.started", "session.ended"] });

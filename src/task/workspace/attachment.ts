@@ -8,9 +8,9 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
 /**
- * Writes files that came with messages into the workspace, before the first tool could need them. Their folder contains
- * a `.gitignore` for itself, so they are in no commit, diff or archive; where a Task works in the user's directory they
- * are removed at the end of the run.
+ * Writes files that were sent with messages into the workspace, before the first tool could need them. Their folder
+ * ignores itself with a `.gitignore`, so they are in no commit, diff or archive; when a Task works in the user's
+ * directory, they are removed at the end of the run.
  */
 
 type Sent = { messageID: string; attachments: readonly AttachmentRef[] };
@@ -43,7 +43,7 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
         if (content !== undefined) await files.write(paths[index] ?? "", content.pieces);
       }
     } catch (error) {
-      // The conversation still holds what can be shown of them.
+      // The conversation still has the files, as far as they can be shown.
       run.log.warn(
         { task: run.stream, error: messageOf(error) },
         "attachments could not be written into the workspace",
@@ -54,7 +54,8 @@ export const withAttachments = async (run: Run): Promise<Workspace> => {
 };
 
 /**
- * Removes them from a directory that is the user's, also those of a run that was killed: no other knows which they are.
+ * Removes the attachments from the user's directory, including those of a run that was killed: only the Task's log says
+ * which files they are.
  */
 export const withoutAttachments = async (run: Run): Promise<void> => {
   if (run.state().isolation !== "directory") return;
@@ -70,7 +71,7 @@ export const withoutAttachments = async (run: Run): Promise<void> => {
     pruneFolders(workspace.root, folder);
 };
 
-/** The messages that have files which are written. The built-in model reads attachments itself. */
+/** The messages whose attachments are to be written. The built-in model reads attachments itself. */
 const sentWith = (run: Run): Sent[] => {
   if (run.state().model === "builtin/rules-1") return [];
   const said = [...run.chat.said, ...run.chat.unread.map(({ message }) => message), ...run.chat.queued];
@@ -83,7 +84,7 @@ const pathsOf = ({ messageID, attachments }: Sent): string[] =>
     attachments.map(({ filename }) => filename),
   );
 
-/** The project has files of its own in that folder; they are left alone. */
+/** Whether the project has files of its own in that folder; they are left alone. */
 const isTheirs = async (files: Files): Promise<boolean> => {
   const entries = await files.list(attachmentFolder, { limit: 1 }).catch(() => undefined);
   return entries !== undefined && entries.entries.length > 0 && !(await isOurs(files));

@@ -6,10 +6,10 @@ import { withDiskBound } from "./disk-bound.ts";
 import { setUpCheckout } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
-/** The files of a run's checks, as `RunCheckout` describes. */
+/** The files of a run's checks; see `RunCheckout`. */
 export const createRunCheckout = (run: () => Run, of: "work" | "base"): RunCheckout => {
   let open: Checkout | undefined;
-  /** Whoever asks for one may be given up before it is there. */
+  /** The checkout that is being opened: the check that asked for it may be aborted before it is there. */
   let opening: Promise<Checkout | undefined> = Promise.resolve(undefined);
   let setUp: Promise<CheckResult | undefined> | undefined;
   return {
@@ -25,7 +25,7 @@ export const createRunCheckout = (run: () => Run, of: "work" | "base"): RunCheck
     setUp: () => (setUp ??= open === undefined ? Promise.resolve(undefined) : guardedSetUp(run(), open)),
     async [Symbol.asyncDispose]() {
       await (await opening)?.[Symbol.asyncDispose]();
-      // The run before may have been killed over its own, and this one may have ended without any.
+      // An earlier run may have been killed before it removed its checkout, and this run may never have opened one.
       const { workspaces, stream, log } = run();
       await workspaces.removeLeftCheckouts(stream).catch((error: unknown) => {
         log.warn({ task: stream, error: messageOf(error) }, "a checkout could not be removed yet");

@@ -9,9 +9,10 @@ import { descriptionOf } from "./describe.ts";
 import { keepCheckpoint } from "../checkpoint.ts";
 
 /**
- * Commits the tree on disk to the Task's branch and records it, with what of it a rule forbids to change. When it
- * equals the base, the base itself is recorded. Resolves to the failure, with nothing recorded, when files had to be
- * left out because the Task has exceeded its disk space: nobody may take the rest for the whole.
+ * Commits the tree on disk to the Task's branch and records it, together with the changes in it that a rule forbids.
+ * When the tree equals the base, the base itself is recorded. Resolves to the failure, with nothing recorded, when
+ * files had to be left out because the Task has exceeded its disk space: nobody may take an incomplete commit for the
+ * whole.
  */
 export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => {
   const workspace = await run.workspace();
@@ -19,7 +20,7 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   if (baseCommit === null || baseTree === null) throw new Error("Expected a worktree with a base commit to commit in.");
   using _still = await run.checkpoints.hold();
   using _slot = await run.slot();
-  // Who cancels waits for the end: what git cannot get at is not waited for.
+  // The caller of a cancel waits for the end, so files that git cannot read in time are not waited for.
   const idleMs = run.state().cancel === null ? undefined : 2000;
   const message = await messageFor(run);
   const made = await workspace.commit(message, idleMs);
@@ -36,14 +37,14 @@ export const commitTree = async (run: Run): Promise<TurnFailure | undefined> => 
   return undefined;
 };
 
-/** What is recorded where nothing is changed: the base itself. */
+/** What is recorded when nothing has changed: the base itself. */
 export const unchanged = ({ baseCommit, baseTree }: Prepared): EventData["tree.committed"] => {
   if (baseCommit === null || baseTree === null) throw new Error("Expected a base, got none.");
   const nothing = { files: 0, insertions: 0, deletions: 0, omitted: [] };
   return { commit: baseCommit, tree: baseTree, parent: baseCommit, ...nothing };
 };
 
-/** The commit message: what is known of the change, and trailers that identify Task, Mission, phase and squad. */
+/** The commit message: the description of the change, and trailers that identify Task, Mission, phase and squad. */
 export const messageFor = async (run: Run): Promise<string> => {
   const { taskID, mission, mergeOf, squad } = run.state();
   return commitMessage(await descriptionOf(run), [

@@ -9,14 +9,14 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 import { repositoryPlace } from "../repository-place.ts";
 
-/** Holds a Task's change against the permission rules, whatever tool, move or command made it. */
+/** Checks a Task's change against the permission rules, whatever tool, move or command made it. */
 
 const maxFiles = 100;
 const maxPath = 400;
 
 type Denied = EventData["change.denied"]["files"][number];
 
-/** The fact that the commit changes files that a rule forbids to change; no event where it does not. */
+/** The event that lists the files in the commit that a rule forbids to change; no event when there are none. */
 export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: Commit): Promise<DomainEvent[]> => {
   const rules = compileRules(run.permissions, run.state().projectRules);
   if (git === undefined) return [];
@@ -26,7 +26,7 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
   const hasSecrets = Object.keys(secrets).length > 0;
   if (!forbidsWrites(rules) && fixed.length === 0 && !hasSecrets) return [];
   const changes = await changesOf(git, commit.parent, commit.commit);
-  // Rules are about paths in the project, which may be a folder of the repository.
+  // Rules apply to paths within the project, which may be a folder of the repository.
   const pathOf = ({ path }: Change) => (worktree === null ? path : relative(root, `${worktree}/${path}`));
   const leaked = (await filesHolding(git, changes, secrets)).map(({ change, name }): Denied => {
     const rule = `it holds the secret ${name}; if it is generated, let Git ignore it`;
@@ -46,7 +46,7 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
   return [{ type: "change.denied", data: { commit: id, tree, files, more: denied.length - files.length } }];
 };
 
-/** What was filled in for the Task alone, of submodules and large file storage, cannot be pushed. */
+/** Content of submodules and large file storage that was filled in for the Task alone cannot be pushed. */
 const fetchedAlone = async (run: Run, { baseCommit }: Workspace["prepared"], { commit }: Commit): Promise<Denied[]> => {
   if (run.state().repository === null || baseCommit === null) return [];
   const names = await run.repositories.unfilled(repositoryPlace(run), { commit, base: baseCommit }, run.signal);

@@ -15,11 +15,11 @@ import type { Run } from "../run.ts";
 import { filesIn } from "./read-diff.ts";
 
 /**
- * What the commit says of the change: the fields of its agent's end, and where there are none, an answer to a question
- * of the service's own. Never the agent's last words, which may be an answer to a reviewer.
+ * The description of a Task's commit: from the fields with which its agent ended, otherwise from the model's answer to
+ * a question of the service. The agent's last words are never used as such: they may be an answer to a reviewer.
  */
 
-/** The description, as far as it is known. */
+/** The description of the commit, as far as it is known. */
 export const descriptionOf = async (run: Run): Promise<Description> => {
   const state = run.state();
   if (state.revertOf !== null && isByService(state))
@@ -27,9 +27,9 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
   if (state.mergeOf !== null && state.landings.length === 0) return mergeDescription(state.mergeOf);
   if (state.production !== null) return { title: `Add the squad ${state.production.squad}`, body: "" };
   const asked = await newestRequest(run);
-  // Rules report what their instructions did, and nothing else.
+  // The built-in rules report what their instructions did, and nothing else.
   if (state.model.startsWith("builtin/")) {
-    // What comes from a forge begins with where it is from; its issue has a title.
+    // A request from a forge begins with its origin, but its issue has a title.
     const title = state.source === "forge" ? fitTitle(state.title) : titleFrom(asked);
     return { title, body: (await endsOf(run))[0]?.report ?? "" };
   }
@@ -40,8 +40,8 @@ export const descriptionOf = async (run: Run): Promise<Description> => {
 };
 
 /**
- * The Task is named by what it landed first, where its caller gave no title and its agent, or the model, gave one to
- * the commit.
+ * Renames the Task after its first landing, if its caller gave no title and the agent or the model gave one to the
+ * commit.
  */
 export const retitled = async (run: Run): Promise<DomainEvent[]> => {
   const state = run.state();
@@ -54,11 +54,11 @@ export const retitled = async (run: Run): Promise<DomainEvent[]> => {
 const saidOf = async (run: Run): Promise<Description | undefined> =>
   (await endsOf(run)).find(({ commit }) => commit !== undefined)?.commit ?? run.state().described?.said ?? undefined;
 
-/** Its change comes after one that was accepted, on a base that may have it already. */
+/** Whether an earlier change of the Task was accepted, which the base may already contain. */
 const isFollowUp = ({ slices, attempt }: TaskState): boolean =>
   slices.some(({ acceptedIn }) => acceptedIn !== null && acceptedIn < attempt);
 
-/** What the agent said in this attempt, newest first, when it called nothing. */
+/** The agent's messages without calls in this attempt, newest first. */
 const endsOf = async (run: Run): Promise<ReturnType<typeof readEnd>[]> => {
   const { said } = run.chat;
   const from = said.findLastIndex((message) => message.role === "user" && message.restarted === true);
@@ -79,13 +79,13 @@ const newestRequest = async (run: Run): Promise<string> => {
 const titleFrom = (request: string): string =>
   fitTitle(titleOf(request).endsWith("…") ? (request.trim().split("\n")[0] ?? "") : titleOf(request));
 
-/** A request that is a title by itself. */
+/** Whether a request can serve as a title by itself. */
 const isTitle = (request: string): boolean => !request.trim().includes("\n") && request.trim().length <= longestTitle;
 
 /**
- * Asks the Task's model for the description of the change on disk, where its agent gave none and the request is no
- * title by itself. Whatever comes is recorded, so that it is asked once for these files; without an answer the commit
- * has the Task's title.
+ * Asks the Task's model to describe the change on disk, if its agent has not described it and the request is not a
+ * title by itself. Any outcome is recorded, so that the model is asked only once for these files; without an answer the
+ * commit has the Task's title.
  */
 export const describe = async (run: Run): Promise<void> => {
   const state = run.state();
@@ -131,7 +131,7 @@ export const describe = async (run: Run): Promise<void> => {
       onReasoning() {},
     });
   const reply = await ask({ toolChoice: tool.name })
-    // Not every provider takes a choice of a tool.
+    // Not every provider accepts a forced choice of a tool.
     .then((first) => (!first.ok && first.failure.code === "provider_refused" ? ask({}) : first))
     .catch((error: unknown) => {
       run.signal.throwIfAborted();
@@ -156,7 +156,7 @@ export const describe = async (run: Run): Promise<void> => {
   ]);
 };
 
-/** What people and the Mission said later. */
+/** What people and the Mission said after the request; the ten newest messages. */
 const saidSince = async (run: Run): Promise<string[]> => {
   const first = run.chat.said.find(({ role }) => role === "user");
   const later = run.chat.said.flatMap((message) =>

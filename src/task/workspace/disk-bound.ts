@@ -5,43 +5,52 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { DiskBound, Run } from "../run.ts";
 
 /**
- * Bounds what one Task has on the disk, by watching: few file systems keep a quota for a folder. While the Task's
- * commands run, the free space of the disk tells cheaply that it cannot have outgrown its bound; only when it may have,
- * or now and then, its files are measured. A command that outgrows it is ended, and the agent is told; the Task fails
- * if it does not make room.
+ * Bounds a Task's disk space by watching it, because few file systems have quotas for folders. While the Task's
+ * commands run, the free space of the disk cheaply shows that the Task cannot have outgrown its bound; its files are
+ * measured only when it may have, and now and then. A command that outgrows the bound is ended, and the agent is told;
+ * the Task fails if it does not free space.
  */
 
 export type DiskBoundOptions = {
   /** In bytes. */
   limit: number;
   measure: () => Promise<Usage>;
-  /** The Task's files are there already, and nobody knows how large they are. */
+  /** The Task's files exist already, and their size is not known. */
   isUnknown: boolean;
-  /** Bytes that are free on the disk, as last seen. */
+  /** Free bytes on the disk, as last seen. */
   free: () => number;
   look: () => Promise<void>;
   /** How many replies the Task's agents have given. */
   steps: () => number;
 };
 
-/** Replies in which the agents may make room. */
+/** How many replies the agents get to free space. */
 const patience = 3;
 
-/** What a Task writes at most until it is looked at again, as a share of its bound, and in bytes. */
+/**
+ * A Task is not suspected of having outgrown its bound before at least this much was written to the disk: this share of
+ * the bound, or this many bytes, whichever is less.
+ */
 const stepShare = 1 / 8;
 const stepBytes = 64 * 1024 ** 2;
 
-/** Beyond what it has: room for the commands that make room. */
+/**
+ * How far a Task beyond its bound may grow further, as a share of the bound: the commands that free space need some.
+ */
 const slackShare = 1 / 16;
 
 /**
- * Milliseconds after which a Task at work is measured in any case, and how much longer that is than measuring takes.
+ * A Task at work is measured at the latest after `seldomMs`, or `seldomShare` times the duration of a measurement if
+ * that is longer. At least `atLeastShare` times that duration passes between two measurements.
  */
 const seldomMs = 30_000;
 const seldomShare = 50;
 const atLeastShare = 10;
 
-/** Milliseconds between two looks at the disk while a command runs; the faster a disk can fill, the more often. */
+/**
+ * Milliseconds between two looks at the disk while a command runs; shorter when the disk could fill sooner. `fastest`:
+ * the assumed speed of writing, in bytes per second.
+ */
 const lookMs = { least: 100, most: 1000 };
 const fastest = 2 * 1024 ** 3;
 
@@ -55,14 +64,14 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
   let cost = 0;
   let over: Usage | undefined;
   let overSince = 0;
-  /** Commands are ended beyond it: the limit, or a little more than what the Task has. */
+  /** Commands are ended beyond this usage: the limit, or a little more than the Task has. */
   let mark = limit;
   let measuring: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   const measureOnce = async (): Promise<void> => {
     const begun = performance.now();
-    // What cannot be measured is not bounded; that is no reason to fail the Task.
+    // Files that cannot be measured are not bounded; that is no reason to fail the Task.
     const usage = await measure().catch(() => undefined);
     freeThen = free();
     written = 0;
@@ -88,7 +97,10 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
 
   const sinceMeasured = () => performance.now() - measuredAt;
   const isOften = () => sinceMeasured() < atLeastShare * cost;
-  /** What was written to the disk since, by whomever: what others free meanwhile must not hide it. */
+  /**
+   * Bytes written to the disk since the last measurement, by anyone. Space that others free meanwhile must not hide
+   * them.
+   */
   const writtenSince = (): number => {
     const now = free();
     written += Math.max(0, freeThen - now);
@@ -127,7 +139,7 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
       arm();
       try {
         const value = await work(end.signal);
-        // What is found now ends others, but not what has ended.
+        // This work has ended, so a measurement now aborts only other work.
         ends.delete(end);
         if (over !== undefined || isSuspect()) await measured();
         else if (isDue()) void measured();
@@ -146,7 +158,7 @@ export const createDiskBound = (options: DiskBoundOptions): DiskBound => {
   };
 };
 
-/** The bound of a Task that works in the user's own directory, which is not the service's to measure. */
+/** For a Task in the user's own directory: the files there are not the service's to measure. */
 export const unbounded: DiskBound = {
   during: async (work) => ({ value: await work(new AbortController().signal), over: undefined, ended: false }),
   isOver: () => false,
@@ -154,7 +166,7 @@ export const unbounded: DiskBound = {
   stopReason: () => undefined,
 };
 
-/** Where commands run, within the Task's bound. */
+/** Puts the commands that run in a place under the Task's bound. */
 export const withDiskBound = <P extends Pick<Workspace, "run"> & Partial<Pick<Workspace, "startInteractive">>>(
   { bound, limits }: Pick<Run, "bound" | "limits">,
   place: P,

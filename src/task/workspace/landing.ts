@@ -12,13 +12,13 @@ import { RepositoryAway } from "../../repository/repository.ts";
 import type { Run } from "../run.ts";
 import { repositoryPlace } from "../repository-place.ts";
 
-/** The record of a landing that began, and its end where the one who began it did not come to it. */
+/** The record of a landing, and the end of a landing that its own run did not complete. */
 
 type Deps = { store: Pick<Store, "state" | "read" | "blobs">; workspaces: Workspaces };
 
 /**
- * Ends what still locks the project of a Task, except its own landing that it goes on with. Call it in the landing
- * turn. Rejects with `LandingUnfinished` where that cannot be done yet.
+ * Ends an unfinished landing that still locks the project of a Task, unless it is the Task's own and continues. Call it
+ * while holding the landing turn. Rejects with `LandingUnfinished` when that is not possible yet.
  */
 export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): Promise<void> => {
   const owner = workspaces.unfinishedLanding(taskID);
@@ -26,21 +26,21 @@ export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): 
   const state = await store.state(owner);
   const goesOn = state?.landingStarted != null && isActive(state);
   if (goesOn && owner === taskID) return;
-  // Of a service with another log, which alone knows what was begun.
+  // The landing belongs to a service with another log; only that service knows what was begun.
   if (state === undefined && !workspaces.isKnown(owner)) return;
   try {
     const back = goesOn ? undefined : "its Task has ended";
     await workspaces.endLanding(owner, await begunPlan(store, owner), back, taskID);
   } catch (error) {
-    // An error before the branch has the commit leaves all as it was, and nothing in the way.
+    // An error before the branch has the commit leaves everything as it was, and nothing in the way.
     if (workspaces.unfinishedLanding(taskID) !== undefined)
       throw error instanceof LandingUnfinished ? error : new LandingUnfinished(error);
   }
 };
 
 /**
- * Takes the landing of a run back that is about to fail, so that the project is as it was. Resolves to the fact to
- * record with the failure; to undefined when the Task cannot fail any more, because the branch has its commit: that is
+ * Takes back the landing of a run that is about to fail, so that the project is as it was. Resolves to the event to
+ * record with the failure. undefined: the Task can no longer fail, because the branch has its commit; the landing was
  * recorded.
  */
 export const withdraw = async (run: Run, why: string): Promise<DomainEvent | undefined> => {
@@ -55,7 +55,7 @@ export const withdraw = async (run: Run, why: string): Promise<DomainEvent | und
   return undefined;
 };
 
-/** Whether a push that was begun got through is asked of the remote. */
+/** Only the remote can say whether a push that was begun got through. */
 const withdrawPush = async (run: Run, plan: LandingPlan, why: string): Promise<DomainEvent | undefined> => {
   const place = repositoryPlace(run);
   const head = await run.repositories.ask(place, plan.ref, run.signal).catch((error: unknown) => {
@@ -81,7 +81,9 @@ export const landedEvent = (
 
 const pausesMs = [1000, 2000, 4000, 8000];
 
-/** Tries a landing again that could not be ended, with the landing turn kept; after a while the engine does. */
+/**
+ * Tries to complete a started landing several times while holding the landing turn; after that the engine tries again.
+ */
 export const patiently = async <T>(run: Run, attempt: () => Promise<T>): Promise<T> => {
   for (const pause of pausesMs)
     try {
@@ -97,9 +99,9 @@ export const patiently = async <T>(run: Run, attempt: () => Promise<T>): Promise
   return attempt();
 };
 
-/** What a landing of this Task would change that began and has not ended; undefined: there is none. */
+/** The plan of a landing of this Task that was started and has not ended; undefined: there is none. */
 const begunPlan = async (store: Deps["store"], taskID: string): Promise<LandingPlan | undefined> => {
-  // Earlier versions let a Task end with it: then only the log tells.
+  // Earlier versions let a Task end with an unfinished landing; then only the log shows it.
   const types = ["landing.started", "landing.withdrawn", "landing.finished"] as const;
   const [newest] = await store.read(taskID, { types, last: true, limit: 1 });
   return newest?.type === "landing.started" ? planOf(store, newest.data) : undefined;
@@ -131,9 +133,9 @@ export const planOf = async (
   return { commit, tree, from, ref, paths: await pathsIn(bytes.toString("utf8")) };
 };
 
-/** Between two of the paths of `keepPaths`; in a string of JSON the quotes would be escaped. */
+/** The text between two paths of `keepPaths`. It cannot occur in a JSON string, where quotes are escaped. */
 const between = '},{"path":"';
-/** Characters that are parsed at once. */
+/** Characters that are parsed without a pause. */
 const mostAtOnce = 1024 * 1024;
 
 const pathsIn = async (text: string): Promise<LandingPlan["paths"]> => {

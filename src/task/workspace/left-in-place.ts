@@ -5,11 +5,12 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
 /**
- * What a Task leaves in the user's directory: no file of it runs as the service's user, whoever starts it, and no
- * repository of it shows the next Task the objects of another one.
+ * Cleans up after a Task that worked in the user's directory. Set-ID bits are cleared, so that no file runs as the
+ * service's user whoever starts it; repositories that borrow objects are cut off, so that none shows the next Task the
+ * objects of another repository.
  */
 
-/** Before a Task ends. Never throws. */
+/** Call it before a Task ends. Never throws. */
 export const withoutBorrowed = (run: Run): void => {
   const { workspace, edits, open } = run.state();
   if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
@@ -22,7 +23,7 @@ export const withoutBorrowed = (run: Run): void => {
   }
 };
 
-/** Where the Task works in place: after its commands. Never rejects, unless the signal aborts. */
+/** Call it after the commands of a Task that works in place. Never rejects, unless the signal aborts. */
 export const clearAfter = async (
   workspace: Workspace,
   taskID: string,
@@ -41,7 +42,10 @@ export const clearAfter = async (
   }
 };
 
-/** Before a Task ends. No search where the kernel refused the bits all along: in the only run of this attempt. */
+/**
+ * Call it before a Task ends. Skips the search when the kernel has refused the bits during the whole attempt, that is,
+ * when this is the attempt's only run.
+ */
 export const withoutSetID = async (run: Run): Promise<void> => {
   const { workspace, edits, open, createdAt, attemptStartedAt, time } = run.state();
   if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;

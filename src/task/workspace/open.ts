@@ -11,7 +11,7 @@ import { baseOf, restore } from "./repository.ts";
 import { recordDependencies, withSetup } from "./setup.ts";
 import { withTamperGuard } from "./tamper.ts";
 
-/** Opens the Task's workspace if it is recorded, otherwise creates and records it. */
+/** Opens the Task's workspace if it is recorded; otherwise creates and records it. */
 export const openWorkspace = async (run: Run): Promise<Workspace> => {
   const { taskID, workspace, directory, isolation, landing, moved } = run.state();
   if (workspace !== null && moved !== null && run.state().landed === null) return recorded(run, await restore(run), {});
@@ -28,7 +28,7 @@ export const openWorkspace = async (run: Run): Promise<Workspace> => {
     isolation,
     landing: landing === "pull-request" ? "branch" : landing,
     ...(await namedBase(run)),
-    // What is taken back is the branch's, and what its user has not committed has no part in it.
+    // A revert takes back commits of the branch; the user's uncommitted changes have no part in it.
     ...(revertOf?.tried === false ? { committedOnly: true } : {}),
     ...(mission === null ? {} : { withoutSquads: true }),
   });
@@ -61,7 +61,7 @@ const namedBase = async (run: Run): Promise<Pick<PrepareRequest, "base">> => {
 
 const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspace> => {
   const { prepared } = workspace;
-  // Each looks for what lies in a directory, of which there may be very much.
+  // Each of these steps searches a directory that may hold very many files.
   await pace();
   if (prepared.kind === "directory") run.workspaces.recordBorrowed(run.stream, prepared);
   await pace();
@@ -70,7 +70,7 @@ const prepareCommands = async (run: Run, workspace: Workspace): Promise<Workspac
   return withSetup(run, withDiskBound(run, withTamperGuard(run, workspace)));
 };
 
-/** A message came in while the result landed: the next work starts from the new base. */
+/** Call it when a message came in while the result landed: the next work starts from the new base. */
 export const reopenWorkspace = async (run: Run): Promise<void> => {
   run.forgetWorkspace();
   await run.workspace();

@@ -1,11 +1,11 @@
 import { type FileDiff, readDiff } from "../../domain/evidence/diff.ts";
 import { type Job, inThread } from "../../thread.ts";
 
-/** Reads a diff, which may be as long as Git makes it. */
+/** Parses a diff, whose length Git does not limit. */
 
 export const diffReading: Job<string, FileDiff[]> = { name: "diff", run: readDiff };
 
-/** Characters that are read through at once. */
+/** Diffs with more characters are parsed in a thread. */
 const mostAtOnce = 1024 * 1024;
 
 export const filesIn = (diff: string, signal: AbortSignal): Promise<FileDiff[]> =>

@@ -6,20 +6,20 @@ import { repositoryPlace } from "../repository-place.ts";
 import type { Run } from "../run.ts";
 
 /**
- * The repository that a Task's result is pushed to: where its work begins, again on another node, and patience while
- * the remote is away.
+ * The repository to which a Task's result is pushed: where the work begins, where it continues on another node, and
+ * waiting while the remote is away.
  */
 
 const longestPauseMs = 30_000;
 
 /**
- * Tries again while the remote cannot be asked, for as long as one fetch may take; then rejects with the last error.
- * The Task says what it waits for, and takes nobody's place meanwhile.
+ * Tries again while the remote cannot be reached, for as long as one fetch may take; then rejects with the last error.
+ * Records what the Task waits for, and lets others have its place meanwhile.
  */
 export const throughAbsence = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
   waitThrough(run, repositoryPlace(run).url, attempt);
 
-/** The same for whatever runs under a claim, of a repository by its address. */
+/** Like `throughAbsence`, for anything that runs under a claim and uses a repository by address. */
 export const waitThrough = async <T>(
   run: Pick<Run, "repositories" | "record" | "engine" | "stream" | "signal" | "log" | "now">,
   url: string,
@@ -51,7 +51,7 @@ export const waitThrough = async <T>(
     }
 };
 
-/** The user's clone that a pull request is made for. */
+/** The user's clone for which a pull request is made; undefined: the Task has none. */
 const cloneOf = async (run: Run): Promise<{ commonDir: string; head: string } | undefined> => {
   const { directory, remote } = run.state();
   if (remote === null) return undefined;
@@ -61,7 +61,10 @@ const cloneOf = async (run: Run): Promise<{ commonDir: string; head: string } | 
   return { commonDir: project, head: git.head };
 };
 
-/** What the remote has now. A ref on which nothing can land fails a Task that is to land there. */
+/**
+ * Fetches what the remote has now. Rejects with `repository_unsupported` when the Task is to land on a ref that is not
+ * a branch.
+ */
 export const fetchBase = async (run: Run): Promise<Fetched> => {
   const place = repositoryPlace(run);
   const clone = await cloneOf(run);
@@ -84,27 +87,27 @@ export const fetchBase = async (run: Run): Promise<Fetched> => {
   return fetched;
 };
 
-/** What the remote has in the place of a base that was filled in. */
+/** The remote's own commit, when the Task's base was filled in with content from elsewhere. */
 export const baseOf = (run: Run, baseCommit: string): { of?: string } => {
   if (run.state().repository === null) return {};
   const of = run.repositories.filledFrom(repositoryPlace(run), baseCommit);
   return of === null || of === baseCommit ? {} : { of };
 };
 
-/** Where the work of a Task without a checkpoint begins again: its base, or what the remote has now if that is gone. */
+/** Where a Task without a checkpoint begins again: its own base, or what the remote has now if that base is gone. */
 export const baseLeft = async (run: Run): Promise<{ commit: string; isOwn: boolean }> => {
   const own = run.state().workspace?.baseCommit;
   if (own != null && (await run.repositories.has(repositoryPlace(run), own))) return { commit: own, isOwn: true };
   return { commit: (await run.base()).commit, isOwn: false };
 };
 
-/** Makes the files of a Task that was taken over: of the checkpoint, or of what is left of the base. */
+/** Recreates the files of a Task that was taken over, from its checkpoint or from what is left of its base. */
 export const restore = async (run: Run): Promise<Workspace> => {
   const { taskID, directory, isolation, landing, moved, checkpoint } = run.state();
   const { tracking } = await run.base();
   const kept = [checkpoint, checkpoint?.before ?? null].find((each) => each !== null && each.commit === moved?.commit);
   const isKept = kept != null && (await run.repositories.has(repositoryPlace(run), kept.commit));
-  // What this node has of an earlier time is older.
+  // Files that this node still has from an earlier run are older.
   await run.workspaces.remove(taskID);
   return run.workspaces.prepare({
     taskID,

@@ -35,7 +35,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     if ((await store.state(owner)) === undefined) {
       if (owner !== taskID) return;
       if (workspaces.isMarkedForRemoval(taskID)) await workspaces.remove(taskID);
-      // One that was deleted since it was wanted has none.
+      // The Task was deleted after its worktree was listed, so there is none left.
       else if (workspaces.hasWorktree(taskID))
         keep(taskID, "no Task with this id is known, so its work may still be needed");
       return;
@@ -46,7 +46,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     const retired = await workspaces.retire(taskID, async () => {
       const state = await store.state(owner);
       if (state === undefined || !isDue(state)) return undefined;
-      // What an attempt before the last one left; in place there is none.
+      // The last attempt has no workspace, so the worktree is an earlier attempt's. A Task in place has no worktree.
       const isLeft = state.workspace === null && state.earlier !== null;
       wanted = isLeft || state.workspace?.kind === "worktree";
       return isLeft ? null : workOf(state);
@@ -54,7 +54,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
     if (!retired.removed && wanted) keep(taskID, retired.reason);
   };
 
-  /** The run of a Task that ends while its files are made does the same, unless it is killed. */
+  /** A run that ends while its files are being created does the same, unless it is killed. */
   const tidyUnused = (key: string, owner: string): Promise<boolean> =>
     workspaces.removeUnused(key, async () => {
       const state = await store.state(owner);
@@ -72,7 +72,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   const workers = new Set<Promise<void>>();
   let active = 0;
   let listing: Promise<void> = Promise.resolve();
-  /** Handles one Task after another; an error keeps the worktree of that Task until the next time. */
+  /** Handles one Task after another. After an error the Task's worktree is kept until the next sweep. */
   const work = async (): Promise<void> => {
     active += 1;
     for (const taskID of wanted) {
@@ -115,8 +115,8 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
 };
 
 /**
- * Of the files of a Task that has ended, or of its forks: those in which nobody can have worked; see
- * `Workspaces.removeUnused`.
+ * What may be removed of the files of an ended Task, or of one of its forks, because nobody can have worked in them:
+ * "made", also complete files; "begun", only half-made ones; undefined, nothing. See `Workspaces.removeUnused`.
  */
 export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string): "made" | "begun" | undefined => {
   if (key !== taskID) return "begun";
@@ -126,9 +126,9 @@ export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string)
 
 const hour = 3_600_000;
 
-/** Worktrees that are removed at a time. */
+/** How many worktrees are removed at once. */
 const most = 4;
 
-/** The commit that holds a Task's work; undefined where it works in place. */
+/** The commit with a Task's work; undefined for a Task that works in place. */
 export const workOf = ({ workspace, landed, tree }: TaskState): string | undefined =>
   workspace?.kind === "worktree" ? (landed?.commit ?? tree?.commit ?? workspace.baseCommit ?? undefined) : undefined;

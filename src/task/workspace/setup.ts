@@ -8,11 +8,11 @@ import type { Setup } from "../environment.ts";
 import type { Run } from "../run.ts";
 
 /**
- * What a Task's commands need besides its tree: the project's dependency folders, recorded as they were provided, and
- * the operator's `workspace.setup`, which runs once in new files, before the first command.
+ * What a Task's commands need in addition to its tree: the project's dependency folders, recorded as they were
+ * provided, and the operator's `workspace.setup`, which runs once in new files, before the first command.
  */
 
-/** The end of the setup's output that is kept for the Task's `error`, in characters. */
+/** How many characters from the end of the setup's output are kept for the Task's `error`. */
 const tailBytes = 4000;
 
 export const recordDependencies = async (run: Run, { prepared, dependencies }: Workspace): Promise<void> => {
@@ -23,7 +23,10 @@ export const recordDependencies = async (run: Run, { prepared, dependencies }: W
 
 const same = (a: readonly Given[], b: readonly Given[]): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** The workspace with the setup run before its first command; unchanged when there is no setup. */
+/**
+ * Makes the setup run before the workspace's first command. Unchanged when there is no setup, or the Task works in
+ * place.
+ */
 export const withSetup = (run: Run, workspace: Workspace): Workspace => {
   const { setup } = run;
   if (setup === undefined || workspace.prepared.kind === "directory") return workspace;
@@ -96,7 +99,7 @@ const setUp = async (
   if (alone) await run.processes.closeSandboxes(run.stream);
   run.signal.throwIfAborted();
   const passed = ran.ended === "exit" && ran.exitCode === 0;
-  // What is held for a while may fail for that alone.
+  // A command that was suspended for want of disk space may fail for that alone.
   if (!passed && run.disk.pauses() !== pauses) {
     await run.space();
     return setUp(run, workspace, setup, runCommand);
@@ -115,8 +118,8 @@ const setUp = async (
 };
 
 /**
- * Runs the setup in the files of a checkout, as `guarded` makes them, and keeps what it made for each check. Resolves
- * to undefined when it passed or there is none; otherwise to what every check comes to that needs it.
+ * Runs the setup in all files of a checkout, wrapped by `guarded`, and keeps the outcome for each check. Resolves to
+ * undefined when the setup passed or there is none; otherwise to the result of every check that needs it.
  */
 export const setUpCheckout = async (
   run: Pick<Run, "setup" | "limits" | "signal" | "space"> & { disk: Pick<Run["disk"], "pauses"> },
@@ -141,14 +144,14 @@ export const setUpCheckout = async (
     await checkout.keep();
     return undefined;
   }
-  // What is held for a while may fail for that alone.
+  // A command that was suspended for want of disk space may fail for that alone.
   if (run.disk.pauses() !== pauses) return setUpCheckout(run, checkout, guarded);
   const reason = `workspace.setup failed before (${reasonOf(ran, limits.setupSeconds)}): fix \`${setup.run}\` in the service's configuration`;
   const { exitCode, durationMs, output } = ran;
   return { state: "error", exitCode, durationMs, output, tail: output.slice(-tailBytes), reason, final: true };
 };
 
-/** The place with secrets in the environment of everything that runs there. undefined: there are none. */
+/** Adds secrets to the environment of everything that runs in the place. undefined: there are none. */
 export const withSecrets = <P extends Pick<CheckEnvironment, "run" | "startInteractive">>(
   place: P,
   env: Readonly<Record<string, string>> | undefined,

@@ -7,14 +7,14 @@ import { createTamperGuard, type Tampered } from "../../workspace/tamper/guard.t
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
 
-/** Watches over the user's repository while commands run, wherever they are an agent's, or run what an agent wrote. */
+/** Watches the user's repository while commands run that an agent called, or that run what an agent wrote. */
 
 type Place = Pick<Workspace, "run"> & Partial<Pick<Workspace, "startInteractive">>;
 
-/** Bytes of JSON: an event, and the Task's failure that repeats it, have to stay below 64 KiB. */
+/** Bytes of JSON: the event, and the Task's failure that repeats it, have to stay below 64 KiB. */
 const mostTold = 24 * 1024;
 
-/** What could not be undone, first; what does not fit is in the log. */
+/** Lists files that could not be restored first; those that do not fit go to the log. */
 const told = (taskID: string, files: readonly Tampered[], log: Log): Tampered[] => {
   const sorted = files.toSorted((one, other) => Number(one.restored) - Number(other.restored));
   let left = mostTold;
@@ -25,8 +25,9 @@ const told = (taskID: string, files: readonly Tampered[], log: Log): Tampered[] 
 };
 
 /**
- * Compares what git takes orders from after each command, and calls `found` when it changed. In tier 1 that is what
- * lies in the directory of a Task that works in place, without the Git directory; in the others everything.
+ * After each command, compares the files from which git takes orders, and calls `found` with those that changed. In
+ * tier 1 these are the files in the directory of a Task that works in place, without the Git directory; in other tiers,
+ * all.
  */
 export const guardCommands = <P extends Place>(
   place: P,
@@ -66,7 +67,7 @@ export const guardCommands = <P extends Place>(
   return place;
 };
 
-/** For the commands of a run: records `git.tampered`, which ends the Task. */
+/** Guards the commands of a run: records `git.tampered`, which ends the Task. */
 export const withTamperGuard = <P extends Place>(run: Run, place: P): P =>
   guardCommands(place, run.state(), { tier: run.sandbox.tier, log: run.log }, (files) =>
     run.record([{ type: "git.tampered", data: { files } }]),

@@ -8,13 +8,13 @@ import type { CapturesDeps } from "../../tasks.ts";
 import { setUpCheckout, withSecrets } from "../../workspace/setup.ts";
 
 /**
- * Where the server of a capture has the project's secrets: as its check would, in files that no agent's leftovers are
- * among.
+ * Opens the place for a capture's server that gets the project's secrets: a fresh checkout, as for a check, which has
+ * none of the files that agents leave in a workspace.
  */
 
 type Request = {
   state: TaskState;
-  /** What the files are of; undefined: the Task worked in place. */
+  /** The commit that is served; undefined: the Task worked in place. */
   commit: string | undefined;
   server: Server;
   given: Awaited<ReturnType<CapturesDeps["environment"]>>;
@@ -22,7 +22,7 @@ type Request = {
   signal: AbortSignal;
 };
 
-/** undefined: it has none. Rejects with `preview_failed` where the setup does. */
+/** undefined: the server gets no secrets. Rejects with `preview_failed` when the setup fails. */
 export const openApart = async (
   { store, workspaces, limits }: { store: Store; workspaces: Workspaces; limits: Limits },
   workspace: Workspace,
@@ -41,7 +41,7 @@ export const openApart = async (
     limits: { ...limits, ...given.limits },
     signal,
     space: async () => {},
-    // Whoever asked for the picture asks again.
+    // The caller can simply ask for the capture again.
     disk: { pauses: () => 0 },
   };
   const failed = await setUpCheckout(run, checkout, guard);

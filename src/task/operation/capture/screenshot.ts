@@ -25,8 +25,8 @@ import type { Change } from "../commit-change.ts";
  * Screenshots of what a Task has made, on request. No server is kept running: each screenshot starts one as the Task's
  * first check with a server does, in the Task's sandbox and with its environment, and ends it. Only inactive Tasks can
  * be captured, because a server may write anything; the files it changed are restored before agents work again. A
- * server with secrets runs where such a check does: in a checkout, after the setup, as the base commit or the operator
- * defines it.
+ * server that gets secrets runs as a check with secrets does: in a checkout, after the setup, as the base commit or the
+ * operator defines it.
  */
 
 export interface Captures {
@@ -74,7 +74,7 @@ export const createCaptures = (
       network: given?.environment.network ?? network,
     };
     if (!(await idle())) throw atWork(taskID);
-    // The run that ended the Task may still be ending what is left of its commands, and removing its checkout.
+    // The run that ended the Task may still be stopping its commands and removing its checkout.
     await engine.interrupt(taskID);
     const tampered: Tampered[] = [];
     const begun = new Date();
@@ -92,7 +92,7 @@ export const createCaptures = (
     });
     if (tampered.length > 0) throw refused(tampered);
     if (visited !== undefined && "png" in visited.shot) return visited.shot.png;
-    // A run that began in the meantime ends the processes of its Task.
+    // A run that has begun in the meantime ends all processes of its Task.
     if (visited === undefined || !(await idle())) throw atWork(taskID);
     const { shot, log: said } = visited;
     const why = "failed" in shot ? shot.failed : "error" in shot ? shot.error : "";
@@ -174,7 +174,7 @@ export const createCaptures = (
   };
 };
 
-/** Captures at a time; each one starts a browser. */
+/** How many captures may run at once; each one starts a browser. */
 const most = 2;
 
 const usual = { width: 1280, height: 720 };

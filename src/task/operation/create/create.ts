@@ -9,8 +9,8 @@ import { chooseExecutor } from "./executor.ts";
 import { placeTask } from "./place.ts";
 
 /**
- * Creates a Task: fills in what the request leaves open, refuses what cannot be carried out, and writes everything in
- * one commit.
+ * Creates a Task: fills in what the request leaves open, refuses a request that cannot be carried out, and writes
+ * everything in one commit.
  */
 export const createTask =
   (deps: TasksDeps): Tasks["create"] =>
@@ -53,7 +53,7 @@ export const createTask =
     throw new Error(`A new Task could not be written: ${done.reason}`);
   };
 
-/** Refuses another Task where there is no room for one. */
+/** Refuses another Task when the disk is low or the queue is full. */
 export const expectRoom = async ({
   disk,
   store,

@@ -14,14 +14,14 @@ import { withBaselines } from "../visual-baseline.ts";
 import type { Executor } from "./executor.ts";
 import type { TaskPlace } from "./place.ts";
 
-/** The facts that a Task begins with. Their texts and files are stored before they are named. */
+/** The facts that a Task begins with. Texts and files are stored as blobs before an event names them. */
 
 type Decided = TaskPlace &
   Executor & {
     taskID: string;
     body: TaskCreate;
     origin: MissionDispatch | undefined;
-    /** As it is shown. */
+    /** The part of the address that may be shown. */
     callbackURL: string | undefined;
   };
 
@@ -78,7 +78,7 @@ const ofMission = (origin: MissionDispatch): Partial<EventData["task.created"]> 
   ...(origin.production === undefined ? {} : { production: origin.production }),
 });
 
-/** What its Mission tells its squad beside the request. */
+/** The Mission's message to the squad, in addition to the request. */
 export const handoverOf = async (
   { blobs }: TasksDeps["store"],
   { taskID, sessionID }: Pick<EventData["task.created"], "taskID" | "sessionID">,

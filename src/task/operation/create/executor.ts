@@ -25,7 +25,7 @@ export const chooseExecutor = async (
       : await squads.pin(wanted, origin.catalog);
   if (origin?.expected !== undefined) checkRevision(squad, origin.expected);
   const { orchestrator, agents, pillars } = await squads.load(squad);
-  // The contract names the squad that makes squads, whatever the Mission's pillar is.
+  // A production names the squad that makes squads, whatever the Mission's pillar is.
   if (origin?.production === undefined && !pillars.includes(body.productPillar))
     throw new ServiceError(
       "squad_not_available",
@@ -42,7 +42,7 @@ export const chooseExecutor = async (
   return { squad, model, orchestrator };
 };
 
-/** Refuses what an external agent has by itself. */
+/** Refuses fields that only make sense for a configured model: an external agent brings its own model and tools. */
 const expectNothingOfAModel = ({ effort, outputSchema }: TaskCreate): void => {
   if (effort !== undefined)
     throw invalidField(

@@ -10,7 +10,7 @@ import { invalidField } from "../check-spec.ts";
 
 export type TaskPlace = Awaited<ReturnType<typeof placeTask>>;
 
-/** `ofMission`: it lands on a branch that is its Mission's own. */
+/** `ofMission`: the Task lands on its Mission's own branch. */
 export const placeTask = async (
   { inspectNew, workspaces, repositories, defaults }: TasksDeps,
   directory: string,
@@ -19,7 +19,7 @@ export const placeTask = async (
 ) => {
   const named = body.repository;
   const wanted = named === undefined ? directory : repositories.place(named.url, named.ref).directory;
-  // A Mission dispatches where it runs.
+  // A Mission dispatches Tasks where it runs itself, so some node can run them.
   const project = await (ofMission ? workspaces.inspect(wanted) : inspectNew(wanted));
   const kept = repositories.at(project.directory);
   const place =
@@ -30,17 +30,17 @@ export const placeTask = async (
   return {
     project,
     place,
-    /** It works on this repository of the service's. */
+    /** The repository, if the Task works on one by address. */
     kept,
     repository: kept && { url: kept.url, ref: kept.ref },
-    /** Where a pull request for a directory goes. */
+    /** The target of a pull request from a directory's clone. */
     remote: kept === undefined && place.landing === "pull-request" ? cloneRemote(project, repositories) : undefined,
   };
 };
 
 const hasCommits = ({ git, elsewhere }: Project): boolean => elsewhere?.git ?? (git !== undefined && git.head !== null);
 
-/** For a directory. */
+/** For a Task in a directory. */
 const placeOf = (
   project: Project,
   body: TaskCreate,
@@ -59,11 +59,11 @@ const placeOf = (
   return { isolation: "directory", landing: "none" };
 };
 
-/** A repository is worked on in worktrees, and the operator says what may be done to its branches. */
+/** For a repository by address: Tasks work in worktrees, and the operator decides what may land on its branches. */
 const remotePlace = (
   { isolation, landing }: TaskCreate,
   { allowed, default: usual, proposes }: ReturnType<Repositories["landing"]>,
-  /** It lands on a branch that is its Mission's own. */
+  /** The Task lands on its Mission's own branch. */
   ofMission: boolean,
 ): { isolation: "worktree"; landing: RemoteLanding } => {
   if (isolation === "directory")
@@ -78,7 +78,7 @@ const remotePlace = (
   return { isolation: "worktree", landing: landing ?? usual };
 };
 
-/** Refuses what can only be made out from the files, where another node has them. */
+/** When another node has the files, refuses whatever can only be decided by reading them. */
 const expectNoFiles = ({ node }: { node: string }, { checks, attachments }: TaskCreate, landing: string): void => {
   const attached = new Set(attachments?.map(({ filename }) => filename));
   const reads = checks?.some(

@@ -6,7 +6,7 @@ import type { Log } from "../../../log.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Remove } from "../remove.ts";
 
-/** Ended Tasks go after `limits.keepDays`, one after the other. */
+/** Deletes Tasks that ended more than `limits.keepDays` ago, one after the other. */
 
 class Kept extends Error {}
 
@@ -21,7 +21,7 @@ export const createExpire =
       });
       return true;
     } catch (error) {
-      // Whoever deletes it first has.
+      // Somebody else deleted it first.
       if (error instanceof Kept || (error instanceof ServiceError && error.code === "task_not_found")) return false;
       throw error;
     }
@@ -29,13 +29,16 @@ export const createExpire =
 
 const dayMs = 24 * 3_600_000;
 
-/** Tasks that are looked up at a time. */
+/** Tasks per query. */
 const pageSize = 100;
 
-/** After each deletion as long as it took, and at least so long: half of the time is for others. */
+/**
+ * After each deletion the sweep pauses for as long as the deletion took, and at least this long, to leave half of the
+ * time to others.
+ */
 const leastPauseMs = 20;
 
-/** Looks for them a minute after the start and by the hour. Nothing is done where `keepDays` is 0. */
+/** Sweeps a minute after the start and then hourly. Does nothing when `keepDays` is 0. */
 export const createExpirySweep = ({
   tasks,
   store,

@@ -10,8 +10,8 @@ import type { Change } from "../commit-change.ts";
 import type { Reserve } from "../../budget-reservation.ts";
 
 /**
- * Begins the next attempt of an ended Task: the request again, on the files as the project has them then. `restarted`
- * is called after that was committed.
+ * Begins the next attempt of an ended Task: the same request, on the files as the project has them then. `restarted` is
+ * called after the commit.
  */
 export const createRetry =
   (

@@ -18,7 +18,7 @@ import { expectRoom } from "../create/create.ts";
 import { idempotencyRecord, replay } from "../idempotency.ts";
 import { withBaselines } from "../visual-baseline.ts";
 
-/** Creates the Task that takes back what another landed, if that can be done on the project's branch as it is now. */
+/** Creates a Task that takes back what another one landed, if that applies to the project's branch as it is now. */
 export const createRevert =
   (deps: TasksDeps, { own }: Change): Tasks["revert"] =>
   async (directory, taskID, body, once, signal) => {
@@ -84,7 +84,7 @@ export const createRevert =
     throw new Error(`A revert could not be written: ${done.reason}`);
   };
 
-/** The commits to take back, newest first. */
+/** The commits to take back, newest first. Rejects with `not_revertible`. */
 const revertibleNow = async (deps: TasksDeps, state: TaskState, signal: AbortSignal): Promise<string[]> => {
   const { taskID } = state;
   const refuse = (reason: string, paths: readonly string[] = []) =>
@@ -102,7 +102,7 @@ const revertibleNow = async (deps: TasksDeps, state: TaskState, signal: AbortSig
   return found.commits;
 };
 
-/** The commit of the project's branch now: the one checked out, or the remote's. */
+/** The project's branch now: the commit that is checked out, or the remote's. */
 const headOf = async (
   { workspaces, repositories }: TasksDeps,
   state: TaskState,
@@ -127,8 +127,9 @@ const headOf = async (
 };
 
 /**
- * What was asked for. Otherwise those of the Task that passed before its work, or none of its own: what proves the work
- * may well fail without it. With none the project's own run, as for every Task.
+ * The checks that the caller asked for. Without any, those of the Task's own checks that passed on the base before its
+ * work: a check that proves the work may well fail without it. If none is left, the project's own checks run, as for
+ * every Task.
  */
 const checksOf = async (
   { store, limits }: TasksDeps,

@@ -10,22 +10,22 @@ import type { Tasks, TasksDeps } from "../../tasks.ts";
 import type { Change } from "../commit-change.ts";
 
 /**
- * What became of the pull request of an ended Task, asked by the hour and when the forge tells: the record has its
- * state, and the branch goes once it is merged, if it is as the service pushed it.
+ * Follows the pull request of an ended Task: asked hourly, and when the forge sends an event. Records a state other
+ * than open. Once the pull request is merged, its branch is removed, if it is still as the service pushed it.
  */
 export const createSeeRequest =
   ({ repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">, { change }: Change): Tasks["see"] =>
   async (taskID, signal) => {
     const state = await store.state(taskID);
     const place = state && placeOfTask(repositories, state);
-    // While it works, its run asks.
+    // While the Task works, its run follows the pull request.
     if (state === undefined || place === undefined || isActive(state)) return;
     const { pullRequest, pushed } = state;
     if (pullRequest?.state !== "open" || pushed === null) return;
     try {
       const found = await repositories.proposed(place, pullRequest.number, signal);
       if (found === undefined || found.state === "open") return;
-      // Before the record: a service that dies in between asks again.
+      // Before the record, so that a service that dies in between tries again.
       if (found.state === "merged") await repositories.removeBranch(place, pushed, signal);
       await change(taskID, undefined, (now) => ({
         status: 200,
@@ -42,12 +42,12 @@ export const createSeeRequest =
   };
 
 const dayMs = 24 * 3_600_000;
-/** Older ones are asked for with the next follow-up. */
+/** An older pull request is looked up only when its Task is followed up. */
 const longestMs = 30 * dayMs;
 const projectsAtMost = 200;
 const tasksAtMost = 200;
 
-/** Asks for those of the newest Tasks that are open as far as the log knows, one after the other. */
+/** Looks up the pull requests of the newest Tasks that are still open according to the log, one after the other. */
 export const createRequestSweep = ({
   tasks,
   store,
@@ -55,7 +55,7 @@ export const createRequestSweep = ({
   log,
   now,
 }: Pick<TasksDeps, "store" | "workspaces" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
-  /** undefined: what was there is no project any more. */
+  /** undefined: the directory is no longer a project. */
   const projectOf = async ({ directory, repository }: Project): Promise<string | undefined> =>
     repository === null
       ? (await workspaces.inspect(directory).catch(() => undefined))?.project
@@ -73,7 +73,7 @@ export const createRequestSweep = ({
       for (const { taskID, landing, updated: at } of listed) {
         signal.throwIfAborted();
         if (landing !== "pull-request" || at < since) continue;
-        // As of a repository that the operator lists no more.
+        // Rejects, for example, for a repository that the operator no longer lists.
         await tasks.see(taskID, signal).catch((error: unknown) => {
           signal.throwIfAborted();
           log.warn({ taskID, error: messageOf(error) }, "the state of a pull request could not be read");

@@ -4,27 +4,26 @@ import { conflictPlaces } from "../../../workspace/rebase/conflict.ts";
 import type { Run } from "../../run.ts";
 
 /**
- * What stood on both sides where a landing met a conflict that an agent has resolved since: whether the one version
- * that was made of them keeps both can be judged by nothing else, as a diff against the project shows only one of the
- * sides.
+ * Both sides of each landing conflict that an agent has resolved since, for the reviewer. Only they show whether the
+ * resolution keeps both, because a diff against the project shows only one of the sides.
  */
 
-/** Characters: of one place, and of all. */
+/** Characters of one place, and of all places together. */
 const longestPlace = 4000;
 const longestAll = 24_000;
 
-/** Paths of one conflict that are looked at. */
+/** How many paths of one conflict are examined. */
 const mostPaths = 50;
 
 type Conflicted = EventData["landing.conflicted"];
 
-/** An item for each conflict since the last landing, newest first; none: there was none. */
+/** One item for each conflict since the last landing, newest first; empty: there was none. */
 export const conflictsBefore = async (run: Run): Promise<string[]> => {
   if (run.state().conflicts.length === 0) return [];
   const events = await run.store.read(run.state().taskID, { types: ["landing.conflicted", "landing.finished"] });
   const landed = events.findLastIndex(({ type }) => type === "landing.finished");
   const all = events.slice(landed + 1).flatMap((event) => (event.type === "landing.conflicted" ? [event.data] : []));
-  // Markers that were left are those of the conflict before.
+  // A conflict on the same base is the one before, with markers that were left.
   const met = all.filter(({ baseCommit }, at) => all[at - 1]?.baseCommit !== baseCommit);
   const told: string[] = [];
   let room = longestAll;

@@ -20,8 +20,8 @@ export type Conflict = {
 };
 
 /**
- * Resolves to paths that are in the way and that Git does not show; then nothing was changed. Otherwise to an empty
- * list.
+ * Puts both sides into the files and reports the conflict. Resolves to the paths that are in the way in the project and
+ * that Git does not show, in which case nothing was changed; otherwise to an empty list.
  */
 export const returnConflict = async (run: Run, workspace: Workspace, conflict: Conflict): Promise<string[]> => {
   const { tree, landingRound, workspace: prepared } = run.state();
@@ -51,7 +51,7 @@ const record = async (run: Run, data: EventData["landing.conflicted"], text: str
   await run.record([{ type: "landing.conflicted", data: whole }, await messageFromService(run, "landing", text)]);
 };
 
-/** A report without `Commit:` is taken for an answer, and the one before stays. */
+/** A report without `Commit:` would be taken for an answer, so that the earlier report would stay. */
 const whenDone =
   "The checks run again when you are done, and landing is tried again. Your last message then is the report of the whole work as it is now, in place of the one before, and ends with `Commit:` as before.";
 

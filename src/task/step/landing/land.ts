@@ -14,9 +14,9 @@ import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { cherryPickCommand, takeBranchCommand } from "./branch-command.ts";
 
 /**
- * Lands the checked tree in the project. If the work contains what the user had not committed, the change alone is
- * first put on the branch's head, and the checks run on that. `landing.started` is the point of no return: after it, a
- * run only completes the landing. `retries`: whether this Task's model may resolve a conflict.
+ * Lands the checked tree in the project. If the work contains the user's uncommitted changes, the Task's change alone
+ * is first rebased onto the branch's head, and the checks run on that. `landing.started` is the point of no return:
+ * after it, a run only completes the landing. `retries`: whether this Task's model may resolve a conflict.
  */
 export const land = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
@@ -51,7 +51,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   if (started) await roll(run, workspace, plan);
 };
 
-/** What lands of a merge has the merged branch as its parent, too. */
+/** A merge lands as a commit that has the merged branch as its second parent. */
 const sealed = async (run: Run, workspace: Workspace, tree: Commit): Promise<Commit> => {
   const { mergeOf, landings } = run.state();
   if (mergeOf === null || landings.length > 0) return tree;
@@ -96,8 +96,8 @@ export const rebase = async (run: Run, workspace: Workspace, tree: Commit, retri
 };
 
 /**
- * The branch received new commits each time before the checks had passed, or files were saved each time that they were
- * to be replaced: the Task fails instead of trying forever.
+ * Fails the Task instead of trying forever: each time, the branch had received new commits before the checks passed, or
+ * files were saved while they were to be replaced.
  */
 const outrun = (
   run: Run,
@@ -135,7 +135,7 @@ const refused = async (
   }
 };
 
-/** Reports a conflict to the agent, or fails the Task with the commands that take its work. */
+/** Reports a conflict to the agent, or fails the Task with the commands with which a person can take its work. */
 export const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
   const { branch, targetRef } = workspace.prepared;
   const most = run.limits.landingRounds;

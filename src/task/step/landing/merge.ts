@@ -7,9 +7,9 @@ import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { fail } from "./land.ts";
 
 /**
- * Merges the branch of a Mission on the base of this Task and commits that like work of an agent's: rules, checks and
- * landing are the same. `tree.committed` is the fact, or `landing.conflicted`; a run that died before does it again.
- * `retries`: whether this Task's model may resolve a conflict.
+ * Merges the branch of a Mission onto the base of this Task, and commits the result like an agent's work: the same
+ * rules, checks and landing apply. Records `tree.committed` or `landing.conflicted`; if the run dies before that, the
+ * next one merges again. `retries`: whether this Task's model may resolve a conflict.
  */
 export const merge = async (run: Run, retries: boolean): Promise<void> => {
   const { mergeOf, onto } = run.state();

@@ -13,8 +13,8 @@ import { reportOf } from "../settle.ts";
 import { fail } from "./land.ts";
 
 /**
- * Opens the pull request of what was pushed, or brings it up to date. Whether an earlier run got through is asked of
- * the forge. Where there is none in the end, the Task fails: the branch is there all the same.
+ * Opens the pull request for the pushed branch, or updates it. The forge is asked whether an earlier run got through.
+ * Fails the Task when there is no pull request in the end; the branch stays pushed.
  */
 export const openRequest = async (run: Run): Promise<void> => {
   const place = repositoryPlace(run);
@@ -48,9 +48,9 @@ export const openRequest = async (run: Run): Promise<void> => {
 };
 
 /**
- * What became of the pull request since, before a follow-up goes on with its branch. Once it is merged, its branch
- * goes, if it is still as it was pushed, and the work begins on a new base. A forge that does not tell keeps nobody
- * from working.
+ * Records the state of the pull request before a follow-up continues with its branch. If it was merged, its branch is
+ * removed, provided that it is still as it was pushed, and the work begins on a new base. A forge that does not answer
+ * stops nobody from working.
  */
 export const seeRequest = async (run: Run): Promise<void> => {
   const place = repositoryPlace(run);

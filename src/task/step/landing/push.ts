@@ -14,9 +14,9 @@ import { awaitLanding } from "../approve.ts";
 import { fail, meet, rebase } from "./land.ts";
 
 /**
- * Lands the checked tree in a repository: its branch moves to the commit, if it is where the work began, or the Task's
- * own branch does. `landing.started` is the point of no return: after it, whether the push got through is asked of the
- * remote.
+ * Lands the checked tree in a repository: moves the target branch to the commit, if the branch is still where the work
+ * began, or else the Task's own branch. `landing.started` is the point of no return: after it, the remote is asked
+ * whether the push got through.
  */
 export const push = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
@@ -36,7 +36,7 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
       if (remote !== null)
         await run.repositories.take(place, { commonDir, commit, base: prepared.baseCommit ?? "" }, run.signal);
       if (pushed === null) return { ref: await freeBranch(run, place), from: null, moved: false };
-      // Somebody who deleted the Task's own branch took nothing from anybody: it is made anew.
+      // If somebody deleted the Task's own branch, it is created again: nobody loses anything by that.
       const gone = (await run.repositories.ask(place, pushed.ref, run.signal)) === null;
       return { ref: pushed.ref, from: gone ? null : pushed.commit, moved: false };
     }
@@ -53,14 +53,14 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   const names = await run.repositories.unfilled(place, { commit, base: prepared.baseCommit }, run.signal);
   if ("refused" in names) return unchangeable(run, workspace, names.refused);
   const named = names.commit === commit ? {} : { pushed: names.commit };
-  // Whoever goes on after the point of no return pushes the same commit.
+  // A node that takes over after the point of no return has to push the same commit.
   await keepCheckpoint(run, names.commit);
   const data = { commit, tree: treeID, from: target.from ?? nothing(commit), ref: target.ref, paths: [], ...named };
   const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
   if (started) await roll(run, workspace, place, data);
 };
 
-/** How the log names that a ref did not exist. */
+/** How the log writes that a ref did not exist. */
 const nothing = (commit: string): string => "0".repeat(commit.length);
 
 const roll = async (
@@ -75,7 +75,7 @@ const roll = async (
   if (!(await run.repositories.has(place, change.commit))) return withoutCommit(run, place, started);
   const done = await throughAbsence(run, () => run.repositories.push(place, { ...change, from }, run.signal)).catch(
     (error: unknown) => {
-      // Whether it got through is not known: neither can the Task fail nor is it done.
+      // Whether the push got through is not known, so the Task can neither fail nor complete.
       throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
     },
   );
@@ -102,7 +102,10 @@ const roll = async (
   });
 };
 
-/** It was too large to be kept, and its node is gone: all that can be known is whether the push got through. */
+/**
+ * For a commit that was too large for a checkpoint and is gone with its node: all that can be found out is whether the
+ * push got through.
+ */
 const withoutCommit = async (
   run: Run,
   place: RepositoryPlace,
@@ -125,7 +128,7 @@ const withoutCommit = async (
   });
 };
 
-/** The agent was told of it before, as of a rule: what is left here is what nobody could mend. */
+/** The agent was told of these changes before, as of those that a rule forbids, and could not undo them. */
 const unchangeable = (run: Run, { prepared: { branch } }: Workspace, refused: { path: string; why: string }[]) =>
   fail(run, {
     code: "landing_refused",
@@ -147,7 +150,7 @@ const away = (run: Run, { prepared: { branch } }: Workspace, place: RepositoryPl
     remedy: "Send a message to push again when it can be reached.",
   });
 
-/** A name that nobody uses: a branch that is there already is somebody else's. */
+/** A branch name that is free on the remote: an existing branch is somebody else's. */
 const freeBranch = async (run: Run, place: RepositoryPlace): Promise<string> => {
   const { taskID, title, createdAt } = run.state();
   const name = run.repositories.branchFor({ taskID, title, at: new Date(createdAt) });
