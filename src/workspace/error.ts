@@ -12,7 +12,7 @@ export class EnvironmentLost extends Error {
 
 /**
  * A landing that began could be neither finished nor taken back yet; the message says what was in the way. The
- * project's index stays locked, and the caller is to try the same call again.
+ * project's index stays locked, and the caller must repeat the same call.
  */
 export class LandingUnfinished extends Error {
   constructor(cause: unknown) {

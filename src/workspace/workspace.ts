@@ -153,7 +153,7 @@ export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string
 /** Where one check runs. */
 export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
 
-/** What tools that only read need of a workspace. */
+/** The part of a workspace that read-only tools need. */
 export type Readable = Pick<Workspace, "root" | "rootInSandbox" | "files" | "git" | "runProgram">;
 
 /** A file that replaces the commit's; `path` is relative to the root. */
@@ -241,7 +241,7 @@ export type MarkedRebase =
       paths: string[];
       /** git's messages about conflicts that show as no marker in a file. */
       said: string[];
-      /** Those of `paths` where the project's side is not committed. */
+      /** The `paths` where the project's side is not committed. */
       uncommitted: string[];
       /** The project's changes at `paths`, as a diff; truncated. */
       theirs: string;

@@ -219,7 +219,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 
   return {
     open,
-    /** Where the files of a commit are put. */
+    /** The folder that the files of a commit are checked out into. */
     treeOf: (taskID: string) => treeOf(taskID, "work"),
     /** Removes checkouts that a killed process left, which nobody may open again. */
     async removeLeft(taskID: string): Promise<void> {

@@ -10,8 +10,8 @@ import { FileRefused } from "./folder.ts";
  */
 
 /**
- * Limits in bytes. `pointer`: files of one line. `config`: room for ten thousand branches. Git writes no larger file of
- * each kind.
+ * Limits in bytes. `pointer`: files of one line. `config`: room for ten thousand branches. A larger file is not one
+ * that git wrote.
  */
 export const most = {
   pointer: 64 * 1024,

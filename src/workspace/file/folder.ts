@@ -20,7 +20,7 @@ import { decodePath, osPath } from "./path.ts";
  * after, which a determined racer can beat.
  */
 
-/** Why a path was not read or written; the message says what was expected and got, for a model or a caller. */
+/** A path was not read or written; the message says what was expected and what was there, for a model or a caller. */
 export class FileRefused extends Error {
   readonly kind: "missing" | "outside" | "protected" | "not-a-file" | "too-big" | "linked";
   constructor(kind: FileRefused["kind"], message: string) {

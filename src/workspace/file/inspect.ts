@@ -25,7 +25,7 @@ export type FileState<T = Content> =
   | { kind: "folder" }
   /** A FIFO, socket or device. */
   | { kind: "special" }
-  /** Something other than a folder is where a parent folder of the path should be; `by`: the path of that. */
+  /** Something other than a folder is where a parent folder of the path should be; `by`: its path. */
   | { kind: "blocked"; by: string };
 
 export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

@@ -102,7 +102,7 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
 
 /**
  * Bytes. Whoever can write into a folder can make a repository there in which a few kilobytes of trees stand for
- * thousands of millions of files, or of differences for gigabytes.
+ * thousands of millions of files, or a few kilobytes of differences for gigabytes.
  */
 const mostData = 2 * 1024 ** 3;
 

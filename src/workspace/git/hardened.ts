@@ -1,8 +1,8 @@
 import { availableParallelism } from "node:os";
 
 /**
- * What every git process of the service is started with, on this machine and in sandboxes: an environment made from
- * nothing, and no hooks, filters, pagers or network, whatever a repository's settings say.
+ * The environment and settings of every git process of the service, on this machine and in sandboxes: an environment
+ * made from nothing, and no hooks, filters, pagers or network, whatever a repository's settings say.
  */
 
 export type Author = { name: string; email: string };
@@ -85,7 +85,7 @@ const showing = new Set([
   "whatchanged",
 ]);
 
-/** The arguments after the flags, such that no program of the project's shows a difference. */
+/** The arguments behind the flags, extended so that no program of the project's shows a difference. */
 export const withoutPrograms = (args: readonly string[]): readonly string[] => {
   const [subcommand = "", ...rest] = args;
   return showing.has(subcommand) ? [subcommand, "--no-ext-diff", "--no-textconv", ...rest] : args;

@@ -136,7 +136,7 @@ const underLock = async (
   if (present !== plan.from) return back(`${plan.ref} moved to ${present ?? "nothing"}`);
   const head = headOf(record.projectGitDir)?.ref;
   if (head !== plan.ref) return back(`the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
-  // The branch moved to the planned commit between the two looks at it.
+  // The branch returned to `plan.from` between the two looks at it.
   if (staged === undefined) return back(`${plan.ref} moved meanwhile`);
   return carryOut(request, staged, progress);
 };

@@ -167,7 +167,8 @@ const takeOver = async (asked: Asked, token: string): Promise<boolean> => {
   };
   if (textOf(lockOf(gitDir)) === token) return true;
   if (!isLeft()) return false;
-  // If this lock cannot be taken at all, the landing is ended all the same: as a rule there is only one service.
+  // If this lock cannot be taken for another reason, the landing is ended all the same: as a rule there is only one
+  // service.
   using turn = await lockName(`landing ${gitDir}`, 1000).catch(() => null);
   if (turn === undefined || !isLeft() || !writeOwn(asked, token)) return false;
   try {

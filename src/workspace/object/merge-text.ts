@@ -18,7 +18,7 @@ export const mergeText = async (git: Git, folder: string, sides: Sides): Promise
   const { ours, base, theirs } = sides;
   if (ours.equals(theirs) || base.equals(theirs)) return ours;
   if (base.equals(ours)) return theirs;
-  // As git tells binary files, by a NUL near the beginning.
+  // git's own test for a binary file: a NUL near the beginning.
   const binary = (bytes: Buffer) => bytes.length > mostBytes || bytes.subarray(0, 8000).includes(0);
   if (binary(ours) || binary(base) || binary(theirs)) return undefined;
   mkdirSync(folder, { recursive: true, mode: 0o700 });

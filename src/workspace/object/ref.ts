@@ -127,15 +127,12 @@ const removeEmpty = (commonDir: string, folder: string): void => {
     }
 };
 
-/**
- * Removes the locks of a writer of these refs that died between its lock and the rename. Nobody may be writing the
- * refs.
- */
+/** Removes locks on these refs whose writer died between lock and rename. Nobody may be writing the refs. */
 export const removeRefLocks = async (commonDir: string, refs: readonly string[]): Promise<void> => {
   if (isFiles(commonDir)) for (const ref of refs) await withoutLock(`${join(commonDir, ref)}.lock`);
 };
 
-/** Waits until the lock is gone, since a living git removes its own; then removes it. */
+/** Waits for a lock, since a living git removes its own; removes it after `lockWaitMs`. */
 const withoutLock = async (lock: string): Promise<void> => {
   for (const until = performance.now() + lockWaitMs; existsSync(lock); await wait(10))
     if (performance.now() > until) rmSync(lock, { force: true });

@@ -53,7 +53,7 @@ const bounded = { env: { GIT_ALLOC_LIMIT: "512m" }, dataBytes: 1024 ** 3, timeou
 /** Stricter than `--strict`: git itself writes no such modes, and with them the same files would have two ids. */
 const strict = "--strict=badFilemode=error";
 
-/** Attempts where git dies, or where a `git gc` of the user's removes the folder. */
+/** Most attempts; another one follows if git dies, or a `git gc` of the user's removes the folder. */
 const attempts = 3;
 
 export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => {

@@ -59,7 +59,7 @@ type Watch = {
 
 const watches = new Map<string, Watch>();
 
-/** Most watches without a running command that are kept, for what they have read. */
+/** Most watches that are kept without a running command, for what they have read. */
 const mostIdle = 32;
 
 const watchOf = (root: string, writable: string | undefined): Watch => {

@@ -100,7 +100,7 @@ const harmless = new Map<string, RegExp>([
   ["options.strategy", ownStrategies],
 ]);
 
-/** Sections in which every setting is harmless whose value is words. */
+/** Sections in which a setting is harmless if its value is words. */
 const wordSections = new Set(["advice", "color"]);
 
 type Context = {
@@ -118,7 +118,7 @@ const isPlain = ({ name, value }: Setting, { module }: Context): boolean => {
   return harmless.get(sub === undefined ? name : `${section}.*.${key}`)?.test(value) ?? false;
 };
 
-/** The subsections that have an address, of the section `wanted`. */
+/** The subsections of the section `wanted` that have an address. */
 const addressed = (settings: readonly Setting[], wanted: string): Set<string> =>
   new Set(
     settings.flatMap(({ name }) => {

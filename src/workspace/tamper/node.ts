@@ -9,7 +9,7 @@ import type { Listing, Seen } from "./seen.ts";
 export type Role =
   /** A configuration, compared by its settings. */
   | "config"
-  /** A hook, or what lies beside hooks. */
+  /** A hook, or another file beside hooks. */
   | "hook"
   | "head"
   /** `.git` as a file, of a submodule or a linked worktree. */

@@ -23,7 +23,7 @@ import type { Node } from "./node.ts";
 export type Tampered = {
   path: string;
   change: "added" | "changed" | "removed";
-  /** Whether the file is as it was before the command again. */
+  /** Whether the file is again as it was before the command. */
   restored: boolean;
   /** Where the changed version is now; null: there was none, or it was left in place. */
   kept: string | null;

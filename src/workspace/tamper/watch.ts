@@ -50,8 +50,8 @@ const isPlainFolder = (path: string): boolean => {
 
 /**
  * `before`: an earlier look; what has not changed since is not read again. `accepted`: the present state is the user's.
- * Otherwise files outside the Git directories are looked at only if the earlier look was led to them: a file that a
- * command made some setting name may be anybody's.
+ * Otherwise files outside the Git directories are looked at only if the earlier look was led to them: a command may
+ * have made a setting name anybody's files.
  */
 export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): Look => {
   const { root, nested, writable, indexes } = options;

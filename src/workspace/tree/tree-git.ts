@@ -111,7 +111,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     return { path: join(scratch.seen, name), own, [Symbol.dispose]: remove };
   };
 
-  /** Writes a new file, and never opens one that an agent put there, although it cannot know the name. */
+  /** Writes a new file; never opens one that an agent put there, even though an agent cannot know the name. */
   const written = (bytes: string | Uint8Array): TemporaryFile => {
     const file = temporary();
     writeFileSync(file.own, bytes, { flag: "wx", mode: 0o600 });

@@ -32,7 +32,7 @@ const mostParts = 5;
  */
 const longPath = 512;
 
-/** Most files with several names that are remembered; the names of further ones are counted each. */
+/** Most files with several names that are remembered; each name of a further file counts. */
 const mostLinked = 1_000_000;
 
 type Level = { path: Buffer; folders: Buffer[]; fd: number | undefined };

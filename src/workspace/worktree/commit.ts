@@ -50,8 +50,8 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
 export const keptRefOf = (key: string): string => baseRefOf(`${key}.kept`);
 
 /**
- * Makes the files as they are now one commit on their base, which no branch has, while work on them goes on. undefined:
- * their tree is `known`, or the base's.
+ * Commits the files as they are now, on their base and on no branch, while work on them goes on. undefined: their tree
+ * is `known`, or the base's.
  */
 export const keepFiles = async (
   { known, ...request }: Omit<CommitRequest, "last" | "branch"> & { known: string | undefined },

@@ -96,7 +96,7 @@ export const createWorktreeFolder = (options: {
   };
 
   /**
-   * Holds the commit that a move to another base leaves behind by a ref, until the Task is removed: the log may still
+   * Holds, by a ref, the commit that a move to another base leaves behind, until the Task is removed: the log may still
    * name it.
    */
   const keep = async (taskID: string, commit: string): Promise<void> => {

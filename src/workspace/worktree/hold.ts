@@ -110,7 +110,7 @@ const mayBeHeldBeside = (folder: string, directory: string): boolean => {
 const isHeldBeside = (folder: string, directory: string): boolean => {
   for (const name of readdirSync(folder)) {
     const file = join(folder, name);
-    // `held` has the directories of this process; an earlier process of the same number is dead.
+    // `held` has the directories of this process; an earlier process with the same process id is dead.
     if (name.startsWith(`${process.pid}-`) || !name.endsWith(".json")) continue;
     const entry = entryAt(file);
     if (entry === undefined) continue;

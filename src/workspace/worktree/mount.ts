@@ -34,7 +34,7 @@ export type MountedTree = {
   record: Pick<WorktreeRecord, "toplevel" | "commonDir">;
 };
 
-/** The files of the service's Git directories that are mounted one by one; in the tree, it is `.git`. */
+/** The files in the service's Git directories over which something is mounted; in the tree, it is `.git`. */
 const ownFiles = ["config", "objects/info/alternates"];
 
 const expectFile = (root: string, path: string): void => {
@@ -45,7 +45,7 @@ const expectFile = (root: string, path: string): void => {
   throw new FileRefused("not-a-file", `Expected a regular file at "${root}/${path}", got something else`);
 };
 
-/** Throws FileRefused if something that is to be mounted is not a regular file. */
+/** Throws FileRefused if anything over which something is mounted is not a regular file. */
 const expectOwn = ({ tree, gitDir }: Pick<MountedTree, "tree" | "gitDir">): void => {
   expectFile(tree, ".git");
   for (const name of ownFiles) expectFile(gitDir, name);
@@ -123,8 +123,8 @@ export const directoryMounts = ({ directory, known, scratch, writable = false }:
       ]),
     ];
     const settings = join(directory, ".sortie");
-    // Only the user decides which squads and rules the project has. A link is not protected: an agent made it, or is
-    // free to.
+    // Only the user decides which squads and rules the project has. A link is not protected: it is an agent's, or left
+    // to agents.
     if (lstatSync(settings, { throwIfNoEntry: false })?.isDirectory() === true)
       nested.push({ kind: "ro", from: settings, to: settings });
     if (found === undefined) return nested;

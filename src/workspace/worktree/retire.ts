@@ -73,7 +73,7 @@ export const createRetention = (deps: {
     const tree = worktreeOf(taskID);
     const left: unknown[] = [];
     const take = (removed: Promise<void>) => removed.catch((error: unknown) => void left.push(error));
-    // What an earlier removal could not remove has the name that the tree gets now.
+    // An earlier removal may have left a tree under the name that this one gets now.
     if (existsSync(tree)) {
       await removeTree(`${tree}${gone}`);
       renameSync(tree, `${tree}${gone}`);
@@ -222,7 +222,7 @@ export const createRetention = (deps: {
     isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
-    /** Holds the attempt's result by its new branch before anything is removed. */
+    /** The new branch holds the attempt's result before anything is removed. */
     async makeWay(taskID: string, attempt: number): Promise<string | null> {
       const record = records.of(taskID);
       if (record === undefined || !existsSync(join(record.commonDir, "HEAD"))) return null;

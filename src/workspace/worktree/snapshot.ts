@@ -46,8 +46,8 @@ export type SnapshotRequest = {
   /** The commit that the directory was at when it was inspected. */
   head: string;
   /**
-   * See `indexCopyOf`. A copy that is there already was left by a death during an earlier snapshot, and is of an older
-   * index.
+   * See `indexCopyOf`. A copy that is there already was left when the service died during an earlier snapshot, and is
+   * of an older index.
    */
   scratch: string;
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
