@@ -101,7 +101,7 @@ export interface Repositories {
    * still the caller's to write; asked once the thread was searched. Rejects like `propose`.
    */
   comment(place: RepositoryPlace, comment: Comment, isHeld: () => boolean, signal: AbortSignal): Promise<void>;
-  /** Removes a branch from the remote, if it is still at this commit. Resolves to whether it was. */
+  /** Removes a branch from the remote, if it is still at this commit. Resolves to whether it was removed. */
   removeBranch(place: RepositoryPlace, at: { ref: string; commit: string }, signal: AbortSignal): Promise<boolean>;
 }
 

@@ -38,7 +38,8 @@ export type { Entry } from "./walk.ts";
 export { FileRefused };
 
 /**
- * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot.
+ * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when the access is not
+ * allowed or not possible.
  */
 export interface Files {
   readonly root: string;
@@ -46,7 +47,7 @@ export interface Files {
   inside: (path: string) => string;
   /** Whether the name may be read. For callers that know a file's content without opening it. */
   mayRead(path: string): boolean;
-  /** Whether the name may be written or removed, for callers that change several files or none. */
+  /** Whether the name may be written or removed, for callers that change either all of several files or none. */
   mayWrite(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */

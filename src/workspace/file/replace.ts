@@ -139,7 +139,7 @@ const keepAside = (file: string | Buffer, aside: string): void => {
 
 /**
  * What a new file at a path inherits: the mode of the file that is there, without its execute bits, and the folder's
- * group where the folder passes it on (setgid).
+ * group where its set-group-ID passes that on.
  */
 export const rightsAt = (root: string, path: string): { mode?: number; group?: number } => {
   const components = componentsOf(path);

@@ -65,8 +65,8 @@ export const keepsFiles = async (
   files: readonly { path: string; bytes: Buffer }[],
 ): Promise<boolean> => {
   const input = Buffer.concat(files.flatMap(({ path }) => [encodePath(`./${folder}/${path}`), Buffer.of(0)]));
-  // `check-ignore` takes every path literally, but fails where this is set; a path that begins with a colon would be
-  // pathspec magic, hence `./`.
+  // `check-ignore` takes every path literally, but fails where this is set. `./` in front, because a leading colon
+  // would be magic.
   const env = { GIT_LITERAL_PATHSPECS: "0" };
   const { stdout: ignored } = await git.run(["check-ignore", "-z", "--stdin"], { input, env, ok: [0, 1] });
   if (ignored.length > 0) return false;
