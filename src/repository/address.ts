@@ -7,7 +7,7 @@ export type Address = {
   scheme: "https" | "http" | "ssh" | "git";
   user: string;
   host: string;
-  /** "": the scheme's own. */
+  /** "": the scheme's default port. */
   port: string;
   /** Begins with a slash. */
   path: string;
@@ -15,14 +15,17 @@ export type Address = {
 
 const refuse = (message: string) => new ServiceError("repository_not_allowed", message);
 
-/** `user@host:path`, as ssh users write it. */
+/** `user@host:path`, the form that ssh users write. */
 const scpForm = /^(?:([\w.-]+)@)?([\w.-]+|\[[0-9a-f:]+\]):(?![/:])(.+)$/i;
 
 const defaultPorts: Record<Address["scheme"], string> = { https: "443", http: "80", ssh: "22", git: "9418" };
 
 const isScheme = (text: string): text is Address["scheme"] => text in defaultPorts;
 
-/** Throws `repository_not_allowed` for what is no address of a repository, and for one with a password in it. */
+/**
+ * Parses an address. Throws `repository_not_allowed` for text that is not the address of a repository, and for an
+ * address with a password.
+ */
 export const parseAddress = (text: string): Address => {
   const scp = text.includes("://") ? null : scpForm.exec(text);
   const url = URL.parse(
@@ -53,7 +56,7 @@ const shown = (text: string): string => JSON.stringify(text.replace(/:\/\/[^@/]*
 const authorityOf = ({ user, host, port }: Address): string =>
   `${user === "" ? "" : `${user}@`}${host}${port === "" ? "" : `:${port}`}`;
 
-/** What git is given. */
+/** The URL that git gets. */
 export const urlOf = (address: Address): string => `${address.scheme}://${authorityOf(address)}${address.path}`;
 
 /** Equal for all spellings of one repository. */
@@ -62,13 +65,13 @@ export const identityOf = (address: Address): string => repositoryIdentity(urlOf
 /** An entry of `repositories.allow` or a `match` of credentials. */
 export type Pattern = {
   matches(address: Address): boolean;
-  /** Whether the entry names the host: then its addresses may be inside, too. */
+  /** Whether the entry names the host; if so, the host may have internal addresses, too. */
   namesHost: boolean;
 };
 
 const partsOf = /^([a-z]+):\/\/([^/]*)(\/.*)?$/i;
 
-/** Whether a name is the pattern's, in which `*` stands for any text; in time that grows with both. */
+/** Whether a name matches the pattern, in which `*` stands for any text. Takes time proportional to both lengths. */
 const fits = (pattern: string, name: string): boolean => {
   const [first = "", ...rest] = pattern.toLowerCase().split("*");
   const text = name.toLowerCase();
@@ -85,8 +88,8 @@ const fits = (pattern: string, name: string): boolean => {
 };
 
 /**
- * `scheme://[user@]host[:port]/path`, where `*` stands for any part of a name, and at the end of the path for all
- * below. undefined: it is no such pattern.
+ * Parses `scheme://[user@]host[:port]/path`, where `*` stands for any part of a name, and at the end of the path for
+ * everything below. undefined: the text is not such a pattern.
  */
 export const parsePattern = (text: string): Pattern | undefined => {
   const [, scheme = "", authority = "", path = "/*"] = partsOf.exec(text.trim()) ?? [];
@@ -107,7 +110,7 @@ export const parsePattern = (text: string): Pattern | undefined => {
   };
 };
 
-/** User, name and port each by themselves: a `*` in one never reaches into another. */
+/** Matches user, name and port separately, so that a `*` in one never reaches into another. */
 const fitsHost = (pattern: string, authority: string): boolean => {
   const [wanted, given] = [partsOfHost(pattern), partsOfHost(authority)];
   return wanted.every((part, at) => fits(part, given[at] ?? ""));
@@ -127,7 +130,7 @@ const partsOfHost = (authority: string): [string, string, string] => {
 
 const badRef = /^[-./]|\.\.|\/\/|@\{|[\p{Cc}\s~^:?*[\\]|\.lock(\/|$)|[./]$|^@$/u;
 
-/** A branch, tag or commit by the name that callers use, without `refs/heads/`. Throws `invalid_request`. */
+/** The name of a branch, tag or commit, without `refs/heads/` or `refs/tags/`. Throws `invalid_request`. */
 export const parseRef = (text: string): string => {
   const ref = text.replace(/^refs\/(heads|tags)\//, "");
   if (ref === "" || badRef.test(ref))

@@ -5,14 +5,14 @@ import { type Address, type Pattern, parsePattern } from "./address.ts";
 import type { ForgeKind } from "./repository.ts";
 
 /**
- * The operator's credentials for repositories. They reach git by a file of one call's own, which only this user can
- * read and which is removed with the call: never by an argument, a variable, an address or a sandbox.
+ * The operator's credentials for repositories. They reach git by a file for one call, which only this user can read and
+ * which is removed with the call: never by an argument, a variable, an address or a sandbox.
  */
 
 /**
- * An entry of `repositories.credentials`. `token`: `env:NAME` or `file:PATH`. `forge`, `api`: what the host runs for
- * pull requests, where its name does not say so. `app`: a GitHub App; `key` is its private key, `env:NAME` or
- * `file:PATH`.
+ * An entry of `repositories.credentials`. `token`: `env:NAME` or `file:PATH`. `forge`, `api`: the forge that the host
+ * runs for pull requests, and its address, where the host's name does not tell. `app`: a GitHub App; `key` is its
+ * private key, `env:NAME` or `file:PATH`.
  */
 export type CredentialSettings = { match: string } & (
   | { username?: string | undefined; token: string; forge?: ForgeKind | undefined; api?: string | undefined }
@@ -25,15 +25,18 @@ export type Credential =
   | { kind: "app"; id: string; key: () => string; api: string | undefined }
   | { kind: "ssh"; key: string; knownHosts: string };
 
-/** What the remote, and the forge, of a repository is asked as. */
+/**
+ * How the remote and the forge of a repository are addressed: where, with which credential, and whether internal
+ * addresses are allowed.
+ */
 export type Remote = {
   address: Address;
   credential: Credential | undefined;
-  /** The operator named the host: its addresses may be inside. */
+  /** The operator named the host, so it may have internal addresses. */
   vouched: boolean;
 };
 
-/** A remote that is shown a token. */
+/** A remote that gets a token. */
 export type ShownRemote = Remote & { credential: Exclude<Credential, { kind: "ssh" }> };
 
 export const isShown = (remote: Remote): remote is ShownRemote =>
@@ -41,7 +44,7 @@ export const isShown = (remote: Remote): remote is ShownRemote =>
 
 type Entry = { pattern: Pattern; credential: Credential };
 
-/** A text is the problem with an entry, in words for the operator. */
+/** The entries; a string is the problem with one of them, in words for the operator. */
 export const parseCredentials = (
   settings: readonly CredentialSettings[],
   env: Readonly<Record<string, string | undefined>>,
@@ -78,7 +81,7 @@ export const parseCredentials = (
   return entries;
 };
 
-/** In words that hold nothing of it. */
+/** What is wrong with a private key, in words that reveal nothing of it; undefined: nothing. */
 const problemOfKey = (key: () => string): string | undefined => {
   try {
     const { asymmetricKeyType: type } = createPrivateKey(key());
@@ -89,7 +92,10 @@ const problemOfKey = (key: () => string): string | undefined => {
   }
 };
 
-/** Reads a secret where the operator says that it is, `env:NAME` or `file:/PATH`; undefined: it is neither. */
+/**
+ * A function that reads a secret from where the operator keeps it, `env:NAME` or `file:/PATH`; undefined: `where` is
+ * neither.
+ */
 export const secretAt = (
   where: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -102,7 +108,7 @@ export const secretAt = (
 const isInterface = (url: URL | null): boolean =>
   url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === "";
 
-/** The first entry that fits. */
+/** The credential of the first entry that fits the address. */
 export const credentialFor = (entries: readonly Entry[], address: Address): Credential | undefined =>
   entries.find(
     ({ pattern, credential }) => pattern.matches(address) && (credential.kind === "ssh") === (address.scheme === "ssh"),

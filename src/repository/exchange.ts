@@ -2,21 +2,23 @@ import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import type { Git } from "../workspace/git/git.ts";
 
 /**
- * Takes commits from one repository of this machine to another, by their ids and as objects alone: no ref, setting or
+ * Copies commits from one repository of this machine to another, by their ids and as objects alone: no ref, setting or
  * file of either is read or changed.
  */
 
 const timeoutMs = 10 * 60_000;
 
-/** Whether a commit is there. */
+/** Whether the repository has the commit. */
 export const hasCommit = async (git: Git, commit: string): Promise<boolean> =>
   (await git.run(["cat-file", "-e", `${commit}^{commit}`], { ok: [0, 1, 128] })).exitCode === 0;
 
-/** Whether `commit` is `tip` or one that it grew from; false also where it is not there. */
+/** Whether `commit` is `tip` or an ancestor of it; false also if it is not in the repository. */
 export const isWithin = async (git: Git, commit: string, tip: string): Promise<boolean> =>
   (await git.run(["merge-base", "--is-ancestor", commit, tip], { ok: [0, 1, 128], timeoutMs })).exitCode === 0;
 
-/** Where the remote's branches and tags lead, as far as the mirror knows, if none of them leads to the commit. */
+/**
+ * The commits of the remote's branches and tags, as far as the mirror knows; undefined: one of them reaches `commit`.
+ */
 export const tipsWithout = async (git: Git, commit: string): Promise<string[] | undefined> => {
   const found = await git.run(["rev-list", "--max-count=1", commit, "--not", "--remotes", "--tags"], { timeoutMs });
   if (found.stdout.length === 0) return undefined;
@@ -25,8 +27,9 @@ export const tipsWithout = async (git: Git, commit: string): Promise<string[] | 
 };
 
 /**
- * Writes what commits add to those `without` into a file that is not there yet, and resolves to its size; undefined:
- * more than `mostBytes`, and there is no file. `thin`: as differences to what these have, where that is less.
+ * Packs the objects that `commits` add to those `without` into a new file, and resolves to its size in bytes;
+ * undefined: it would be more than `mostBytes`, and no file is left. `thin`: as differences to objects of `without`,
+ * where that is shorter.
  */
 export const packInto = async (
   file: string,
@@ -63,7 +66,7 @@ export const packInto = async (
   }
 };
 
-/** Reads a pack, `thin` or not, from a file. */
+/** Adds the objects of a pack, `thin` or not, to the repository. */
 export const indexPack = async (git: Git, file: string, thin: boolean, signal: AbortSignal): Promise<void> => {
   const input = openSync(file, "r");
   try {
@@ -74,8 +77,8 @@ export const indexPack = async (git: Git, file: string, thin: boolean, signal: A
 };
 
 /**
- * `without`: a commit that both have. `file`: a path for what is underway, removed in the end. Rejects where it takes
- * more than `mostBytes`.
+ * Copies a commit with its history. `without`: a commit that both repositories have. `file`: the path of a temporary
+ * file, removed in the end. Rejects if the pack takes more than `mostBytes`.
  */
 export const takeCommit = async (
   { from, to }: { from: Git; to: Git },

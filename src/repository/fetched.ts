@@ -2,8 +2,8 @@ import { messageOf, ServiceError } from "../error.ts";
 import type { Repositories, RepositoryPlace } from "./repository.ts";
 
 /**
- * What is looked for among the files of a repository: they may never have been fetched by this node, or be older than
- * what is looked for.
+ * Looks for something among the files of a repository, which this node may never have fetched, or which may be older
+ * than what is looked for.
  */
 
 type Fetching = Pick<Repositories, "fetch" | "patienceSeconds">;
@@ -11,10 +11,10 @@ type Fetching = Pick<Repositories, "fetch" | "patienceSeconds">;
 const fetch = (repositories: Fetching, place: RepositoryPlace, most = Number.POSITIVE_INFINITY) =>
   repositories.fetch(place, AbortSignal.timeout(Math.min(repositories.patienceSeconds, most) * 1000));
 
-/** Whoever lists what there is waits so long at most. */
+/** The longest wait for a fetch of a caller that only lists what there is. */
 const listSeconds = 20;
 
-/** Looks again after a fetch, where a squad is not there. `place`: undefined: in no repository. */
+/** Calls `look` again after a fetch if it found no such squad. `place` undefined: there is no repository to fetch. */
 export const orFetched = async <T>(
   repositories: Fetching,
   place: RepositoryPlace | undefined,
@@ -34,7 +34,7 @@ export const orFetched = async <T>(
   }
 };
 
-/** Fetches what never was. Resolves to why it could not be. */
+/** Fetches a repository that was never fetched. Resolves to the reason if that failed, else to undefined. */
 export const fetchedOnce = async (
   repositories: Fetching & Pick<Repositories, "isFetched">,
   place: RepositoryPlace | undefined,

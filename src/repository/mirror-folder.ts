@@ -6,8 +6,8 @@ import { type Address, identityOf, urlOf } from "./address.ts";
 import type { RepositoryPlace } from "./repository.ts";
 
 /**
- * Where repositories are kept in the data folder: `<name>-<hash>/mirror.git`, and `<name>-<hash>/<ref>-<hash>` with the
- * files of one ref and a record beside it, from which a restarted service knows whose directory that is.
+ * The folders of repositories in the data folder: `<name>-<hash>/mirror.git`, and `<name>-<hash>/<ref>-<hash>` with the
+ * files of one ref. A record beside each tells a restarted service which repository the directory belongs to.
  */
 
 const slugOf = (text: string): string =>
@@ -34,7 +34,7 @@ export const createMirrorFolders = (folder: string) => {
   return {
     root,
     placeOf,
-    /** Makes the folder, so that its directory can be named from now on. */
+    /** Makes the folder and its record, so that callers can name the directory from now on. */
     keep(place: RepositoryPlace): void {
       if (known.has(place.directory) && existsSync(place.directory)) return;
       mkdirSync(place.directory, { recursive: true, mode: 0o700 });

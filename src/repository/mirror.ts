@@ -12,20 +12,21 @@ import { plainWords } from "./words.ts";
 /** The bare mirror of a repository, and the files of its refs. */
 
 export type MirrorLimits = {
-  /** For one fetch, in seconds. */
+  /** Seconds that one fetch may take. */
   fetchSeconds: number;
-  /** Of one mirror, in bytes. */
+  /** Bytes that one mirror may take. */
   mirrorBytes: number;
 };
 
 const trackingOf = (branch: string): string => `refs/remotes/origin/${branch}`;
 
 /**
- * Above as many packs they are put together: each fetch that brings something leaves one, and every git looks into all.
+ * Packs of a mirror above which they are rolled into one: each fetch that brings something adds a pack, and every git
+ * call searches all of them.
  */
 const mostPacks = 20;
 
-/** How often a running fetch is measured, in milliseconds. */
+/** Milliseconds between measurements of a running fetch. */
 const lookMs = 2000;
 
 export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOptions; limits: MirrorLimits }) => {
@@ -36,13 +37,13 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   const objectsOf = ({ mirror }: RepositoryPlace): Git =>
     createGit(mirror, { ...options.git, toplevel: mirror, gitDir: mirror });
 
-  /** Made by hand, without templates: no hooks, and no settings but these. */
+  /** Makes the repository without git's templates: no hooks, and no settings but these. */
   const ensure = ({ mirror }: RepositoryPlace): void => {
     if (existsSync(join(mirror, "HEAD"))) return;
     for (const folder of ["objects/info", "objects/pack", "refs/heads", "refs/tags"])
       mkdirSync(join(mirror, folder), { recursive: true, mode: 0o700 });
     writeFileSync(join(mirror, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
-    // The last: with it git sees a repository.
+    // Written last: git takes the folder for a repository once HEAD is there.
     writeFileSync(join(mirror, "HEAD"), "ref: refs/heads/main\n");
   };
 
@@ -52,13 +53,13 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
       `Expected ${place.url} to take at most ${limits.mirrorBytes} bytes (repositories.mirrorBytes), got more.`,
     );
 
-  /** Rejects where the mirror takes more than it may, with so many more bytes. */
+  /** Rejects if the mirror would take more than it may with `more` bytes added. */
   const expectRoom = async (place: RepositoryPlace, more = 0): Promise<void> => {
     const { bytes } = await measureUsage([place.mirror], place.mirror);
     if (bytes + more > limits.mirrorBytes) throw tooLarge(place);
   };
 
-  /** Fetches refs of a remote into the mirror, as long and as much as one may. */
+  /** Fetches refs of a remote into the mirror, within the limits of time and size. */
   const fetchRefs = async (
     place: RepositoryPlace,
     remote: Remote,
@@ -84,8 +85,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   };
 
   /**
-   * Rolls small packs into one, and leaves large ones alone. All objects stay, also those that no ref leads to: a Task
-   * may be about to name them. A git at work finds what it reads in the new pack.
+   * Rolls small packs into one, and leaves large ones alone. All objects stay, also those that no ref reaches: a Task
+   * may be about to name them. A git that is running finds what it reads in the new pack.
    */
   const gather = async (place: RepositoryPlace, signal: AbortSignal): Promise<void> => {
     const names = await readdir(join(place.mirror, "objects", "pack"));
@@ -94,7 +95,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     await objectsOf(place).run(args, { signal, timeoutMs: 10 * 60_000 });
   };
 
-  /** Brings all branches and tags of the remote into the mirror. Refs of the service's own stay. */
+  /** Fetches all branches and tags of the remote into the mirror. Refs of the service's own stay. */
   const update = async (place: RepositoryPlace, remote: Remote, signal: AbortSignal): Promise<void> => {
     ensure(place);
     await fetchRefs(
@@ -103,11 +104,11 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
       [place.url, "+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"],
       signal,
     );
-    // What was fetched is there all the same; the next fetch tries again.
+    // The fetch succeeded all the same; the next one tries to roll the packs again.
     await gather(place, signal).catch(() => undefined);
   };
 
-  /** One ref of the remote as it is now: its commit, and the ref that it stands for. */
+  /** Asks the remote for one ref as it is now: its commit, and the ref that it stands for. */
   const ask = async (
     place: RepositoryPlace,
     remote: Remote,
@@ -117,7 +118,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     ensure(place);
     const args = ["ls-remote", "--symref", place.url, ref];
     const { stdout } = await remoteGit.run(place.mirror, remote, args, { signal, timeoutMs });
-    // A pattern of ls-remote fits other refs that end like this one, too.
+    // A pattern of ls-remote also matches other refs that end in the same way.
     const said = stdout
       .toString("utf8")
       .split("\n")
@@ -149,7 +150,10 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     return found.stdout.toString("latin1").trim() || undefined;
   };
 
-  /** What the mirror has at the place's ref. */
+  /**
+   * The commit that the mirror has at the place's ref, or at `branch`. Throws `repository_unavailable` if there is
+   * none.
+   */
   const resolve = async (place: RepositoryPlace, branch: string | undefined): Promise<Omit<Fetched, "of">> => {
     const git = objectsOf(place);
     const name = place.ref ?? branch;
@@ -181,7 +185,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
   const checkOut = async (place: RepositoryPlace, commit: string): Promise<void> => {
     if (checkedOut(place) === commit) return;
     rmSync(`${place.directory}.commit`, { force: true });
-    // What a killed git left; nobody else writes there.
+    // A lock here was left by a killed git, as nobody else writes there.
     rmSync(`${place.directory}.index.lock`, { force: true });
     const git = createGit(place.directory, {
       ...options.git,
@@ -196,7 +200,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     try {
       await git.run(["-c", "core.bare=false", "read-tree", "--reset", "-u", commit], { env });
     } catch (error) {
-      // On a full disk what was written would stay for as long as the mirror does: no Task's end removes it.
+      // On a full disk, files left by this attempt would stay as long as the mirror: no Task's end removes them.
       for (const left of ["index", "index.lock"]) rmSync(`${place.directory}.${left}`, { force: true });
       await clean().catch(() => undefined);
       throw error;
@@ -216,7 +220,10 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
     checkOut,
     checkedOut,
     ask,
-    /** `commit`: null removes the ref. Words of the remote where it refuses. */
+    /**
+     * Pushes if the remote's ref is at `from`. `commit` null: removes the ref. `words`: what the remote says when it
+     * refuses; `stale`: the ref has moved. Rejects with `RepositoryAway`.
+     */
     async push(
       place: RepositoryPlace,
       remote: Remote,
@@ -244,7 +251,7 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
         .filter((each) => each !== "");
       if (line === "" && said.length === 0) throw new RepositoryAway(plainWords(stderr, 400));
       const words = plainWords([...said, reason].join(" "), 1000);
-      // Another one was quicker; a forge says so in its own words.
+      // Another push was quicker; each forge reports that in its own words.
       return {
         ok: false,
         stale:

@@ -14,12 +14,13 @@ import type { Tokens } from "./token.ts";
 import { plainWords } from "./words.ts";
 
 /**
- * The second profile of git: fetch, ls-remote and push, on the bare mirror alone. It may use the network, to one judged
- * address and without redirects, and has the credentials. It never sees a work tree; the other profile sees no network.
+ * The second profile of git: fetch, ls-remote and push, on the bare mirror alone. It has the credentials, and may use
+ * the network, but only to one judged address and without redirects. It never sees a work tree; the first profile has
+ * no network.
  */
 
 export type RemoteGit = {
-  /** Rejects with `RepositoryAway` where the remote could not be reached or does not answer as git does. */
+  /** Rejects with `RepositoryAway` if the remote could not be reached, or does not answer as git does. */
   run(
     mirror: string,
     remote: Remote,
@@ -29,7 +30,7 @@ export type RemoteGit = {
 };
 
 export const createRemoteGit = (options: {
-  /** For the files of credentials. */
+  /** The folder for the files of credentials. */
   folder: string;
   path: string;
   author: Author;
@@ -60,7 +61,7 @@ export const createRemoteGit = (options: {
       ...(file === undefined
         ? []
         : ["-c", `credential.helper=!f() { test "$1" = get && cat ${shellQuote(file.path)}; }; f`]),
-      // What a fetch brings is judged before it is kept; these are old mistakes of honest programs.
+      // Fetched objects are checked before they are kept. The ignored errors are old mistakes of honest programs.
       "-c",
       "transfer.fsckObjects=true",
       ...["badTimezone", "missingSpaceBeforeDate", "zeroPaddedFilemode", "missingSpaceBeforeEmail", "badDate"].flatMap(
@@ -94,7 +95,7 @@ export const createRemoteGit = (options: {
       try {
         return await once(mirror, remote, token, args, options);
       } catch (error) {
-        // A token that was revoked before its end is asked for again, once.
+        // A token that was revoked before it expired is requested again, once.
         if (!isRefused(error) || !tokens.drop(remote, token)) throw error;
         const next = await tokenOf(tokens, remote, options.signal);
         if (next === token) throw error;
@@ -104,10 +105,10 @@ export const createRemoteGit = (options: {
   };
 };
 
-/** Bytes that git may allocate for a fetch: a remote may send differences of kilobytes that stand for gigabytes. */
+/** Bytes that git may allocate for a fetch: a remote may send kilobytes of differences that stand for gigabytes. */
 const mostData = 4 * 1024 ** 3;
 
-/** Whoever fetches hears of a forge that refuses a token as of a remote that refuses. */
+/** The token of a remote. A forge that refuses to give one counts as a remote that refuses. */
 const tokenOf = async (tokens: Tokens, remote: ShownRemote, signal: AbortSignal): Promise<string> => {
   try {
     return await tokens.of(remote, signal);
@@ -119,7 +120,7 @@ const tokenOf = async (tokens: Tokens, remote: ShownRemote, signal: AbortSignal)
 const lookUp = async (host: string): Promise<readonly string[]> =>
   (await lookup(host, { all: true })).map(({ address }) => address);
 
-/** The addresses of the host, each of which may be dialled. */
+/** The addresses of the host, all of which may be dialled. Throws `RepositoryAway`. */
 const judged = async (
   { host }: Address,
   vouched: boolean,
@@ -160,7 +161,7 @@ const httpSettings = ({ scheme, host, port }: Address, addresses: readonly strin
   ].flatMap((setting) => ["-c", setting]);
 };
 
-/** Of this scheme git looks up names itself; it is given the judged address instead. */
+/** git resolves names of this scheme itself, so it gets the judged address instead. */
 const daemonSettings = ({ host, port }: Address, [address = ""]: readonly string[]): string[] => {
   if (isIP(bareHost(host)) > 0) return [];
   const at = port === "" ? "" : `:${port}`;
@@ -173,7 +174,7 @@ const sshCommand = (
   credential: Credential | undefined,
 ): string => {
   const key = credential?.kind === "ssh" ? credential : undefined;
-  // As known_hosts writes it, so that the port stays part of what is known.
+  // In the form of known_hosts, so that the port stays part of the known name.
   const known = port === "" ? bareHost(host) : `[${bareHost(host)}]:${port}`;
   return [
     "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o IdentityAgent=none",
@@ -189,7 +190,10 @@ const refused =
 const isRefused = (error: unknown): boolean =>
   error instanceof RepositoryAway && error.cause instanceof GitError && refused.test(error.cause.stderr);
 
-/** Answers of a remote that is there, and says the same in a minute. Without words its own line says it best. */
+/**
+ * Answers of a remote that is reachable and would answer the same in a minute. Where `words` is missing, the remote's
+ * own line explains the error best.
+ */
 const lasting: readonly { pattern: RegExp; words?: string }[] = [
   {
     pattern: refused,
@@ -207,7 +211,7 @@ const lasting: readonly { pattern: RegExp; words?: string }[] = [
   },
 ];
 
-/** In one line, without what only git's developers need. */
+/** The error as a `RepositoryAway`, in one line, without details that only git's developers need. */
 const awayFor = (error: GitError): RepositoryAway => {
   const known = lasting.find(({ pattern }) => pattern.test(error.stderr));
   const own = known && error.stderr.split("\n").find((line) => known.pattern.test(line));

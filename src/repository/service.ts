@@ -38,17 +38,17 @@ import { markUsed, removeMirror } from "./unused.ts";
 export type RepositorySettings = {
   allow: readonly string[];
   landing: readonly RemoteLanding[];
-  /** With `{task}`, `{slug}`, `{date}`. */
+  /** The template of branch names, with `{task}`, `{slug}`, `{date}`. */
   branch: string;
   credentials: readonly CredentialSettings[];
-  /** What new pull requests are opened with; `page`: where they link to. */
+  /** The properties of new pull requests; `page`: the address that they link to. */
   pullRequest: { labels: readonly string[]; draft: boolean; page: string | undefined };
   fetchSeconds: number;
   mirrorBytes: number;
-  /** Whether files in large file storage and submodules are fetched, too; else they are refused. */
+  /** Whether files in large file storage, and submodules, are fetched, too; false: a repository with any is refused. */
   lfs: boolean | "same-host";
   submodules: boolean | "same-host";
-  /** After which a mirror that nobody uses goes; 0: never. */
+  /** Days after which a mirror that nobody uses is removed; 0: never. */
   mirrorDays: number;
 };
 
@@ -57,7 +57,7 @@ export type RepositoriesOptions = {
   settings: RepositorySettings;
   env: Readonly<Record<string, string | undefined>>;
   tracker: Tracker;
-  /** Is told all tokens in use before one is, so that no text that the service writes shows them. */
+  /** Gets all tokens in use before one is used, so that no text that the service writes shows them. */
   learn: (tokens: readonly string[]) => void;
   path?: string;
   author?: Author;
@@ -65,7 +65,7 @@ export type RepositoriesOptions = {
   log: Log;
 };
 
-/** A text is what is wrong with the settings, in words for the operator. */
+/** What is wrong with the settings, in words for the operator; undefined: nothing. */
 export const problemOf = (
   { allow, credentials, branch, landing }: RepositorySettings,
   env: RepositoriesOptions["env"],
@@ -84,10 +84,10 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const path = options.path ?? defaultPath;
   const author = options.author ?? defaultAuthor;
   const folder = join(dataDir, "repositories");
-  /** For what is underway. Cleared at the start. */
+  /** The folder for temporary files. Cleared at the start. */
   const given = join(folder, "given");
   const places = createMirrorFolders(folder);
-  // Credentials of calls that a killed service made.
+  // Removes credentials of calls that a killed service made.
   rmSync(given, { recursive: true, force: true });
   mkdirSync(given, { recursive: true, mode: 0o700 });
   const allowed = settings.allow.map(parsePattern).filter((pattern): pattern is Pattern => pattern !== undefined);
@@ -137,7 +137,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     return { remote, forge: await opened };
   };
 
-  /** git on the objects of somebody's clone, which sees no files. */
+  /** git on the objects of a user's clone, which sees no files. */
   const cloneOf = (commonDir: string): Git => {
     const nothing = join(folder, ".empty");
     mkdirSync(nothing, { recursive: true, mode: 0o500 });
@@ -171,13 +171,13 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       );
     });
     if (found.tracking === null || (!settings.lfs && !settings.submodules)) return { ...found, commit, of };
-    // Whether there is something to fill in may change from commit to commit.
+    // Set even if nothing is filled in, since that may change from commit to commit.
     const tracking = found.tracking.replace("/origin/", "/filled/");
     await setRef({ commonDir: place.mirror, git }, tracking, commit);
     return { ...found, commit, of, tracking };
   };
 
-  /** Updates of mirrors: the one that runs, and the one that begins after it. */
+  /** Updates by mirror: the one that is running, and the one that begins after it. */
   const running = new Map<string, Promise<void>>();
   const next = new Map<string, Promise<void>>();
   const whole = new AbortController().signal;
@@ -196,8 +196,8 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   };
 
   /**
-   * Everybody who asks while a fetch runs shares the one that begins after it: what it brings is newer than their
-   * asking.
+   * All callers that ask while a fetch runs share the one that begins after it, so that its result is newer than their
+   * request.
    */
   const update = (place: RepositoryPlace, remote: Remote): Promise<void> => {
     const now = running.get(place.mirror);
@@ -259,7 +259,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     },
     async fetch(place, signal) {
       const remote = remoteOf(place);
-      // Its mirror may have been removed meanwhile.
+      // The mirror may have been removed meanwhile.
       places.keep(place);
       const branch = place.ref === null ? mirror.defaultBranch(place, remote, signal) : undefined;
       const [named] = await Promise.all([branch, update(place, remote)]);
@@ -379,7 +379,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
     async comment(place, comment, isHeld, signal) {
       const { forge } = await forgeAt(place, signal);
       if (await forge.isSaid(comment, signal)) return;
-      // Another service may have written it since it was looked for.
+      // Another service may have written the comment since it was looked for.
       if (!isHeld()) throw new RepositoryAway("looking for an earlier comment took too long");
       await forge.say(comment, signal);
     },

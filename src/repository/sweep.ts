@@ -9,16 +9,16 @@ import { clearRemoved, type Mirror, mirrorsIn } from "./unused.ts";
 
 const dayMs = 24 * 3_600_000;
 
-/** Those that nobody used for so many days. */
+/** The mirrors that nobody used for this many days. */
 export const unusedMirrors = (dataDir: string, days: number, now: Date, mark = false): Mirror[] =>
   mirrorsIn(join(dataDir, "repositories"), mark).filter(
     ({ usedAt }) => days > 0 && usedAt.getTime() + days * dayMs < now.getTime(),
   );
 
 /**
- * Removes mirrors that nobody used for `days`, a minute after the start and by the hour: of repositories that have no
- * Task and no Mission any more, because diffs, archives and the work of failed Tasks are in the mirror, and without
- * squads that were made for them. 0: none.
+ * Removes mirrors that nobody used for `days`, a minute after the start and then every hour. Keeps those of
+ * repositories with a Task or a Mission, because diffs, archives and the work of failed Tasks are in the mirror, and
+ * those with squads that were made for them. `days` 0: removes none.
  */
 export const createMirrorSweep = ({
   dataDir,
@@ -39,7 +39,7 @@ export const createMirrorSweep = ({
     await clearRemoved(join(dataDir, "repositories"));
     for (const { url, mirror, squads } of unusedMirrors(dataDir, days, now(), true)) {
       signal.throwIfAborted();
-      // Without a record beside it, nobody knows whose it is.
+      // Without a record, the mirror's repository is unknown.
       if (!url.includes("://")) continue;
       const project = repositoryIdentity(url);
       const [tasks, missions] = await Promise.all([

@@ -4,21 +4,21 @@ import { createAppTokens } from "./forge/app.ts";
 import { forgeOf } from "./forge/place.ts";
 import { ForgeRefused } from "./repository.ts";
 
-/** The tokens that remotes and forges are shown: the operator's own, and those that an app is given for an hour. */
+/** The tokens that remotes and forges get: the operator's own, and those that an app gets for an hour. */
 export type Tokens = {
-  /** Rejects with `RepositoryAway` or `ForgeRefused` where an app's cannot be had. */
+  /** The token of a remote. Rejects with `RepositoryAway` or `ForgeRefused` if an app gets none. */
   of(remote: ShownRemote, signal: AbortSignal): Promise<string>;
-  /** It was refused: whether `of` may bring another one. */
+  /** Call if the token was refused. Returns whether `of` may bring another one. */
   drop(remote: ShownRemote, token: string): boolean;
 };
 
 export const createTokens = (options: {
-  /** Is told all that are in use before one is, so that no text that the service writes shows them. */
+  /** Gets all tokens in use before one is used, so that no text that the service writes shows them. */
   learn: (tokens: readonly string[]) => void;
   resolve: ((host: string) => Promise<readonly string[]>) | undefined;
 }): Tokens => {
   const apps = createAppTokens({ resolve: options.resolve });
-  /** The operator's own, by where they are kept. */
+  /** The operator's own tokens, by their credential. */
   const own = new Map<Credential, string>();
   return {
     async of({ address, credential, vouched }, signal) {

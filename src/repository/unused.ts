@@ -4,16 +4,16 @@ import { basename, dirname, join } from "node:path";
 import { removeTree } from "../workspace/file/remove-tree.ts";
 
 /**
- * When the mirrors of the data folder were used last, by the time of a file beside each; and their removal. A folder
- * that is being removed has another name first, by which a later start finds what a killed one left.
+ * Records when the mirrors of the data folder were last used, by the time of a file beside each, and removes mirrors. A
+ * folder to be removed is first renamed, so that a later start finds what a killed service left of it.
  */
 
-/** `squads`: some were made for it, and stand in the folder alone. */
+/** `squads`: squads were made for the repository, which exist only in the mirror's folder. */
 export type Mirror = { url: string; mirror: string; usedAt: Date; squads: boolean };
 
 const markOf = (home: string): string => join(home, "used");
 
-/** From now on it counts as used now. */
+/** Records that the mirror is used now. */
 export const markUsed = (mirror: string): void => {
   const mark = markOf(dirname(mirror));
   if (existsSync(mark)) utimesSync(mark, new Date(), new Date());
@@ -22,7 +22,7 @@ export const markUsed = (mirror: string): void => {
 
 const removed = ".removed-";
 
-/** All mirrors below a folder of repositories. One without a mark gets it, where `mark` says so. */
+/** All mirrors below a folder of repositories. `mark`: marks those without a mark as used now. */
 export const mirrorsIn = (folder: string, mark: boolean): Mirror[] =>
   namesIn(folder).flatMap((name) => {
     const home = join(folder, name);
@@ -51,14 +51,14 @@ const urlIn = (home: string, [record]: readonly string[]): string => {
   }
 };
 
-/** From its return on the repository was never fetched. */
+/** Removes the mirror by a rename: once it returns, the repository counts as never fetched. */
 export const removeMirror = (mirror: string): void => {
   const home = dirname(mirror);
   const away = join(dirname(home), `${removed}${randomUUID()}`);
   renameSync(home, away);
 };
 
-/** Gives the space of all that were removed back. */
+/** Deletes the files of all removed mirrors. */
 export const clearRemoved = async (folder: string): Promise<void> => {
   for (const name of namesIn(folder)) if (name.startsWith(removed)) await removeTree(join(folder, name));
 };

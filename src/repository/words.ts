@@ -1,7 +1,8 @@
 import { plainLine } from "../process/plain-text.ts";
 
 /**
- * What a remote or a forge says, as text: without sequences for terminals and other control characters, in one line.
+ * The words of a remote or a forge in one line, without terminal sequences and other control characters, at most `most`
+ * characters.
  */
 export const plainWords = (text: string, most: number): string =>
   text.split("\n").map(plainLine).join(" ").replaceAll(/\s+/g, " ").trim().slice(0, most);

@@ -5,14 +5,14 @@ export class WorkspaceLost extends Error {
   readonly code = "workspace_lost";
 }
 
-/** What the commands of a project are to get cannot be had on this machine; the message says what. */
+/** The environment of a project's commands cannot be provided on this machine; the message says what is missing. */
 export class EnvironmentLost extends Error {
   readonly code = "environment_unavailable";
 }
 
 /**
- * A landing that began could be neither finished nor taken back yet; the message says what was in the way. It keeps the
- * project's index locked, and the same call is to be tried again.
+ * A landing that began could be neither finished nor taken back yet; the message says what was in the way. The
+ * project's index stays locked, and the caller must repeat the same call.
  */
 export class LandingUnfinished extends Error {
   constructor(cause: unknown) {

@@ -18,18 +18,21 @@ export type InspectOptions = {
   dataDir: string;
   projectRoots: readonly string[];
   git: CreateGitOptions;
-  /** Looks at each object that lies by itself, too, for whoever works on them. */
+  /** Also checks each loose object, for callers that are going to work on the repository's objects. */
   loose?: boolean;
 };
 
-/** Folders that hold projects and are none. */
+/** Folders that hold projects but cannot be a project themselves. */
 const shelves =
   "/ /home /media /mnt /opt /run /srv /tmp /Users /var /var/cache /var/lib /var/log /var/spool /var/tmp".split(" ");
 
-/** The system's own, with everything below: what is written there may run as somebody else. */
+/** System folders, with everything below them: a file written there may run as another user. */
 const system =
   "/bin /boot /etc /lib /lib32 /lib64 /libx32 /sbin /usr /var/spool/at /var/spool/cron /Library /System".split(" ");
-/** What is below of people's own; a root of SERVICE_PROJECT_ROOTS inside of the system's says the same of itself. */
+/**
+ * Folders in system folders whose subfolders belong to users. A root of SERVICE_PROJECT_ROOTS in a system folder opens
+ * that folder in the same way.
+ */
 const own = ["/usr/home", "/usr/local/src", "/usr/src"];
 const virtual = ["/dev", "/proc", "/sys"];
 
@@ -50,11 +53,11 @@ const realOf = (path: string): string | undefined => {
 };
 
 const fixedPaths = new Map<string, string>();
-/** When those that were not there are looked for again, by the monotonic clock: each Task asks for some twenty. */
+/** When a missing path is looked for again, by the monotonic clock: each Task asks for some twenty paths. */
 const missingUntil = new Map<string, number>();
 const missingMs = 1_000;
 
-/** The real path of a folder that stays in its place as long as the service runs, once it is there. */
+/** The real path of a folder that stays in its place as long as the service runs; cached once the folder exists. */
 const fixed = (path: string): string => {
   const known = fixedPaths.get(path);
   if (known !== undefined) return known;
@@ -66,7 +69,7 @@ const fixed = (path: string): string => {
   return real ?? resolve(path);
 };
 
-/** Why a folder (a real path) may be no project and hold none; undefined: it may. */
+/** Why a folder (a real path) can neither be a project nor hold one; undefined: it can. */
 const forbidden = (
   real: string,
   owner: number,
@@ -96,7 +99,7 @@ const isOfSystem = (real: string, projectRoots: readonly string[]): boolean => {
   return !roots.some((root) => isWithin(real, root) && isWithin(root, fixed(folder)) && root !== fixed(folder));
 };
 
-/** As the user's account has it: HOME may name another folder. */
+/** The home folder of the user's account; HOME may name another folder. */
 let account: string | undefined;
 const accountHome = (): string => {
   try {
@@ -135,7 +138,7 @@ export const resolveDirectory = (directory: string, { dataDir, projectRoots }: I
 const notAWorktree = (directory: string) =>
   invalid(`Expected directory to be a project's files, got "${directory}", a bare repository or the inside of .git.`);
 
-/** Asks git about a repository with an unusual layout; its answer must be what was found and judged. */
+/** Asks git about a repository with an unusual layout; git's answer must match what was found and judged without it. */
 const ask = async (directory: string, found: Repository, options: InspectOptions): Promise<Project> => {
   const git = createGit(directory, { ...options.git, toplevel: found.toplevel, discover: true });
   // HEAD comes last: without a commit git fails there, but has printed the rest.
@@ -164,10 +167,16 @@ const ask = async (directory: string, found: Repository, options: InspectOptions
   };
 };
 
-/** Config stamps that git accepted, by git directory. Thus a broken or too new repository is refused on inspection. */
+/**
+ * Config stamps that git accepted, by git directory. A changed config is shown to git again, so that a broken or too
+ * new repository is refused on inspection.
+ */
 const read = new Map<string, string>();
 
-/** The repository of a directory reaches no further than a project may, wherever the directory is in it. */
+/**
+ * Throws `repository_not_allowed` if the repository of a directory reaches further than a project may: with its top
+ * folder, its Git directories, or the objects that it borrows.
+ */
 const expectBounds = (
   directory: string,
   { toplevel, gitDir, commonDir }: Repository,
@@ -211,7 +220,7 @@ const inspectReal = async (given: string, directory: string, options: InspectOpt
   expectFiles(found);
   await expectOwnObjects(found.commonDir, { loose: options.loose === true });
   if (found.unusual) return ask(directory, found, options);
-  // Before git is asked, which would wait for a FIFO in the place of the branch.
+  // Read before git is asked, because git would wait for a FIFO in the place of the branch's ref.
   const project = fromFiles(directory, found);
   const stamp = configStamp(found);
   const asked = read.get(found.gitDir) === stamp ? undefined : await ask(directory, found, options);

@@ -9,7 +9,10 @@ export type WorktreeRecord = {
   projectGitDir: string;
   commonDir: string;
   gitDir: string;
-  /** The project is a mirror of a repository: in its folder nobody works, and there is nothing to provide. */
+  /**
+   * The project is a mirror of a repository: nobody works in its folder, and there are no dependency folders to
+   * provide.
+   */
   mirrored?: true;
   /** The commit that the worktree's files are based on; "" while they are being moved to another. */
   base?: string;
@@ -18,8 +21,8 @@ export type WorktreeRecord = {
 };
 
 /**
- * undefined: there is none, or the machine died before its bytes were on the disk. Throws where it cannot be read now:
- * who took that for none would begin the Task's files anew.
+ * undefined: there is no record, or the machine died before its bytes were on the disk. Throws if the record cannot be
+ * read now: a caller that took this for "no record" would begin the Task's files anew.
  */
 const recordAt = (file: string): WorktreeRecord | undefined => {
   let text: string;
@@ -39,7 +42,7 @@ const recordAt = (file: string): WorktreeRecord | undefined => {
 /** Records by Task, stored next to the worktrees: no command that runs inside one may change where its result lands. */
 export const createWorktreeRecords = (home: string) => {
   const known = new Map<string, WorktreeRecord>();
-  /** What the files hold: they are written where that changes. */
+  /** The text of each file; a file is written only when its text changes. */
   const written = new Map<string, string>();
   const fileOf = (taskID: string) => join(home, `${taskID}.json`);
 
@@ -51,7 +54,7 @@ export const createWorktreeRecords = (home: string) => {
       if (record !== undefined) known.set(taskID, record);
       return record;
     },
-    /** `later`: only the next call writes it, and a death before that finds the record as it was. */
+    /** `later`: leaves the write to the next call; if the service dies before that, it finds the record as it was. */
     keep(taskID: string, record: WorktreeRecord, { later = false } = {}): void {
       const text = JSON.stringify(record);
       if (!later && written.get(taskID) !== text) {
@@ -63,7 +66,7 @@ export const createWorktreeRecords = (home: string) => {
       }
       known.set(taskID, record);
     },
-    /** It stays on the disk, and is read again when it is wanted. */
+    /** Drops the record from memory. The file stays, and is read again when the record is needed. */
     unload(taskID: string): void {
       known.delete(taskID);
       written.delete(taskID);

@@ -51,7 +51,7 @@ export type WorkspacesOptions = {
   onStep?: OnStep;
   /** Called for every git process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
-  /** What the service keeps in a directory for a repository; undefined: the directory is somebody else's. */
+  /** The repository that the service keeps in a directory; undefined: the directory is not the service's. */
   repositoryAt?: (directory: string) => { directory: string; identity: string; mirror: string } | undefined;
 };
 
@@ -71,8 +71,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   const { repositoryAt = () => undefined } = options;
   const inspect = async (directory: string, loose = false): Promise<Project> => {
     const kept = repositoryAt(directory);
-    // Without Git to its callers: what is there is no work tree of anybody's, and the Task's base comes from the
-    // mirror.
+    // Shown to callers as a directory without Git: it is nobody's work tree, and the Task's base comes from the mirror.
     if (kept !== undefined)
       return { directory: kept.directory, project: kept.identity, mirror: kept.mirror, git: undefined };
     return inspectProject(directory, { ...inspectOptions, loose });
@@ -108,7 +107,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
   });
   /** Serialises creation and removal of each Task's worktree, and of each head. */
   const alone = createKeyedMutex();
-  /** Number of readers by Task; its worktree is not retired meanwhile. */
+  /** Number of readers by Task; a worktree that has readers is not retired. */
   const readers = new Map<string, number>();
   const worktrees = createWorktrees({
     home,

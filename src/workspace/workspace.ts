@@ -17,12 +17,15 @@ export type Project = {
   directory: string;
   /**
    * Its identity: real path of the Git common directory, else of the directory. All worktrees of one repository have
-   * the same. Of a repository that is named by its address: the address.
+   * the same. For a repository named by its address: the address.
    */
   project: string;
-  /** Real path of the mirror of such a repository; then the directory is the service's own. */
+  /** Real path of the mirror of a repository named by its address; the directory is then the service's own. */
   mirror?: string;
-  /** Another node has the directory, and nobody looked at it; `git`: it has commits, as far as is known. */
+  /**
+   * The node that has the directory, which this node did not inspect. `git`: whether it has commits, as far as is
+   * known.
+   */
   elsewhere?: { node: string; git: boolean };
   /** undefined: the directory is in no Git worktree. */
   git:
@@ -43,25 +46,29 @@ export type PrepareRequest = {
   directory: string;
   /** Where the Task works: in a worktree of its own, or in the directory itself. */
   isolation: "worktree" | "directory";
-  /** What becomes of the result. Only `commit` needs a branch to land on. */
+  /** What happens to the result. Only `commit` needs a branch to land on. */
   landing: "commit" | "branch" | "none";
   /**
-   * Where the work begins, whatever the directory holds: of a mirrored repository, with the ref of the mirror that has
-   * the branch to land on; of a clone, whose objects have the commit; of a directory, with the branch that was named
-   * (`named`). null: the Task keeps its own branch. `tip`: the commit on it that the files are of; by default the base
-   * itself; `unfinished`: its changes are none that anybody has committed.
+   * The commit that the work begins from, whatever the directory holds. `targetRef`: the branch to land on, for a
+   * mirror or a clone its remote-tracking ref; null: the Task keeps its own branch. `tip`: a commit on top of it that
+   * the files are taken from; by default the base itself. `unfinished`: the changes of `tip` count as not committed.
+   * `named`: the caller named the branch, and the directory may be on another one.
    */
   base?: { commit: string; targetRef: string | null; tip?: string; unfinished?: boolean; named?: true };
-  /** From the branch's commit alone, whatever stands beside it in the directory. */
+  /** Starts from the branch's commit alone, without uncommitted changes in the directory. */
   committedOnly?: boolean;
-  /** Without squads that stand uncommitted in the directory: a Mission's Tasks use their squad from its pinned copy. */
+  /**
+   * Leaves out squads that are not committed in the directory: a Mission's Tasks use their squad from its pinned copy.
+   */
   withoutSquads?: boolean;
 };
 
 /** Data of the event `workspace.prepared`. A restarted service opens a workspace from this record alone. */
 export type Prepared = EventData["workspace.prepared"];
 
-/** `path`: where it is on this machine, for sandboxes that show this machine's files. */
+/**
+ * A program of the service's own. `path`: where it is on this machine, for sandboxes that show this machine's files.
+ */
 export type Program = { name: string; path: string };
 
 /** The files of one Task, or of one fork of a Task. "Worktrees only": rejects where the Task works in place. */
@@ -99,9 +106,9 @@ export interface Workspace {
    */
   commit(message: string, idleMs?: number): Promise<Commit | undefined>;
   /**
-   * One commit of the files as they are now, on the base, held by a ref of its own in the repository, while whoever
-   * works there goes on: nothing of theirs is touched. What a commit would leave out is left out. undefined: they are
-   * of the tree `known`, by default the base's. Rejects where git cannot; worktrees only.
+   * Makes one commit of the files as they are now, on the base, held by a ref of its own in the repository. Work in the
+   * worktree goes on meanwhile, and no HEAD, index or file is touched. Leaves out what `commit` leaves out. undefined:
+   * the tree equals `known`, by default the base's tree. Rejects where git fails; worktrees only.
    */
   keep(
     message: string,
@@ -110,7 +117,7 @@ export interface Workspace {
   ): Promise<Pick<Commit, "commit" | "tree"> | undefined>;
   /**
    * The id of the tree that a commit of the files on disk would have now; null: not known, as in place without Git, or
-   * where too much would have to be read. It costs a few processes of git: for what follows a command that took longer
+   * where too much would have to be read. Costs a few git processes, so call it after a command that took longer
    * anyway.
    */
   tree(): Promise<string | null>;
@@ -127,16 +134,16 @@ export interface Workspace {
    * without a base: "".
    */
   diff(commit: string | null, from?: string): Promise<string>;
-  /**
-   * The first line of a commit's message and the paths that it changed; undefined: there is no such commit any more.
-   */
+  /** The first line of a commit's message and the paths that it changed; undefined: the commit no longer exists. */
   about(commit: string): Promise<{ title: string; paths: string[] } | undefined>;
   /**
-   * What a commit has at these paths, from the top of the repository. null: no text, or one of more than 1 MiB. A path
-   * is missing where the commit has no file there; all are where it is gone.
+   * The texts that a commit has at these paths, from the top of the repository. null: not a text, or larger than 1 MiB.
+   * A path is missing from the map where the commit has no file there; all are missing where the commit is gone.
    */
   texts(commit: string, paths: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string | null>>;
-  /** Which of these paths, from the top of the repository, the base says a program writes. */
+  /**
+   * A predicate on these paths, from the top of the repository: whether the base says that a program writes the file.
+   */
   generated(paths: readonly string[]): Promise<(path: string) => boolean>;
 }
 
@@ -146,7 +153,7 @@ export type ForkMerge = { ok: true; files: number } | { ok: false; paths: string
 /** Where one check runs. */
 export type CheckEnvironment = Pick<Workspace, "root" | "rootInSandbox" | "files" | "run" | "startInteractive">;
 
-/** What tools that only read need of a workspace. */
+/** The part of a workspace that read-only tools need. */
 export type Readable = Pick<Workspace, "root" | "rootInSandbox" | "files" | "git" | "runProgram">;
 
 /** A file that replaces the commit's; `path` is relative to the root. */
@@ -176,19 +183,19 @@ export interface Checkout extends AsyncDisposable {
   keep(): Promise<void>;
   /** Lists what the commit changed since `base`, by one git process. */
   before(base: string): Promise<BaseFiles>;
-  /** The files to be read by an agent that changes nothing, beside checks or after them. */
+  /** The files for an agent that reads them and changes nothing, at the same time as checks or after them. */
   readable(): Readable;
   /** An environment for one check, with some files replaced. Disposing it discards what the check wrote. */
   open(name: string, overrides?: readonly FileOverride[]): Promise<CheckEnvironment & AsyncDisposable>;
 }
 
 /**
- * `key`: whose sandboxes they are; one opening at a time. `commit`: instead of the project's head, and of a mirrored
- * repository, which has none.
+ * `key`: names the sandboxes; only one opening per key at a time. `commit`: read this one instead of the project's
+ * head; required for a mirrored repository, which has no head.
  */
 export type HeadRequest = { key: string; directory: string; commit?: string };
 
-/** What a project's head has. `commit` null: nothing is committed, and the files are the directory's own. */
+/** The files at a project's head. `commit` null: nothing is committed, and the files are the directory's own. */
 export type Head = {
   commit: string | null;
   files: Readable & Pick<Workspace, "prepared" | "dependencies">;
@@ -214,13 +221,13 @@ export type LandingPlan = {
   from: string;
   ref: string;
   paths: LandedPath[];
-  /** The branch is moved and no file: nobody has it checked out. */
+  /** Only the branch is moved, and no file: no worktree has it checked out. */
   alone?: true;
 };
 
-/** `marked`: the conflict as the files have it now; undefined: they are as they were. */
+/** `marked`: the files now hold the conflict, with markers; undefined: the files are as they were. */
 export type Merged =
-  /** undefined: the base has all of it. */
+  /** `commit` undefined: the base already has all of it. */
   | { ok: true; commit: Commit | undefined }
   | { ok: false; paths: string[]; marked: Extract<MarkedRebase, { ok: true }> | undefined };
 
@@ -234,7 +241,7 @@ export type MarkedRebase =
       paths: string[];
       /** git's messages about conflicts that show as no marker in a file. */
       said: string[];
-      /** Those of `paths` where the project's side is not committed. */
+      /** The `paths` where the project's side is not committed. */
       uncommitted: string[];
       /** The project's changes at `paths`, as a diff; truncated. */
       theirs: string;
@@ -251,7 +258,7 @@ export type Retired = { removed: true } | { removed: false; reason: string };
 
 /** One per service: creates, opens and removes workspaces, and lands their results. */
 export interface Workspaces {
-  /** Names of folders that commands get beside a Task's tree where a project has them and Git ignores them. */
+  /** Names of folders that commands get in addition to a Task's tree, where a project has them and Git ignores them. */
   readonly installs: readonly string[];
   /** What kind of project a directory is. Throws `ServiceError(directory_*)` when it cannot be one. */
   inspect(directory: string): Promise<Project>;
@@ -269,30 +276,34 @@ export interface Workspaces {
    */
   open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
   /**
-   * Keeps what repositories below a Task's directory borrow from others before its commands run; later calls change
-   * nothing.
+   * Records, before the Task's commands run, which objects the repositories below its directory borrow from others;
+   * later calls change nothing.
    */
   recordBorrowed(taskID: string, prepared: Prepared): void;
-  /** Puts aside what the Task's commands let them borrow since, and forgets the record. Returns the paths. */
+  /** Puts aside what the Task's commands have let them borrow since then, and forgets the record. Returns the paths. */
   putBorrowedAside(taskID: string, prepared: Prepared): string[];
   /**
-   * The files of this commit, for checks. A Task has one checkout for what it made and one for what it began from: each
-   * is moved to the commit. Worktrees only.
+   * The files of this commit, for checks. A Task has one checkout for its result and one for its base: each is moved to
+   * the commit. Worktrees only.
    */
   checkout(workspace: Workspace, commit: string, of: "work" | "base"): Promise<Checkout>;
-  /** Removes checkouts of the Task that a killed service left; what is open here stays. Cheap where there are none. */
+  /**
+   * Removes checkouts of the Task that a killed service left; those open in this process stay. Cheap where there are
+   * none.
+   */
   removeLeftCheckouts(taskID: string): Promise<void>;
 
   /**
-   * The committed files of a project, for an agent that reads them and has no worktree. Opened again, they are moved to
-   * what is the head then. Call `closeHead` when they are no longer needed. Throws like `inspect`.
+   * The committed files of a project, for an agent that reads them and has no worktree. Opening the same key again
+   * moves them to the head at that time. Call `closeHead` when they are no longer needed. Throws like `inspect`.
    */
   openHead(request: HeadRequest): Promise<Head>;
   closeHead(key: string): Promise<void>;
 
   /**
-   * A worktree for one of several agents that work at the same time, from a commit of the Task. `tip`: its files are of
-   * this commit, whose changes nobody has committed. Idempotent: a fork of this name and commit is opened as it is.
+   * A worktree for one of several agents that work at the same time, from a commit of the Task. `tip`: a commit on top
+   * of it that the files are taken from; its changes count as not committed. Idempotent: a fork of this name and commit
+   * is opened as it is.
    */
   fork(workspace: Workspace, name: string, from: { commit: string; tree: string; tip?: string }): Promise<Workspace>;
   /**
@@ -320,8 +331,8 @@ export interface Workspaces {
   ): Promise<T | undefined>;
 
   /**
-   * The right to work in place in a directory, until disposed; `project`: as of `inspect`. undefined: another Task
-   * works there, or in a folder inside or around it, of this or of another service of this machine.
+   * The right to work in place in a directory, until disposed; `project`: as from `inspect`. undefined: another Task
+   * works in this directory, or in one inside or around it, under this or another service of this machine.
    */
   holdDirectory(directory: string, project: string): Disposable | undefined;
   /** Waits until no other landing into this project runs. Disposing ends the turn. Rejects when the signal aborts. */
@@ -333,23 +344,23 @@ export interface Workspaces {
   plan(workspace: Workspace, commit: Commit, base: string): Promise<LandingPlan | Refusal>;
   /**
    * Carries out a plan: files, index, ref. Idempotent: after a crash the same call completes the landing, path by path.
-   * `kept`: paths that the user saved at the moment that the ref moved; their bytes stay. Not ok: the ref moved or is
-   * locked, the signal aborted before a file was changed, or the user saved the `edited` paths since the plan, which is
-   * to be made anew; every path was put back. Rejects on an I/O error; before the ref is moved, paths are put back
-   * then, too. Rejects with `LandingUnfinished` where that could not be done: then the index stays locked, and nothing
-   * else may land.
+   * `kept`: paths that the user saved at the moment when the ref moved; the user's bytes stay. Not ok: every path was
+   * put back, because the ref moved or is locked, the signal aborted before a file was changed, or the user saved the
+   * `edited` paths since the plan, which must then be made anew. Rejects on an I/O error; if the ref has not moved, the
+   * paths are put back then, too. Rejects with `LandingUnfinished` where they could not be put back: the index stays
+   * locked, and nothing else may land.
    */
   land(workspace: Workspace, plan: LandingPlan, signal?: AbortSignal): Promise<Landed>;
   /**
-   * The Task whose landing still locks the index of this Task's project: one of this data folder, or of another one of
-   * this machine whose service died in it. Asked with the landing turn: then a dead process began it, or it could not
-   * be ended.
+   * The Task whose landing still locks the index of this Task's project: a Task of this data folder, or of another one
+   * on this machine whose service died during the landing. Call it in the landing turn: whoever began that landing is
+   * then dead, or could not end it.
    */
   unfinishedLanding(taskID: string): string | undefined;
   /**
-   * Ends such a landing, in the landing turn, also of a Task whose files are gone: carries it out, or takes it back
-   * where `back` says why. Without a plan, because nothing had begun, only the lock is removed. Rejects like `land`.
-   * `at`: a Task of this data folder in the same project, perhaps the same.
+   * Ends such a landing, in the landing turn, also for a Task whose files are gone: carries it out, or takes it back
+   * where `back` gives a reason. `plan` undefined: nothing had begun, and only the lock is removed. Rejects like
+   * `land`. `at`: a Task of this data folder in the same project, perhaps the same Task.
    */
   endLanding(taskID: string, plan: LandingPlan | undefined, back: string | undefined, at: string): Promise<Landed>;
   /**
@@ -359,7 +370,8 @@ export interface Workspaces {
   rebase(workspace: Workspace, commit: Commit, message: string): Promise<Rebased>;
   /**
    * Moves the change onto a new snapshot of the project, uncommitted work included, with conflict markers in the files.
-   * `dirty`: the paths for which `plan` refused. After a crash in between, `open` with a `tip` restores the worktree.
+   * `dirty`: the paths for which `plan` refused. After a crash during this call, `open` with a `tip` restores the
+   * worktree.
    */
   rebaseWithMarkers(
     workspace: Workspace,
@@ -368,28 +380,31 @@ export interface Workspaces {
     dirty: readonly string[],
   ): Promise<MarkedRebase>;
   /**
-   * The tree that the commit `onto` has once these commits are taken back, in this order; nothing is moved.
-   * `commonDir`: the repository's Git directory.
+   * The tree that the commit `onto` would have with these commits taken back, in this order; no ref and no file
+   * changes. `commonDir`: the repository's Git directory.
    */
   revertible(commonDir: string, onto: string, commits: readonly string[]): Promise<Reverted>;
-  /** The same on the base of a Task: its files become that tree. Nothing is committed; the call can be repeated. */
+  /**
+   * Takes commits back from the base of a Task: its files become the resulting tree. Nothing is committed; the call can
+   * be repeated.
+   */
   revert(workspace: Workspace, commits: readonly string[]): Promise<Reverted>;
   /** Branches of the project, in a repository whose Git directory is `commonDir`. */
   branches(commonDir: string): Branches;
   /**
-   * Merges what a commit has beside the base of a Task, as one commit on that base, which its files are moved to; the
-   * call can be repeated. A conflict changes nothing; with `marks` the files then hold both sides, as with
+   * Merges what a commit has and the base of a Task does not, as one commit on that base, and moves the Task's files to
+   * it; the call can be repeated. A conflict changes nothing, unless `marks`: then the files hold both sides, as with
    * `rebaseWithMarkers`.
    */
   merge(workspace: Workspace, commit: string, message: string, marks: boolean): Promise<Merged>;
   /**
-   * What a Task made of a conflict in such a merge, with what the other side has below `.sortie`: agents commit nothing
-   * there.
+   * The commit in which a Task resolved such a merge, plus the changes of the other side below `.sortie`, where agents
+   * may commit nothing.
    */
   withMergedSettings(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
   /**
-   * One commit on the Task's base in which a folder of the service's own, relative to the project, holds exactly these
-   * files. The files of the Task stay at the base. undefined: the base has them so.
+   * Makes one commit on the Task's base in which a folder of the service's own, relative to the project, holds exactly
+   * these files. The files of the Task stay at the base. undefined: the base already has exactly these files.
    */
   commitBelow(
     workspace: Workspace,
@@ -398,19 +413,19 @@ export interface Workspaces {
     message: string,
   ): Promise<Commit | undefined>;
   /**
-   * Whether files in such a folder can be committed as they are: the project's Git ignores none of them, and changes no
+   * Whether files in such a folder can be committed unchanged: the project's Git ignores none of them, and changes no
    * byte when it checks them out.
    */
   keepsBelow(workspace: Workspace, folder: string, files: readonly { path: string; bytes: Buffer }[]): Promise<boolean>;
-  /** A commit of the same files that also has the merged one as its parent; nothing is moved. */
+  /** Makes a commit with the same tree that has the merged commit as a second parent; no ref and no file changes. */
   sealMerge(workspace: Workspace, commit: Commit, merged: string, message: string): Promise<Commit>;
-  /** Names the change that a commit makes to its base, path by path: SHA-256. */
+  /** Identifies the change that a commit makes to its base, path by path, by a SHA-256 hash. */
   changeHash(workspace: Workspace, base: string, commit: string): Promise<string>;
-  /** Those of the paths that still contain conflict markers. */
+  /** The paths, of those given, that still contain conflict markers. */
   unresolved(workspace: Workspace, paths: readonly string[]): Promise<string[]>;
 
   /**
-   * What a Task takes on the disk of the data folder: its worktree, forks and checkouts, what its commands write over
+   * The disk space that a Task uses in the data folder: its worktree, forks and checkouts, what its commands write over
    * dependency folders, and the home of its programs.
    */
   usage(taskID: string): Promise<Usage>;
@@ -423,14 +438,14 @@ export interface Workspaces {
    */
   retire(taskID: string, judge: () => Promise<string | null | undefined>): Promise<Retired>;
   /**
-   * Removes the files and refs of a Task or fork in which nobody has worked, since it ended while they were made.
-   * `judge` as above; it resolves to "made" where they may be whole, as the Task's log does not know of them; to
-   * "begun" where only half-made ones are to go. false: nothing went.
+   * Removes the files and refs of a Task or fork in which nobody has worked, because it ended while they were being
+   * made. `judge` as above; it resolves to "made" where they may be complete and the Task's log does not know of them,
+   * and to "begun" where only half-made ones may be removed. false: nothing was removed.
    */
   removeUnused(key: string, judge: () => Promise<"made" | "begun" | undefined>): Promise<boolean>;
   /**
-   * Makes way for another attempt from the beginning: what the `attempt` before it made is kept on a branch of its own,
-   * and its worktree is removed like that of a Task that has ended. Idempotent. Resolves to the branch; null: it made
+   * Makes way for another attempt that starts over: the result of `attempt` is kept on a branch of its own, and its
+   * worktree is removed like that of a Task that has ended. Idempotent. Resolves to the branch; null: the attempt made
    * nothing.
    */
   makeWay(taskID: string, attempt: number): Promise<string | null>;
@@ -439,20 +454,21 @@ export interface Workspaces {
   /** Whether there is a worktree of this Task or fork on the disk. */
   hasWorktree(taskID: string): boolean;
   /**
-   * Whether this data folder has anything of the Task, which it can go on from; also once its worktree was tidied up.
+   * Whether this data folder has anything of the Task from which it can continue; also true once its worktree was
+   * tidied up.
    */
   isKnown(taskID: string): boolean;
-  /** The Task's worktree and forks that should have gone and could not. */
+  /** The Task's worktree and forks that should have been removed and could not be. */
   kept(taskID: string): { reason: string; since: string }[];
   /**
-   * Removes the locks of the refs of a Task and its forks that a service left which died while it wrote them. Nothing
-   * of the Task's may be running. `commonDir`: the repository's Git directory.
+   * Removes locks on the refs of a Task and its forks that a service left because it died while it wrote them. Nothing
+   * of the Task may be running. `commonDir`: the repository's Git directory.
    */
   unlockRefs(taskID: string, commonDir: string): Promise<void>;
-  /** Call before a Task is deleted: a restarted service that finds the mark and no Task calls `remove`. */
+  /** Call before a Task is deleted: a restarted service that finds the mark but no Task calls `remove`. */
   markForRemoval(taskID: string): void;
   isMarkedForRemoval(taskID: string): boolean;
   unmarkForRemoval(taskID: string): void;
-  /** Ids of Tasks and forks with a worktree or a removal mark. Deletes what an interrupted removal left. */
+  /** Ids of Tasks and forks with a worktree or a removal mark. Deletes what an interrupted removal left behind. */
   listWorktrees(signal?: AbortSignal): Promise<string[]>;
 }

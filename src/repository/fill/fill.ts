@@ -16,9 +16,9 @@ import { longestPointer, parsePointer, type Pointer } from "./pointer.ts";
 import { onSameHost, submoduleAddress, submodulesIn } from "./submodule.ts";
 
 /**
- * What a commit only names is put in its place: the files of its submodules, and those in large file storage. That is
- * another commit on top of it, made of objects of the mirror, so that no program, filter or setting of the repository
- * is needed where its files are. Tasks begin from that; `names.ts` takes it back before anything is pushed.
+ * Fills in what a commit only names: the files of its submodules, and those in large file storage. The result is
+ * another commit on top of it, made of objects of the mirror, so that the place of its files needs no program, filter
+ * or setting of the repository. Tasks begin from that commit; `names.ts` undoes it before anything is pushed.
  */
 
 export type FillSettings = { lfs: boolean | "same-host"; submodules: boolean | "same-host" };
@@ -26,15 +26,14 @@ export type FillSettings = { lfs: boolean | "same-host"; submodules: boolean | "
 export type FillOptions = {
   git: Git;
   settings: FillSettings;
-  /** Throws `repository_not_allowed`. */
+  /** The remote of an address. Throws `repository_not_allowed`. */
   remoteOf(of: { url: string }): Remote;
   /** Fetches refs of another remote into the mirror. */
   fetch(remote: Remote, url: string, refs: readonly string[], signal: AbortSignal): Promise<void>;
-  /** Rejects where the mirror would take more than it may with so many more bytes. */
+  /** Rejects if the mirror would take more than it may with `bytes` added. */
   expectRoom(bytes: number): Promise<void>;
   /**
-   * Of all files together, as they are on the disk: a commit of some kilobytes may name one large blob a thousand
-   * times.
+   * Limit for all files together, as on the disk: a commit of some kilobytes may name one large blob a thousand times.
    */
   mostBytes: number;
   lfs: Omit<LfsOptions, "sameHost">;
@@ -42,17 +41,17 @@ export type FillOptions = {
 
 const deepest = 5;
 const mostSubmodules = 100;
-/** Of one `.gitattributes`; honest ones have some kilobytes. */
+/** Bytes of one `.gitattributes`; honest ones have some kilobytes. */
 const attributesBytes = 1024 * 1024;
 
 const ofRef = (commit: string): string => `refs/sortie/of/${commit}`;
 
-/** The remote's own commit that a filled one stands for; null: it is no filled one. */
+/** The remote's own commit that a filled one stands for; null: the commit is not a filled one. */
 export const filledFrom = (mirror: string, commit: string): string | null => refOf(mirror, ofRef(commit)) ?? null;
 
 /**
- * Resolves to the commit that the work begins from: the given one, where nothing in it needs to be filled in. Rejects
- * with `repository_unsupported` what the operator did not turn on, and with `RepositoryAway`.
+ * Resolves to the commit that the work begins from: the given one, if nothing in it needs to be filled in. Rejects with
+ * `repository_unsupported` if it needs something that the operator did not turn on, and with `RepositoryAway`.
  */
 export const fillIn = async (
   place: RepositoryPlace,
@@ -70,7 +69,8 @@ export const fillIn = async (
   const refs = { commonDir: place.mirror, git };
   const own = (await git.run(["rev-parse", `${commit}^{tree}`])).stdout.toString("latin1").trim();
   const filled = tree === own ? commit : await commitOn(git, commit, tree);
-  // Also one in which nothing is filled in yet, where what a Task adds may belong into large file storage.
+  // Recorded also if nothing is filled in yet but the commit has rules for large file storage: a Task may add files
+  // that belong there.
   if (filled !== commit || large) await setRef(refs, ofRef(filled), commit);
   await setRef(refs, kept, filled);
   return filled;
@@ -84,7 +84,7 @@ type Part = {
   count: { submodules: number; bytes: number };
 };
 
-/** Counts files of a commit. Throws where all together take more than they may. */
+/** Counts files of a commit. Throws `repository_unsupported` if all together take more than they may. */
 const expectFits = ({ place, count }: Part, files: readonly { bytes: number }[], { mostBytes }: FillOptions): void => {
   for (const { bytes } of files) count.bytes += bytes;
   if (count.bytes > mostBytes)
@@ -94,7 +94,7 @@ const expectFits = ({ place, count }: Part, files: readonly { bytes: number }[],
     );
 };
 
-/** `large`: it has files, or rules for files, in large file storage. */
+/** The tree of a commit with everything filled in. `large`: it has files, or rules for files, in large file storage. */
 const treeOf = async (
   part: Part,
   options: FillOptions,
@@ -129,7 +129,7 @@ const treeOf = async (
   return { tree: await index.write(), large: large !== undefined };
 };
 
-/** The file with rules for large file storage; undefined: there is none. */
+/** The path of a file with rules for large file storage; undefined: there is none. */
 const namesLarge = async (
   git: Git,
   files: readonly TrackedFile[],
@@ -147,7 +147,7 @@ const namesLarge = async (
   return undefined;
 };
 
-/** The content of each pointer, in its place. */
+/** The entries that replace each pointer by its content. */
 const largeEntries = async (
   part: Part,
   files: readonly TrackedFile[],
@@ -172,7 +172,7 @@ const largeEntries = async (
     pointers.map(({ size }) => ({ bytes: size })),
     options,
   );
-  // Beside the mirror, so that they are asked for once.
+  // Kept beside the mirror, so that each file is fetched only once.
   const known = join(place.mirror, "..", "large");
   const at = (oid: string) => join(known, oid);
   const missing = [...new Map(pointers.map(({ oid, size }) => [oid, { oid, size }])).values()].filter(
@@ -189,7 +189,7 @@ const largeEntries = async (
   return pointers.map(({ path, mode, oid }) => ({ path, mode, object: readFileSync(at(oid), "latin1") }));
 };
 
-/** The tree of a submodule's commit, with what that names filled in. */
+/** The tree of a submodule's commit, itself filled in. */
 const submoduleTree = async (
   part: Part,
   { path, url }: { path: string; url: string },
@@ -233,14 +233,14 @@ const submoduleTree = async (
   return (await treeOf(next, options, signal)).tree;
 };
 
-/** Whether a commit is on a ref below this name: what else is in the mirror belongs to others. */
+/** Whether a commit is on a ref below this name; other objects in the mirror belong to other repositories. */
 const isOn = async (git: Git, commit: string, refs: string): Promise<boolean> => {
   if (!(await hasCommit(git, commit))) return false;
   const args = ["for-each-ref", "--count=1", "--format=%(refname)", `--contains=${commit}`, refs];
   return (await git.run(args, { timeoutMs: 120_000 })).stdout.length > 0;
 };
 
-/** The same for the same commit and tree, whenever it is made. */
+/** Makes the commit. It is the same for the same parent and tree, whenever it is made. */
 const commitOn = async (git: Git, parent: string, tree: string): Promise<string> => {
   const date = (await git.run(["log", "-1", "--format=%ct", parent])).stdout.toString("latin1").trim();
   const env = { GIT_AUTHOR_DATE: `${date} +0000`, GIT_COMMITTER_DATE: `${date} +0000` };

@@ -5,7 +5,7 @@ import { decodePath, encodePath } from "../../workspace/file/path.ts";
 import type { Git, GitResult } from "../../workspace/git/git.ts";
 import { splitNul } from "../../workspace/git/output.ts";
 
-/** A tree that is made from another one by its entries alone, in an index that no files belong to. */
+/** Makes a tree from another one by changing entries, in an index without files. */
 
 /** `object`: null removes what is at the path. */
 export type Entry = { path: string; mode: string; object: string | null };
@@ -13,14 +13,14 @@ export type Entry = { path: string; mode: string; object: string | null };
 export type IndexFile = Disposable & {
   run(args: readonly string[], input?: string | Uint8Array): Promise<GitResult>;
   set(entries: readonly Entry[]): Promise<void>;
-  /** Those of the paths that the tree's own `.gitattributes` give to large file storage. */
+  /** The paths, of those given, that the tree's own `.gitattributes` assign to large file storage. */
   large(paths: readonly string[]): Promise<Set<string>>;
   write(): Promise<string>;
 };
 
 const timeoutMs = 10 * 60_000;
 
-/** `folder`: where the file is while it is used. */
+/** `folder`: the folder for the index file. */
 export const openIndex = async (git: Git, tree: string, folder: string, signal: AbortSignal): Promise<IndexFile> => {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, randomUUID());
@@ -62,7 +62,7 @@ export type Difference = {
   to: { mode: string; object: string } | null;
 };
 
-/** What differs between two trees, file by file; links and submodules as entries of their own. */
+/** The differences between two trees, file by file; links and submodules are entries of their own. */
 export const differencesOf = async (git: Git, one: string, other: string): Promise<Difference[]> => {
   const args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", one, other];
   const records = (await git.run(args, { timeoutMs })).stdout.toString("latin1").split("\0");

@@ -14,14 +14,14 @@ import type { Tokens } from "../token.ts";
 import type { Pointer } from "./pointer.ts";
 
 /**
- * Files of large file storage, by the batch interface of Git LFS: asked of the remote itself, whatever the repository's
- * settings say, and taken as Git objects once hash and length are those of the pointer.
+ * Fetches files from large file storage, by the batch interface of Git LFS. Asks the remote itself, whatever the
+ * repository's settings say, and stores a file as a Git object once its hash and length match the pointer.
  */
 
 export type LfsOptions = {
   tokens: Tokens;
   resolve: ((host: string) => Promise<readonly string[]>) | undefined;
-  /** A folder for what is underway. */
+  /** The folder for temporary files. */
   folder: string;
   /** Whether the content itself must be on the remote's host, too. */
   sameHost: boolean;
@@ -48,7 +48,7 @@ type Offer = z.infer<typeof answerSchema>["objects"][number];
 
 const lasting = (message: string) => new RepositoryAway(message, { lasting: true });
 
-/** Resolves to the object that each has now. Rejects with `RepositoryAway`. */
+/** Resolves to the id of the Git object of each file, by the pointer's hash. Rejects with `RepositoryAway`. */
 export const fetchLarge = async (
   git: Git,
   remote: Remote,
@@ -85,7 +85,7 @@ const authorizationOf = async (
   return { authorization: `Basic ${Buffer.from(`${username}:${token}`).toString("base64")}` };
 };
 
-/** Whoever fetches hears of a server that refuses as of a remote that refuses. */
+/** A server that refuses counts as a remote that refuses. */
 const refusedForGood = (error: unknown): never => {
   throw error instanceof ForgeRefused ? new RepositoryAway(error.message, { cause: error, lasting: true }) : error;
 };
@@ -130,7 +130,7 @@ const download = async (
   let bytes = 0;
   try {
     const open = own && vouched;
-    // The remote's own credentials go to its own host alone; another one gets what was given for it.
+    // The remote's own credentials go to its own host only; another host gets those in the offer.
     const headers = { ...(own ? authorization : {}), ...headersIn(offered.header ?? {}) };
     const to = {
       vouched: () => open,
@@ -168,7 +168,7 @@ const download = async (
   }
 };
 
-/** What a server of others may have sent along, but how a request is framed. */
+/** The headers that a server's offer may add to a request, without those that frame the request. */
 const headersIn = (given: Record<string, string>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(given)

@@ -2,11 +2,13 @@ import type { Git } from "../../workspace/git/git.ts";
 import type { Unfilled } from "../repository.ts";
 import { type Difference, differencesOf, type Entry, type IndexFile, openIndex } from "./index-file.ts";
 
-/** Takes back what `fill.ts` put in: the commit as the remote is to have it, with the names in their places again. */
+/**
+ * Undoes `fill.ts`: makes the commit that the remote should get, with the names of submodules and large files again.
+ */
 
 /**
- * `base`: the filled commit that the work began from, `of` the remote's own. A change of what was filled in is not
- * carried out: its paths come back instead, each with why.
+ * `base`: the filled commit that the work began from; `of`: the remote's own commit. If the work changed something that
+ * was filled in, resolves to the paths instead, each with the reason.
  */
 export const namesAgain = async (
   git: Git,
@@ -25,7 +27,7 @@ export const namesAgain = async (
   const { entries, refused } = await pointersAgain(index, large, changed);
   const all = [...inLink, ...refused];
   if (all.length > 0) return { refused: all };
-  // What stands in a submodule's place goes before its name comes.
+  // The files in a submodule's place are removed before its name is added.
   const files = filled.filter(
     ({ from, path }) => from === null && linked.some((each) => path.startsWith(`${each.path}/`)),
   );
@@ -40,7 +42,7 @@ const pointersAgain = async (
   changed: readonly Difference[],
 ): Promise<{ entries: Entry[]; refused: { path: string; why: string }[] }> => {
   const byPath = new Map(changed.map((each) => [each.path, each]));
-  /** By the content that stands for it. */
+  /** The pointers, by the object id of their content. */
   const pointers = new Map(large.map(({ from, to }) => [to?.object ?? "", from?.object ?? ""]));
   const kept = large.filter(({ path }) => !byPath.has(path));
   const added = changed.filter(({ to }) => to !== null && to.mode.startsWith("100"));
@@ -56,13 +58,13 @@ const pointersAgain = async (
     if (!named.has(path)) continue;
     if (to === null || pointer === undefined)
       refused.push({ path, why: "a Git LFS file, and nothing is uploaded to Git LFS" });
-    // Moved, or with another mode.
+    // The file was moved, or got another mode.
     else entries.push({ path, mode: to.mode, object: pointer });
   }
   return { entries, refused };
 };
 
-/** The same commit with another tree and parent, and all else as it was. */
+/** Makes the same commit with another tree and parent. */
 const onParent = async (git: Git, commit: string, tree: string, parent: string): Promise<string> => {
   const raw = (await git.run(["cat-file", "commit", commit])).stdout;
   const end = raw.indexOf("\n\n");

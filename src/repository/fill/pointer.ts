@@ -1,12 +1,13 @@
 /**
- * What Git has of a file in large file storage (git-lfs.com/spec/v1): its hash and length, in a text of three lines.
+ * The pointer that Git has instead of a file in large file storage (git-lfs.com/spec/v1): hash and length, in a text of
+ * three lines.
  */
 export type Pointer = { oid: string; size: number };
 
-/** Longer files are no pointers. */
+/** Bytes. A longer file is not a pointer. */
 export const longestPointer = 1024;
 
-/** undefined: it is no pointer. */
+/** undefined: the text is not a pointer. */
 export const parsePointer = (text: string): Pointer | undefined => {
   const lines = text.split("\n");
   if (!/^version https:\/\/(?:git-lfs\.github\.com|hawser\.github\.com)\/spec\/v1$/.test(lines[0] ?? ""))

@@ -3,9 +3,11 @@ import { decodePath } from "../../workspace/file/path.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { type Address, parseAddress, urlOf } from "../address.ts";
 
-/** Where the submodules of a commit come from, as its `.gitmodules` says it: addresses of others, to be judged. */
+/**
+ * Reads the addresses of a commit's submodules from its `.gitmodules`. They are the text of others, and must be judged.
+ */
 
-/** By the path that each has. */
+/** The addresses of the submodules, by their paths. */
 export const submodulesIn = async (git: Git, commit: string): Promise<Map<string, string>> => {
   const args = ["config", `--blob=${commit}:.gitmodules`, "-z", "--get-regexp", "^submodule\\..*\\.(path|url)$"];
   const { stdout, exitCode } = await git.run(args, { ok: [0, 1, 128] });
@@ -20,7 +22,8 @@ export const submodulesIn = async (git: Git, commit: string): Promise<Map<string
 };
 
 /**
- * What a submodule's URL means for the repository at this address: `./` and `../` are relative to it, as git has it.
+ * The address of a submodule's URL in the repository at `of`: `./` and `../` are relative to that, as in git. Throws
+ * `repository_not_allowed`.
  */
 export const submoduleAddress = (of: Address, url: string): Address => {
   if (!/^\.\.?\//.test(url)) return parseAddress(url);
@@ -40,6 +43,6 @@ export const submoduleAddress = (of: Address, url: string): Address => {
   return parseAddress(urlOf({ ...of, path: `${path.join("/")}/${rest}` }));
 };
 
-/** Whether two repositories are on one host, and are asked in the same way. */
+/** Whether two repositories are on one host, with the same scheme and port. */
 export const onSameHost = (one: Address, other: Address): boolean =>
   one.scheme === other.scheme && one.host === other.host && one.port === other.port;

@@ -5,8 +5,8 @@ import type { ForgePlace } from "./forge.ts";
 import { ForgeRefused } from "../repository.ts";
 
 /**
- * Tokens of a GitHub App: for each repository its own, which reaches nothing else, asked for with the app's signature
- * and kept until shortly before its end. In memory alone.
+ * Gets tokens of a GitHub App: one per repository, which gives access to nothing else, requested with the app's
+ * signature and kept until shortly before it expires. In memory only.
  */
 
 export type App = { id: string; key: () => string };
@@ -15,7 +15,9 @@ type Wanted = Omit<ForgePlace, "token"> & { app: App; vouched: boolean };
 
 type Kept = { token: string; until: number };
 
-/** Before its end another is asked for: longer than one fetch or push should take to begin. */
+/**
+ * Milliseconds before a token expires at which another is requested: longer than a fetch or push should take to begin.
+ */
 const marginMs = 5 * 60_000;
 
 const installed = z.object({ id: z.number().int() });
@@ -33,7 +35,7 @@ export const createAppTokens = ({
     const [owner = "", repo = ""] = path.split("/");
     const call = createCall(api, { vouched, resolve });
     const unending = new AbortController().signal;
-    // Loaded on use: most services know no app.
+    // Loaded on use: most services have no app.
     const { createRequest, told } = await import("./octokit.ts");
     const request = createRequest(api, signedBy(app), call)(unending);
     const found = await told(request("GET /repos/{owner}/{repo}/installation", { owner, repo })).catch(explained);
@@ -43,7 +45,7 @@ export const createAppTokens = ({
       explained,
     );
     const { token, expires_at: end } = given.parse(answer.data);
-    // By the forge's clock, which need not be this machine's.
+    // By the forge's clock, which may differ from this machine's.
     const lasts = Date.parse(end) - Date.parse(answer.headers.date ?? new Date().toISOString());
     for (const [name, { until }] of kept) if (until + marginMs < performance.now()) kept.delete(name);
     kept.set(key, { token, until: performance.now() + lasts - marginMs });
@@ -51,7 +53,7 @@ export const createAppTokens = ({
   };
 
   return {
-    /** `key`: of the repository. Everybody who asks at once shares one request. */
+    /** The token of a repository, identified by `key`. Callers that ask at the same time share one request. */
     async of(key: string, wanted: Wanted, signal: AbortSignal): Promise<string> {
       const known = kept.get(key);
       if (known !== undefined && known.until > performance.now()) return known.token;
@@ -61,7 +63,7 @@ export const createAppTokens = ({
       signal.throwIfAborted();
       return token;
     },
-    /** Whether it was the one that is kept, or another is by now. */
+    /** Forgets the token if it is the one that is kept. Always true: `of` then gives another one. */
     drop(key: string, token: string): boolean {
       if (kept.get(key)?.token === token) kept.delete(key);
       return true;
@@ -81,7 +83,7 @@ const explained = (error: unknown): never => {
   throw new ForgeRefused(error.status, `${what} (${error.message})`);
 };
 
-/** The app's own signature, for some minutes. The forge's clock may be somewhat behind. */
+/** The app's own signed token, valid for some minutes. The forge's clock may be somewhat behind. */
 const signedBy = ({ id, key }: App): string => {
   const now = Math.floor(Date.now() / 1000);
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");

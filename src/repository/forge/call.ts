@@ -5,9 +5,9 @@ import { ForgeRefused, RepositoryAway } from "../repository.ts";
 import { plainWords } from "../words.ts";
 
 /**
- * The one way to a forge: requests below the operator's address alone, bounded in time and size, without redirects. An
- * answer that is none of success becomes an error here, so that all clients tell a forge that is away from one that
- * refuses in the same way.
+ * The only way to a forge: requests below the operator's address, bounded in time and size, without redirects. Every
+ * answer other than a success becomes an error here, so that all clients distinguish in the same way a forge that is
+ * away from one that refuses.
  */
 
 export type Call = (request: CallRequest, signal: AbortSignal) => Promise<CallResult>;
@@ -23,7 +23,7 @@ const timeoutMs = 30_000;
 const maxBytes = 4 * 1024 * 1024;
 
 export type CallOptions = {
-  /** The operator named the host: it may be inside. */
+  /** The operator named the host, so it may have internal addresses. */
   vouched: boolean;
   resolve: ((host: string) => Promise<readonly string[]>) | undefined;
 };
@@ -71,7 +71,7 @@ const expectTaken = (answer: CallResult, host: string): void => {
   throw new ForgeRefused(status, `${host} answers with status ${status}: ${words}`);
 };
 
-/** Too many requests, as GitHub says it: 403 with what is left, or in words. */
+/** Whether GitHub reports too many requests: by a 403 with the remaining number, or in words. */
 const isLimit = (headers: Record<string, string>, words: string): boolean =>
   headers["retry-after"] !== undefined || headers["x-ratelimit-remaining"] === "0" || /rate limit/i.test(words);
 
@@ -86,7 +86,7 @@ const retryAfterOf = (headers: Record<string, string>): number | undefined => {
     : undefined;
 };
 
-/** What the forge says, from the fields that these three have for it. */
+/** The forge's message, from the fields that GitHub, GitLab and Gitea use for it. */
 const wordsOf = ({ body }: CallResult): string => {
   const text = body.toString("utf8");
   let said: unknown;
@@ -114,7 +114,7 @@ const textsIn = (value: unknown, depth: number): string[] => {
 
 const plain = (text: string): string => plainWords(text, 600) || "no words";
 
-/** The value of an answer. */
+/** The JSON of an answer; throws `ForgeRefused` if it is none. */
 export const jsonOf = ({ status, body }: CallResult, host: string): unknown => {
   try {
     return JSON.parse(body.toString("utf8"));
@@ -123,7 +123,7 @@ export const jsonOf = ({ status, body }: CallResult, host: string): unknown => {
   }
 };
 
-/** Whether a forge refused because the branch has an open pull request already. */
+/** Whether a forge refused because the branch already has an open pull request. */
 export const isExisting = (error: unknown): boolean =>
   error instanceof ForgeRefused &&
   (error.status === 409 || error.status === 422) &&

@@ -3,7 +3,10 @@ import { ForgeRefused } from "../repository.ts";
 import { type Call, isExisting, isMissing, jsonOf } from "./call.ts";
 import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
 
-/** Pull requests of Gitea and Forgejo. Their clients for Node describe versions of years ago; these are five calls. */
+/**
+ * Pull requests of Gitea and Forgejo. Their clients for Node describe versions that are years old, and this takes only
+ * a few calls.
+ */
 
 const pull = z.object({
   number: z.number().int().positive(),
@@ -17,7 +20,7 @@ const pull = z.object({
 
 type Pull = z.infer<typeof pull>;
 
-/** A draft is one by its title. */
+/** A draft is marked by its title. */
 const draftPrefix = "WIP: ";
 const isDraft = (title: string): boolean => /^(wip:|\[wip\])/i.test(title);
 
@@ -33,7 +36,7 @@ const comments = z.array(z.object({ body: z.string() }));
 
 const titled = (title: string, draft: boolean): string => (draft ? `${draftPrefix}${title}` : title);
 
-/** Pages of open pull requests that are looked through for a branch that has a closed one, too. */
+/** Most pages of open pull requests that are searched for a branch that has a closed one, too. */
 const mostPages = 20;
 const perPage = 50;
 
@@ -71,7 +74,7 @@ export const createGitea = ({ api, path, token }: ForgePlace, call: Call): Forge
     async find(branch, base, signal) {
       const any = await maybe(`${root}/${encodeURIComponent(base)}/${encodeURIComponent(branch)}`, signal);
       if (any === undefined || any.state === "open") return any && foundOf(any);
-      // It answers with any one of the branch, in no order: an open one is looked for among the open ones.
+      // The answer is any pull request of the branch, in no order, so an open one is looked for among the open ones.
       for (let page = 1; page <= mostPages; page += 1) {
         const url = `${root}?state=open&sort=recentupdate&limit=${perPage}&page=${page}`;
         const data = await ask("GET", url, undefined, signal);

@@ -15,7 +15,7 @@ const pull = z.object({
   draft: z.boolean().optional(),
 });
 
-/** Of comments since a Task began. */
+/** Most pages of comments since a Task began. */
 const mostPages = 20;
 
 const foundOf = (data: unknown): Found => {

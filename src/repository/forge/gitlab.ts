@@ -5,7 +5,7 @@ import { ForgeRefused } from "../repository.ts";
 import { type Call, isExisting, isMissing, jsonOf } from "./call.ts";
 import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
 
-/** Merge requests of GitLab, by the kept client of its interface. */
+/** Merge requests of GitLab, by a maintained client of its interface. */
 
 const merge = z.object({
   iid: z.number().int().positive(),
@@ -18,15 +18,15 @@ const merge = z.object({
 });
 
 const notes = z.array(z.object({ body: z.string(), created_at: z.string() }));
-/** Of comments since a Task began. */
+/** Most pages of comments since a Task began. */
 const mostPages = 20;
 
 type Merge = z.infer<typeof merge>;
 
-/** `locked`: it is being merged just now. */
+/** `locked`: the merge is under way. */
 const states = { opened: "open", locked: "open", closed: "closed", merged: "merged" } as const;
 
-/** A draft is one by its title. */
+/** A draft is marked by its title. */
 const isDraft = (title: string): boolean => /^(draft:|\[draft\]|\(draft\))/i.test(title);
 const titled = (title: string, draft: boolean): string => (draft ? `Draft: ${title}` : title);
 
@@ -45,7 +45,7 @@ export const createGitLab = ({ api, path, token }: ForgePlace, call: Call): Forg
     if (!parsed.success) throw new ForgeRefused(200, `${host} sent an answer that is not a merge request`);
     return parsed.data;
   };
-  /** `below`: what this resource of the client leaves out of its addresses. */
+  /** `below`: the part of the path that this resource of the client leaves out of its addresses. */
   const by = (signal: AbortSignal, below: "" | "projects/" = "") => ({
     host: new URL(api).origin,
     token,

@@ -2,7 +2,7 @@ import { request } from "@octokit/request";
 import { ForgeRefused, RepositoryAway } from "../repository.ts";
 import type { Call } from "./call.ts";
 
-/** GitHub's own client, sent through `call`. */
+/** GitHub's own client, which sends its requests through `call`. */
 export const createRequest =
   (api: string, token: string, call: Call) =>
   (signal: AbortSignal): typeof request => {
@@ -25,13 +25,13 @@ export const createRequest =
     });
   };
 
-/** The client puts an error of its own around ours. */
+/** Unwraps our own errors, which the client wraps in one of its own. */
 export const told = async <T>(answer: Promise<T>): Promise<T> =>
   answer.catch((error: unknown) => {
     const cause = error instanceof Error ? error.cause : undefined;
     throw cause instanceof ForgeRefused || cause instanceof RepositoryAway ? cause : error;
   });
 
-/** Without those of the body, which was decoded and counted already. */
+/** The headers without those about the body, which was decoded and counted already. */
 const kept = (headers: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name === "content-type" || name === "date"));

@@ -7,7 +7,7 @@ export const openForge = async (
   kind: ForgeKind,
   place: ForgePlace,
   options: CallOptions & {
-    /** Another token, where this one is refused and there is one. */
+    /** Resolves to another token if this one was refused, and undefined if there is none. */
     renew: (signal: AbortSignal) => Promise<string | undefined>;
   },
 ): Promise<Forge> => {
@@ -22,7 +22,10 @@ export const openForge = async (
   }
 };
 
-/** A token of an app may be revoked before its end. What was refused for its token was not carried out. */
+/**
+ * Repeats a call with a new token, since a token of an app may be revoked before it expires. A request that was refused
+ * for its token was not carried out.
+ */
 const renewing =
   (call: Call, renew: (signal: AbortSignal) => Promise<string | undefined>): Call =>
   async (request, signal) => {

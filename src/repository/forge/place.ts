@@ -3,7 +3,7 @@ import type { Credential } from "../credential.ts";
 import type { ForgeKind } from "../repository.ts";
 import type { ForgePlace } from "./forge.ts";
 
-/** Which forge a repository's host runs, where its interface is, and what the repository is called there. */
+/** Finds out which forge a repository's host runs, the address of its interface, and the repository's name there. */
 
 const byName: Record<string, ForgeKind> = { "github.com": "github", "gitlab.com": "gitlab" };
 

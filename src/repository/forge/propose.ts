@@ -2,15 +2,15 @@ import { ForgeRefused, type Proposal, type PullRequest } from "../repository.ts"
 import type { Forge, Found } from "./forge.ts";
 
 /**
- * Opens the pull request of a branch, or brings the one that is there up to date. The branch is asked for first and
- * again where the forge says that there is one: a call that was cut off, and another that was quicker, never make a
- * second one.
+ * Opens the pull request of a branch, or updates the one that exists. The branch is looked up first, and again if the
+ * forge says that there is one: neither a call that was cut off nor another service that was quicker leads to a second
+ * one.
  */
 export const propose = async (
   forge: Forge,
   base: string,
   { ref, commit, ended, title, body, draft, labels }: Proposal & { draft: boolean; labels: readonly string[] },
-  /** Labels that the forge does not have, or will not set: the pull request is there without them. */
+  /** Called if the forge does not have the labels, or does not set them: the pull request is there without them. */
   unlabelled: (error: unknown) => void,
   signal: AbortSignal,
 ): Promise<PullRequest> => {
@@ -24,7 +24,7 @@ export const propose = async (
     const found = await forge.find(branch, base, signal);
     if (found?.state === "open")
       return labelled(await forge.update(found.number, { title, body, draft: found.draft }, signal));
-    // Opened by us and ended by somebody else, before it could be recorded: there is nothing left to propose.
+    // The service opened it, and somebody else ended it, before it could be recorded: there is nothing left to propose.
     if (found?.head === commit && found.number !== ended) return shown(found);
     const opened = await forge.open({ title, body, draft, branch, base }, signal);
     if (opened !== "exists") return labelled(opened);

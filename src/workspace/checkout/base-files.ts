@@ -9,7 +9,7 @@ import type { BaseFiles } from "../workspace.ts";
 
 type Request = { git: Git; base: string; commit: string; prefix: string; root: string };
 
-/** Bytes. No file that says how a check runs is longer. */
+/** Bytes. No file that configures a check is longer. */
 const maxText = 1024 * 1024;
 
 export const readBaseFiles = async ({ git, base, commit, prefix, root }: Request): Promise<BaseFiles> => {

@@ -53,18 +53,18 @@ export const createCheckouts = (deps: CheckoutDeps) => {
    * removed.
    */
   const filled = new Map<string, string>();
-  /** A folder that is being filled is not one that somebody left. */
+  /** Keeps a folder that is being filled from being taken for one that a killed process left. */
   const inTurn = createKeyedMutex();
   /** Folders that checks wrote into. */
   const touched = new Set<string>();
   const treeOf = (taskID: string, of: Of) => join(home, `${taskID}.${of === "work" ? "checkout" : "base"}`);
-  /** A Git directory that no agent has ever seen, so that the checks' git tells the truth. */
+  /** The checkout's Git directory, which no agent has ever seen, so that git in checks tells the truth. */
   const gitDirOf = (tree: string) => `${tree}.git`;
 
-  /** What a check left that nobody can remove waits there until it can be. */
+  /** The folder for leftovers of checks that cannot be removed yet. */
   const asideOf = (tree: string) => `${tree}.aside`;
 
-  /** Leaves nothing at its place. */
+  /** Removes the checkout; what cannot be removed is moved aside, so that its place is free. */
   const clear = async (tree: string): Promise<void> => {
     filled.delete(tree);
     touched.delete(tree);
@@ -76,7 +76,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     });
   };
 
-  /** Rejects where something has to stay. */
+  /** Removes the checkout and what was moved aside; rejects if something cannot be removed. */
   const remove = async (tree: string): Promise<void> => {
     await clear(tree);
     await removeTree(asideOf(tree));
@@ -87,7 +87,8 @@ export const createCheckouts = (deps: CheckoutDeps) => {
     using _turn = await inTurn(tree);
     const before = filled.get(tree);
     if (before === commit) return;
-    // Anew where a check may have written into it: git here fills a folder that nobody else has touched.
+    // Starts from nothing where a check may have written: git runs outside a sandbox here, so the folder must be
+    // untouched.
     if (before === undefined || touched.has(tree)) await clear(tree);
     filled.delete(tree);
     mkdirSync(tree, { recursive: true, mode: 0o700 });
@@ -103,7 +104,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 
   const open = async (taskID: string, record: WorktreeRecord, commit: string, of: Of): Promise<Checkout> => {
     const tree = treeOf(taskID, of);
-    /** Commands of both may run at the same time. */
+    /** Commands in the checkouts of work and base may run at the same time, so their sandboxes have different names. */
     const apartAs = (name: string) => (of === "work" ? name : `${of}-${name}`);
     const root = record.prefix === "" ? tree : join(tree, record.prefix);
     const given = record.given?.folders ?? [];
@@ -203,7 +204,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
             if (apart || !used) return;
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);
             await throughClosed(tree, () => git.run(["checkout-index", "-q", "-f", "-a", "-u"]));
-            // What it made and nobody can remove stays beside the files of the commit.
+            // Files that the check made and that cannot be removed stay beside those of the commit.
             await throughClosed(tree, () => git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except])).catch(
               (error: unknown) => {
                 if (!(error instanceof GitError && error.exitCode === 1)) throw error;
@@ -218,9 +219,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
 
   return {
     open,
-    /** Where the files of a commit are put. */
+    /** The folder that the files of a commit are checked out into. */
     treeOf: (taskID: string) => treeOf(taskID, "work"),
-    /** Removes what a process that was killed left, which nobody may open again. */
+    /** Removes checkouts that a killed process left, which nobody may open again. */
     async removeLeft(taskID: string): Promise<void> {
       for (const tree of [treeOf(taskID, "work"), treeOf(taskID, "base")])
         if ([tree, gitDirOf(tree), `${tree}.overlays`].some((path) => existsSync(path))) {
@@ -235,7 +236,7 @@ export const createCheckouts = (deps: CheckoutDeps) => {
   };
 };
 
-/** Makes the folder that the Task works in, following no link: the commit may have one there. */
+/** Makes the folder that the Task works in, following no link, since the commit may have one there. */
 const makeRoot = (tree: string, prefix: string): void => {
   try {
     openFolder(tree, prefix === "" ? [] : prefix.split("/"), true)[Symbol.dispose]();

@@ -23,9 +23,12 @@ export const createHeads = (deps: {
   provider: Pick<ReturnType<typeof createDependencyProvider>, "forCheckout" | "tier">;
   processes: Pick<Processes, "closeSandboxes">;
   inspect: (directory: string) => Promise<Project>;
-  /** In the user's own files. */
+  /** Opens a workspace in the user's own files. */
   inPlace: (key: string, prepared: Prepared) => Promise<Workspace>;
-  /** What a killed service left is removed while Missions go on: no head is opened in what is being removed. */
+  /**
+   * Keeps a head from being opened while leftovers of a killed service are removed under the same key; Missions go on
+   * at that time.
+   */
   alone: ReturnType<typeof createKeyedMutex>;
 }) => {
   const { home, folder, checkouts, provider, processes, inspect, inPlace, alone } = deps;
@@ -98,7 +101,7 @@ export const createHeads = (deps: {
       using _alone = await alone(key);
       await close(key);
     },
-    /** Removes what a killed service left, of the keys that begin so. */
+    /** Removes what a killed service left for keys with this prefix. */
     async removeHeads(prefix: string): Promise<void> {
       if (!existsSync(home)) return;
       const left = new Set(

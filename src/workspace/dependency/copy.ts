@@ -8,16 +8,16 @@ import { isWithin } from "../../process/sandbox/system-mount.ts";
 import { removeTree } from "../file/remove-tree.ts";
 
 /**
- * Where nothing can be mounted over the Task's tree, a dependency folder is copied, but only if it provably refers to
- * nothing outside: a link or an absolute path into the project would make the Task's commands use the user's files
- * instead of its own. Reading and copying are done by programs, so that this process stays responsive.
+ * Copies a dependency folder, where nothing can be mounted over the Task's tree, but only if the folder provably refers
+ * to nothing outside: a link or an absolute path into the project would make the Task's commands use the user's files
+ * instead of its own. Programs read and copy the files, so that this process stays responsive.
  */
 
 export type CopyRequest = {
   toplevel: string;
   worktree: string;
   path: string;
-  /** The copy is made here, then renamed into place. */
+  /** Where the copy is made, before it is renamed into place. */
   scratch: string;
   /** The search path for `grep` and `cp`. */
   programs: string;

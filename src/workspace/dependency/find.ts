@@ -9,7 +9,7 @@ import { FileRefused, openFolder } from "../file/folder.ts";
 
 /**
  * Finds the folders of a project that Git ignores and commands need (installed packages, build results): by name, at
- * the project's root and next to its packages. How a Task gets them is decided in `overlay.ts` and `copy.ts`.
+ * the project's root and next to its packages. `overlay.ts` and `copy.ts` decide how a Task gets them.
  */
 
 export type Found = {
@@ -66,7 +66,8 @@ export const findFolders = async (request: FindRequest): Promise<Found[]> => {
 };
 
 /**
- * Whether the path cannot be provided: the Task's tree has a file or folder there itself, or lacks the parent folder.
+ * Whether the path cannot be provided: the Task's tree has a file or folder of its own there, or lacks the parent
+ * folder.
  */
 const isOfTree = (worktree: string, path: string): boolean => {
   const parent = lstatSync(join(worktree, path, ".."), { throwIfNoEntry: false });
@@ -74,7 +75,8 @@ const isOfTree = (worktree: string, path: string): boolean => {
 };
 
 /**
- * Those that Git ignores. A plain line in the root's .gitignore, the usual case, is recognised without starting git.
+ * The paths that Git ignores. A plain line in the root's .gitignore, the usual case, is recognised without starting
+ * git.
  */
 const ignoredOf = async (toplevel: string, git: Git, paths: readonly string[]): Promise<string[]> => {
   const plain = plainLines(toplevel);

@@ -12,14 +12,14 @@ import { removeTree } from "../file/remove-tree.ts";
 import { keptOrLoaded } from "../../async/load-once.ts";
 
 /**
- * Tier 1: mounts a dependency folder of the user's over the same path of the Task's tree, with an overlay that takes
+ * Tier 1: mounts a dependency folder of the user's over the same path of the Task's tree, with an overlay that receives
  * what the Task's commands write. bubblewrap 0.8 cannot mount overlays, so a mount namespace around it does.
  */
 
-/** `user`: in a user namespace, because this process may not mount. */
+/** `user`: mounts in a user namespace, because this process may not mount. */
 type Way = { how: "layer" | "read-only"; user: boolean };
 
-/** `sure`: another try would find the same. */
+/** `sure`: another try would give the same result. */
 type Tried = { way: Way | undefined; sure: boolean };
 
 /**
@@ -40,20 +40,20 @@ done
 cd /
 exec "$@"`;
 
-/** The kernel's defaults for these may make an overlay unusable when the user changes the folder below it meanwhile. */
+/** Mount options whose kernel defaults may make an overlay unusable when the user changes the folder below it. */
 const options = "index=off,redirect_dir=off,metacopy=off,xino=off";
 
 /** `below`: the upper folder of another overlay, mounted between the user's folder and this one. */
 type Layer = { from: string; id: string; folder: string; how: Way["how"]; below?: string };
 
 export type OverlayContext = {
-  /** Where the overlays are kept. */
+  /** The folder that holds the overlays. */
   folder: string;
   place: SandboxPlace;
   /** The project's top, which the provided folders are relative to. */
   toplevel: string;
   given: readonly Given[];
-  /** A folder with overlays that go below these. */
+  /** A folder with other overlays, which are mounted below these. */
   below?: string;
 };
 
@@ -62,7 +62,7 @@ const treeLayer = "tree";
 export const upperOf = (folder: string): string => join(folder, treeLayer, "upper");
 
 export const createOverlays = ({ home, path, log }: { home: string; path: string; log: Log }) => {
-  /** By device number of the project's file system. */
+  /** The result of trying to mount, by device number of the project's file system. */
   const ways = new Map<number, Promise<Tried>>();
   const layersOf = (taskID: string) => join(home, `${taskID}.overlays`);
 
@@ -142,7 +142,7 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
       });
     },
 
-    /** The place with these folders mounted. Each is inspected again whenever a sandbox is opened. */
+    /** The place with these folders mounted. Each folder is inspected again whenever a sandbox is opened. */
     async around(request: OverlayContext): Promise<SandboxPlace> {
       const { place, toplevel, given } = request;
       const wanted = given.filter(({ how }) => how === "layer" || how === "read-only");
@@ -152,8 +152,8 @@ export const createOverlays = ({ home, path, log }: { home: string; path: string
     },
 
     /**
-     * Like `around`, with an overlay over the tree too, so that all writes stay in `folder`. undefined: not possible
-     * here.
+     * Like `around`, with an overlay over the tree as well, so that all writes stay in `folder`. undefined: not
+     * possible on this machine.
      */
     async apart(request: OverlayContext): Promise<SandboxPlace | undefined> {
       const { place, toplevel, given } = request;
@@ -234,7 +234,10 @@ const makeParts = (folder: string): void => {
     mkdirSync(join(folder, part), { recursive: true, mode: part === "upper" ? 0o755 : 0o700 });
 };
 
-/** undefined: it could not be tried, or not to its end, which says nothing about the machine. */
+/**
+ * Whether the command succeeds; undefined: it could not be started, or not finished, which says nothing about the
+ * machine.
+ */
 const works = ([file = "", ...args]: readonly string[], path: string): Promise<boolean | undefined> =>
   new Promise((resolve) => {
     execFile(file, args, { env: { PATH: path, LC_ALL: "C" }, timeout: 10_000 }, (error) => {

@@ -42,7 +42,7 @@ export const createDependencyProvider = ({
     const record = records.of(taskID);
     if (record === undefined) return;
     const { toplevel } = record;
-    // What a killed run or a service in another tier copied.
+    // Removes copies of a killed run, or of a service in another tier.
     for (const { path } of record.given?.folders ?? [])
       if (!(await isTracked(git.tree, path))) await removeFolder(worktree, path);
     const keep = (folders: Given[]) => {
@@ -65,7 +65,7 @@ export const createDependencyProvider = ({
 
   tier,
 
-  /** How checks at `tree`, which holds a commit, get the folders; nothing is copied yet. */
+  /** How checks at `tree`, which holds a commit, will get the folders; nothing is copied yet. */
   async forCheckout({ toplevel }: { toplevel: string }, tree: string, git: Git): Promise<Given[]> {
     const found = await findFolders({ toplevel, worktree: tree, names, hidden: dataDir, git });
     const open = found.filter(({ problem }) => problem === undefined).map(({ path }) => path);
@@ -86,7 +86,7 @@ export const createDependencyProvider = ({
   },
 });
 
-/** Removes a folder of the tree. Where its path leads over a link, an agent put it there, and nothing is removed. */
+/** Removes a folder of the tree. If its path leads through a link, an agent put that there, and nothing is removed. */
 const removeFolder = async (worktree: string, path: string): Promise<void> => {
   try {
     await removeBelow(worktree, path);

@@ -3,10 +3,10 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 
-/** What package managers write anew with every installation. */
+/** Paths that package managers write anew with every installation. */
 const manifests = ["", ".package-lock.json", ".yarn-integrity", ".modules.yaml", "pyvenv.cfg", "bin", "lib"];
 
-/** Changes when something was installed into the project's dependency folders, or taken out of them. */
+/** Changes when something is installed into the project's dependency folders, or removed from them. */
 export const stampOfDependencies = (toplevel: string, given: readonly Given[]): string => {
   const seen = given.map(({ path, how }) => [
     path,

@@ -4,12 +4,15 @@ import { errorCode } from "../../error.ts";
 import { FileRefused } from "./folder.ts";
 
 /**
- * The way to read a file that a project or its Git directory holds, and that anybody may have put there: a FIFO would
- * block for ever, a device or a sparse file fill the memory. Only regular files up to a limit are read, never blocking;
- * anything else throws FileRefused, which names the path, what was expected and what is there.
+ * Reads files of a project or of its Git directory, which anybody may have put there: a FIFO would block for ever, a
+ * device or a sparse file fill the memory. Only regular files up to a limit are read, never blocking; anything else
+ * throws FileRefused, which names the path, what was expected and what is there.
  */
 
-/** Bytes. `pointer`: files of one line. `config`: ten thousand branches. What is larger is no such file of git's. */
+/**
+ * Limits in bytes. `pointer`: files of one line. `config`: room for ten thousand branches. A larger file is not one
+ * that git wrote.
+ */
 export const most = {
   pointer: 64 * 1024,
   config: 1024 * 1024,
@@ -33,7 +36,7 @@ const kindOf = (stats: Stats): string => {
 };
 
 /**
- * What is at the path, links followed; undefined: nothing, or nothing that can be reached. Never throws, never blocks.
+ * Stats of the path, links followed; undefined: nothing is there, or it cannot be reached. Never throws, never blocks.
  */
 export const statsAt = (path: string): Stats | undefined => {
   try {
@@ -50,7 +53,7 @@ const expectRegular = (path: string, stats: Stats, limit: number): void => {
     throw new FileRefused("too-big", `Expected at most ${limit} bytes in "${path}", got ${stats.size}`);
 };
 
-/** Throws FileRefused where something is at the path that `readBounded` would refuse. */
+/** Throws FileRefused if `readBounded` would refuse the file at the path. */
 export const expectBounded = (path: string, limit: number): void => {
   const stats = statsAt(path);
   if (stats !== undefined) expectRegular(path, stats, limit);
@@ -62,7 +65,7 @@ const flagsOf = (options: Options) =>
   constants.O_NOCTTY |
   (options.nofollow === true ? constants.O_NOFOLLOW : 0);
 
-/** Looked at before it is opened, because opening a device can do something; false: there is nothing. */
+/** Checks the file before it is opened, because opening a device can have side effects. false: nothing is there. */
 const isThere = (path: string, limit: number, options: Options): boolean => {
   const look = options.nofollow === true ? lstatSync : statSync;
   let stats: Stats | undefined;
@@ -76,7 +79,7 @@ const isThere = (path: string, limit: number, options: Options): boolean => {
 const tooBig = (path: string, limit: number) =>
   new FileRefused("too-big", `Expected at most ${limit} bytes in "${path}", got more`);
 
-/** undefined: there is none, or it may not be read. */
+/** The file's bytes; undefined: there is no file, or it may not be read. */
 export const readBounded = (path: string, limit: number, options: Options = {}): Buffer | undefined => {
   if (!isThere(path, limit, options)) return undefined;
   let fd: number;
@@ -104,7 +107,7 @@ export const readBounded = (path: string, limit: number, options: Options = {}):
   }
 };
 
-/** As `readBounded`, as text. */
+/** Like `readBounded`, decoded as UTF-8. */
 export const textAt = (path: string, limit: number, options?: Options): string | undefined =>
   readBounded(path, limit, options)?.toString("utf8");
 
@@ -122,7 +125,7 @@ export const openRegular = (path: string, limit: number): { fd: number } & Dispo
   }
 };
 
-/** Copies a regular file up to the limit; false: there is none. */
+/** Copies a regular file up to the limit; false: there is no file. */
 export const copyBounded = async (from: string, to: string, limit: number): Promise<boolean> => {
   if (!isThere(from, limit, {})) return false;
   let fd: number;
@@ -134,7 +137,7 @@ export const copyBounded = async (from: string, to: string, limit: number): Prom
   }
   try {
     expectRegular(from, fstatSync(fd), limit);
-    // The file that was looked at, whatever stands at its path by now.
+    // Copies the file that was checked, even if another one is at its path by now.
     await copyFile(process.platform === "linux" ? `/proc/self/fd/${fd}` : from, to);
     return true;
   } finally {

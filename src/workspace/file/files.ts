@@ -38,7 +38,8 @@ export type { Entry } from "./walk.ts";
 export { FileRefused };
 
 /**
- * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when it may not or cannot.
+ * Paths are relative to the root, `/`-separated. Every operation rejects with FileRefused when the access is not
+ * allowed or not possible.
  */
 export interface Files {
   readonly root: string;
@@ -46,7 +47,7 @@ export interface Files {
   inside: (path: string) => string;
   /** Whether the name may be read. For callers that know a file's content without opening it. */
   mayRead(path: string): boolean;
-  /** Whether the name may be written or removed, for callers that change several files or none. */
+  /** Whether the name may be written or removed, for callers that change either all of several files or none. */
   mayWrite(path: string): boolean;
   read(path: string, maxBytes: number): Promise<{ bytes: Buffer; executable: boolean }>;
   /** Creates missing folders; replaces atomically; keeps the mode of an existing file. */
@@ -56,9 +57,9 @@ export interface Files {
     options?: { executable?: boolean },
   ): Promise<{ created: boolean }>;
   remove(path: string): Promise<void>;
-  /** What is at the path itself, no link followed; undefined: nothing. */
+  /** The entry at the path itself, no link followed; undefined: nothing is there. */
   stat(path: string): Promise<Entry | undefined>;
-  /** Rejects unless a folder is there that can be opened. */
+  /** Rejects unless the path is a folder that can be opened. */
   expectFolder(path: string): Promise<void>;
   /** Entries of one folder by name; with `depth`, of the folders below too. `.git` is never listed. */
   list(path: string, options?: { depth?: number; offset?: number; limit?: number }): Promise<Listing>;
@@ -87,7 +88,7 @@ const shownKind = (stats: Stats): string => {
   return kind === "other" ? "a FIFO, socket or device" : `a ${kind}`;
 };
 
-/** Names of folders that are walked at once; more are walked in a thread. */
+/** Most names that a walk visits at once, on this thread; a larger walk runs in a thread of its own. */
 const mostNames = 1000;
 
 const doneBy = <T>(result: Walked<T>): T => {
@@ -97,15 +98,15 @@ const doneBy = <T>(result: Walked<T>): T => {
 };
 
 /**
- * `root` may lead over links. `isProtected`: paths that are refused; by default names that usually hold secrets. An
- * operator may allow some.
+ * `root` may contain links. `isProtected`: the paths that are refused; by default those whose names usually hold
+ * secrets, of which an operator may allow some.
  */
 export const createFiles = (root: string, isProtected?: (path: string) => boolean): Files =>
   createTreeFiles(decodePath(realpathSync.native(osPath(root), { encoding: "buffer" })), isProtected);
 
 /**
- * Files of a folder that agents shape, and may have replaced by a link since it was made: `real` is the path that it
- * has, and is never followed elsewhere. `alias`: the root's path as commands see it; a path below it counts as below
+ * Files of a folder that agents shape, and may have replaced by a link since it was made: `real` is the folder's real
+ * path, and a link found there is refused. `alias`: the root's path as commands see it; a path below it counts as below
  * the root.
  */
 export const createTreeFiles = (
@@ -186,7 +187,9 @@ export const createTreeFiles = (
     return { bytes: bytes.subarray(0, Math.min(length, stats.size)), executable: (stats.mode & 0o111) !== 0 };
   };
 
-  /** Stats of the name in the folder; undefined: nothing there. Refuses what is not a regular file with one name. */
+  /**
+   * Stats of the name in the folder; undefined: nothing is there. Refuses anything but a regular file with one name.
+   */
   const present = (folder: Folder, name: string, path: string): Stats | undefined => {
     const stats = statsIn(folder, name);
     if (stats === undefined) return undefined;

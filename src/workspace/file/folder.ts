@@ -20,7 +20,7 @@ import { decodePath, osPath } from "./path.ts";
  * after, which a determined racer can beat.
  */
 
-/** Why a path was not read or written; the message says what was expected and got, for a model or a caller. */
+/** A path was not read or written; the message says what was expected and what was there, for a model or a caller. */
 export class FileRefused extends Error {
   readonly kind: "missing" | "outside" | "protected" | "not-a-file" | "too-big" | "linked";
   constructor(kind: FileRefused["kind"], message: string) {
@@ -30,7 +30,7 @@ export class FileRefused extends Error {
   }
 }
 
-/** No file has such a name. */
+/** Reported as a missing file, since no file can have a name of this length. */
 export const tooLong = (name: string): FileRefused =>
   new FileRefused("missing", `Expected a name that is short enough for a file, got one of ${name.length} characters`);
 
@@ -109,14 +109,17 @@ export const statsIn = (folder: Folder, name: string): Stats | undefined => {
 
 export type Child = { name: string; isFolder: boolean; isFile: boolean };
 
-/** What a folder holds, in no order, read little by little: there may be very much. Links are neither. */
+/**
+ * A folder's entries, in no order, read in small batches because there may be very many. A link is neither a folder nor
+ * a file.
+ */
 export function* childrenOf(folder: Folder): Generator<Child> {
   const entries = opendirSync(folder.self, { encoding: "buffer" as BufferEncoding, bufferSize: 256 });
   try {
     for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {
       const name = decodePath(entry.name as unknown as Buffer);
       let kind: Pick<Stats, "isDirectory" | "isFile"> | undefined = entry;
-      // Some file systems do not say in their lists what an entry is.
+      // Some file systems do not report the type of an entry when they list a folder.
       const known = entry.isFile() || entry.isDirectory() || entry.isSymbolicLink() || entry.isFIFO();
       if (!known) kind = statsIn(folder, name);
       yield { name, isFolder: kind?.isDirectory() ?? false, isFile: kind?.isFile() ?? false };

@@ -13,7 +13,10 @@ export type Mode = "100644" | "100755" | "120000";
 
 export type Content = { mode: Mode; bytes: Buffer };
 
-/** A file without its bytes, which may be many. `object` is the id that git gives the bytes without conversion. */
+/**
+ * What is known of a file, without its bytes, which may be many. `object`: the id that git gives the bytes without
+ * conversion.
+ */
 export type FileInfo = { mode: Mode; bytes: number; sha256: string; object: string; stamp: string };
 
 export type FileState<T = Content> =
@@ -22,7 +25,7 @@ export type FileState<T = Content> =
   | { kind: "folder" }
   /** A FIFO, socket or device. */
   | { kind: "special" }
-  /** Not a folder, where a parent folder of the path should be. */
+  /** Something other than a folder is where a parent folder of the path should be; `by`: its path. */
   | { kind: "blocked"; by: string };
 
 export const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
@@ -78,7 +81,10 @@ export const readFileState = async (
   return found.content === undefined ? { kind: "special" } : { kind: "present", content: found.content };
 };
 
-/** `like`: any object id of the repository, which determines the hash algorithm; without it `object` is empty. */
+/**
+ * Like `readFileState`, with hashes instead of the bytes. `like`: any object id of the repository, which determines the
+ * hash algorithm; without it `object` is empty.
+ */
 export const inspectFile = (root: string, path: string, like?: string): Promise<FileState<FileInfo>> =>
   visit<FileInfo>(root, path, {
     link: (target, stamp) => ({
@@ -135,7 +141,7 @@ const blockerOf = (root: string, components: readonly string[]): string => {
   return components.join("/");
 };
 
-/** Whether all below a folder that is not itself a folder is among these paths. A repository counts as a file. */
+/** Whether everything below a folder, apart from folders, is among these paths. A `.git` folder counts as a file. */
 export const holdsOnly = async (root: string, path: string, allowed: ReadonlySet<string>): Promise<boolean> => {
   const folders = [componentsOf(path)];
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {

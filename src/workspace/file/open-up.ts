@@ -4,11 +4,11 @@ import { pace } from "../../pace.ts";
 import { childrenOf, type Folder, openFolder } from "./folder.ts";
 
 /**
- * Folders that agents or their tools have closed, as Go's module cache and Bazel's outputs are: their owner may not
- * change what is in them. Root needs no permission.
+ * Opens folders that agents or their tools have closed, such as Go's module cache and Bazel's outputs, whose owner may
+ * not change what is in them. Root needs no permission.
  */
 
-/** Opens a folder, which its owner may then read and change, with whatever permissions it was left. */
+/** Opens a folder whatever its permissions, and lets its owner read and change it. */
 export const openUp = (parent: Folder, name: string): Folder => {
   let folder: Folder;
   try {
@@ -23,12 +23,15 @@ export const openUp = (parent: Folder, name: string): Folder => {
     try {
       fchmodSync(folder.fd, (mode & 0o777) | 0o700);
     } catch {
-      // Of somebody else's.
+      // The folder belongs to another user.
     }
   return folder;
 };
 
-/** Linux's O_PATH: a descriptor of what may not be read, through which its mode is changed and no link's target. */
+/**
+ * Linux's O_PATH: opens a folder that may not be read; changing the mode through this descriptor cannot change the
+ * target of a link.
+ */
 const pathOnly = 0o10000000;
 
 const permit = (parent: Folder, name: string): void => {
@@ -41,7 +44,7 @@ const permit = (parent: Folder, name: string): void => {
   }
 };
 
-/** No deeper: each level holds a descriptor. */
+/** Levels below the top; each of them holds a descriptor open. */
 const mostDepth = 100;
 
 /** Opens up all folders below this one, following no link and entering no other file system. */
@@ -59,7 +62,7 @@ const visit = async (folder: Folder, device: number, depth: number): Promise<voi
       using child = openUp(folder, name);
       if (fstatSync(child.fd).dev === device) await visit(child, device, depth + 1);
     } catch {
-      // It stays closed, and whoever needs it says so.
+      // The folder stays closed; an operation that needs it fails and says so.
     }
   }
 };

@@ -8,20 +8,20 @@ import { tempName } from "./temp.ts";
 
 /**
  * Removes a tree whatever agents made of it: any depth, any number of entries, folders without permissions. Follows no
- * link and enters no other file system. A little is done at once, the rest in a thread; an interrupted removal
- * goes on where it is called again.
+ * link and enters no other file system. The first few entries are removed at once, the rest in a thread; calling again
+ * continues an interrupted removal.
  */
 
 /**
- * Removes what stands at the path; resolves also where there is nothing. Rejects when something had to stay, and with
- * the signal's reason.
+ * Removes the file or tree at the path; resolves if there is nothing. Rejects if something could not be removed, and
+ * with the signal's reason.
  */
 export const removeTree = async (path: string, signal?: AbortSignal): Promise<void> => {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   await removeBelow(realpathSync.native(dirname(path)), basename(path), signal);
 };
 
-/** As `removeTree`, for a path below a folder, of which no component is followed if it is a link. */
+/** Like `removeTree`, for a path below a folder; a component of the path that is a link is not followed. */
 export const removeBelow = (root: string, path: string, signal?: AbortSignal): Promise<void> =>
   removeAt({ root, path, foldersOnly: false }, signal);
 
@@ -35,36 +35,36 @@ const removeAt = async (place: Pick<Part, "root" | "path" | "foldersOnly">, sign
   while (!(await inThread(removal, turn, { signal, timeoutMs: 60 * turnMs })));
 };
 
-/** What is removed on the thread that serves requests, which must not wait for more. */
+/** Limits for the thread that serves requests, which must not be blocked for longer. */
 const mostAtOnce = 200;
 const atOnceMs = 5;
-/** Bytes; to free those of a larger file takes a while. */
+/** Bytes; freeing a larger file takes a while. */
 const largestAtOnce = 1024 * 1024;
-/** What is removed in a row before another job of the threads gets its turn. */
+/** Limits for one turn in a thread, before another job gets its turn. */
 const mostInTurn = 50_000;
 const turnMs = 2000;
 
 type Part = { root: string; path: string; foldersOnly: boolean; most: number; ms: number; largest?: number };
 
-/** Folders held open at a time; what lies deeper is moved up first. */
+/** Folders held open at a time; deeper ones are first moved up to the top folder. */
 const mostOpen = 32;
 
 type Work = {
   top: Folder;
   device: number;
-  /** The path from the root to where the work is, for errors. */
+  /** The path from the root to the current entry, for errors. */
   at: string[];
-  /** Whether more may be removed now. */
+  /** Whether this turn may remove another entry; counts the entry. */
   goesOn: () => boolean;
   largest: number;
   foldersOnly: boolean;
   failure: Error | undefined;
 };
 
-/** `more`: what may be removed in one go is used up. */
+/** `more`: the limits of this turn are used up, and there is more to remove. */
 type Outcome = "gone" | "kept" | "more";
 
-/** Removes a part of the tree. false: there is more. Throws when something had to stay. */
+/** Removes a part of the tree, within the limits. false: there is more. Throws if something could not be removed. */
 const removeSome = ({ root, path, foldersOnly, most, ms, largest = Number.POSITIVE_INFINITY }: Part): boolean => {
   const components = path.split("/");
   const name = components.pop() ?? "";
@@ -99,7 +99,7 @@ const removeSome = ({ root, path, foldersOnly, most, ms, largest = Number.POSITI
 
 export const removal: Job<Part, boolean> = { name: "remove", run: removeSome };
 
-/** Passes over the folder until one finds nothing to remove, since a change may hide entries from a pass. */
+/** Empties a folder. Passes over it until a pass removes nothing, since a change may hide entries from a pass. */
 const empty = (work: Work, folder: Folder, depth: number): Outcome => {
   for (;;) {
     let removed = 0;
@@ -137,7 +137,7 @@ const removeEntry = (work: Work, folder: Folder, name: string, isFolder: boolean
 
 const removeFolder = (work: Work, folder: Folder, name: string, depth: number): Outcome => {
   if (depth >= mostOpen) {
-    // The top's next pass finds it there.
+    // The next pass over the top folder removes it there.
     renameSync(folder.at(name), work.top.at(tempName()));
     return "gone";
   }

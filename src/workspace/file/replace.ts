@@ -51,8 +51,8 @@ export type Source = { mode: "120000"; bytes: Buffer } | { mode: string; fill: (
 
 /**
  * Writes a temporary file and renames it; durable once resolved. Creates missing folders; removes an empty folder at
- * the path. `ready` is called last and resolves to the stamp of the file that may be replaced ("-": of none). false:
- * nothing was changed.
+ * the path. `ready` is called last and resolves to the stamp of the file that may be replaced ("-": no file). false:
+ * another file is there, and nothing was changed.
  */
 export const replaceFile = async (
   root: string,
@@ -98,9 +98,10 @@ export const replaceFile = async (
 };
 
 /**
- * Moves a file in, from elsewhere on the file system, in one rename. Creates missing folders; removes an empty folder
- * at the path. `aside`: a further name that the file there gets before. The caller syncs the folder. false: what stands
- * there has not the stamp ("-": nothing), or something is in the way; nothing was changed.
+ * Moves a file from elsewhere on the file system to the path, in one rename. Creates missing folders; removes an empty
+ * folder at the path. `aside`: a second name (a hard link) that the replaced file gets first. The caller syncs the
+ * folder. false: the file at the path does not have the stamp ("-": no file), or something is in the way; nothing was
+ * changed.
  */
 export const moveIn = async (
   root: string,
@@ -126,7 +127,7 @@ export const moveIn = async (
   }
 };
 
-/** Where the file system gives a file no further name, it has none. */
+/** Gives the file a second name; does nothing where the file system cannot. */
 const keepAside = (file: string | Buffer, aside: string): void => {
   tryUnlink(aside);
   try {
@@ -137,8 +138,8 @@ const keepAside = (file: string | Buffer, aside: string): void => {
 };
 
 /**
- * What a new file at a path takes over from what is there: the rights of the file, but who may run it, and the group
- * that its folder gives to what is made in it.
+ * What a new file at a path inherits: the mode of the file that is there, without its execute bits, and the folder's
+ * group where its set-group-ID passes that on.
  */
 export const rightsAt = (root: string, path: string): { mode?: number; group?: number } => {
   const components = componentsOf(path);
@@ -157,7 +158,7 @@ export const rightsAt = (root: string, path: string): { mode?: number; group?: n
   }
 };
 
-/** The stamp of what stands at a path; "-": nothing, or a folder, of which git knows none. */
+/** The stamp of the file at a path; "-": there is nothing, or a folder, which git does not track. */
 export const stampAt = (root: string, path: string): string => {
   const components = componentsOf(path);
   const name = components.pop() ?? "";
@@ -171,7 +172,7 @@ export const stampAt = (root: string, path: string): string => {
   }
 };
 
-/** Makes what was renamed in the folders of these paths durable. Folders that are gone have nothing to sync. */
+/** Makes renames in the folders of these paths durable. Folders that are gone need no sync. */
 export const syncFolders = async (root: string, paths: readonly string[]): Promise<void> => {
   for (const path of new Set(paths.map((path) => path.split("/").slice(0, -1).join("/"))))
     try {
@@ -195,8 +196,9 @@ export const overwriteFile = async (root: string, path: string, bytes: Buffer): 
 };
 
 /**
- * Removes a file or link, and the folders that become empty, but not `keep` or its parents. `only`: as in `moveIn`,
- * which does not sync either; false: something else stands there, and nothing was changed.
+ * Removes a file or link, and the folders that become empty, but not `keep` or its parents. `only`: the stamp and the
+ * second name, as in `moveIn`; then the caller syncs the folder, too. false: another file is there, and nothing was
+ * changed.
  */
 export const removeFile = async (
   root: string,

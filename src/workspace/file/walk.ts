@@ -4,7 +4,7 @@ import type { Job } from "../../thread.ts";
 import { type Child, childrenOf, FileRefused, type Folder, openFolder } from "./folder.ts";
 import { tempNames, tempPrefix } from "./temp.ts";
 
-/** Walks folders as jobs: done at once where there are few names, in a thread where there are many. */
+/** Walks folders: at once where there are few names, as a job in a thread where there are many. */
 
 export type Entry = { path: string; kind: "file" | "directory" | "link" | "other"; bytes: number };
 
@@ -22,7 +22,7 @@ export type Walk = {
   most?: number;
 };
 
-/** FileRefused does not keep its kind on its way out of a thread. */
+/** `refused`: the kind and message of a FileRefused, since an error loses its kind on its way out of a thread. */
 export type Walked<T> = { done: T } | { refused: { kind: FileRefused["kind"]; message: string } } | "too many";
 
 export const isGit = (name: string) => /^(\.git|git~\d+)[. ]*$/i.test(name);
@@ -32,7 +32,7 @@ export const kindOf = (stats: Stats): Entry["kind"] =>
 
 class TooMany extends Error {}
 
-/** Throws `TooMany` when there are more names than are left. */
+/** Throws `TooMany` if the folder has more names than `left` allows. */
 const namesIn = (folder: Folder, left: { names: number }): Child[] => {
   const names: Child[] = [];
   for (const child of childrenOf(folder)) {
@@ -52,7 +52,7 @@ const walked = <T>(walk: () => T): Walked<T> => {
   }
 };
 
-/** Runs `visit` unless the folder was removed, replaced or closed to us meanwhile. */
+/** Runs `visit`; ignores that its folder was removed, replaced or closed to us meanwhile. */
 const ifThere = (visit: () => void): void => {
   try {
     visit();
@@ -61,7 +61,7 @@ const ifThere = (visit: () => void): void => {
   }
 };
 
-/** Entries by name, a folder's own after it. `.git` and half-written files are left out. */
+/** Entries sorted by name, those of a folder right after it. `.git` and half-written files are left out. */
 export const listFolder = ({ root, components, depth, offset, limit, most }: Walk): Walked<Listing> => {
   const left = { names: most ?? Number.POSITIVE_INFINITY };
   const entries: Entry[] = [];
@@ -78,7 +78,7 @@ export const listFolder = ({ root, components, depth, offset, limit, most }: Wal
         return;
       }
       const below = [...at, name];
-      // What is left out need not be looked at, unless there may be more in it.
+      // A skipped entry need not be looked at, unless it may be a folder with more entries.
       if (total < offset && levels === 1) {
         total += 1;
         continue;
@@ -101,7 +101,7 @@ export const listing: Job<Walk, Walked<Listing>> = { name: "list", run: listFold
 
 export type Tidying = { root: string; most?: number };
 
-/** Levels; what a killed service left deeper stays, as no commit takes it. */
+/** Levels. Half-written files below that are not found; they stay, and no commit takes them. */
 const deepest = 200;
 
 /** Removes half-written files of a killed service below the root. */

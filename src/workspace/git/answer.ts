@@ -5,8 +5,9 @@ import { FileRefused } from "../file/folder.ts";
 import type { GitDirs } from "./git-dir.ts";
 
 /**
- * Whether a Git directory that a folder names is the folder's own. Whoever can write into a folder can leave a `.git`
- * in it that leads to somebody's repository; only who can write there can make it lead back.
+ * Checks that a Git directory which a folder names is the folder's own. Whoever can write into a folder can leave a
+ * `.git` in it that leads to somebody else's repository; only who can write into that repository can make it name the
+ * folder in return.
  */
 
 const realOf = (path: string): string | undefined => {
@@ -31,7 +32,7 @@ export const isOwn = (folder: string, name: string): boolean => {
   return top !== undefined && real?.startsWith(`${top}/`) === true;
 };
 
-/** The value of a line of a config behind its "=" (git-config(1)): quotes, escapes, comments. */
+/** The value of a config line, behind its "=" (git-config(1)): quotes, escapes, comments. */
 const valueOf = (text: string): string => {
   let value = "";
   let quoted = false;
@@ -54,10 +55,10 @@ const valueOf = (text: string): string => {
   return value.slice(0, kept);
 };
 
-/** A section as it stands in a config, with the lines that set something in it. */
+/** A section of a config as written, with the lines that set something in it. */
 type Section = { header: string; pairs: { key: string; text: string }[] };
 
-/** The config that was read last: one request asks for several settings of the same. */
+/** The config that was parsed last: one request asks for several settings of the same config. */
 let lastRead: { config: string; sections: Section[] } = { config: "", sections: [] };
 
 const sectionsIn = (config: string): Section[] => {
@@ -73,12 +74,12 @@ const sectionsIn = (config: string): Section[] => {
   return sections;
 };
 
-/** Different values that a config may have for one key, of which git takes the last or all. */
+/** Most different values of one key in a config, of which git uses the last or all. */
 const mostValues = 1000;
 
 /**
- * Different values of a key of the sections with a wanted header, in their order; included files are not looked at.
- * Throws FileRefused for more than anybody has: each may be a file to look at.
+ * The different values of a key in the sections whose header is `wanted`, in their order; included files are not read.
+ * Throws FileRefused for more values than anybody has, since each may be a file to check.
  */
 export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: RegExp): string[] => {
   const values = new Set<string>();
@@ -87,7 +88,7 @@ export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: Re
       for (const { key: name, text } of pairs) {
         if (!key.test(name)) continue;
         const value = valueOf(text);
-        // The last one counts where one does.
+        // Moves a repeated value to the end, since for some keys git uses only the last.
         values.delete(value);
         values.add(value);
       }
@@ -107,7 +108,9 @@ export const workTreesOf = (gitDir: string, config: string): string[] => {
     : [];
 };
 
-/** A linked worktree's Git directory is one of its repository's, and names the worktree's `.git`. */
+/**
+ * Whether the Git directory is that of a linked worktree: it belongs to the repository, and names the folder's `.git`.
+ */
 const namesWorktree = (gitDir: string, commonDir: string, folder: string): boolean => {
   if (dirname(gitDir) !== join(commonDir, "worktrees")) return false;
   const back = textAt(join(gitDir, "gitdir"), most.pointer)?.replace(/\n$/, "");
@@ -120,8 +123,8 @@ const ownersOf = (paths: readonly string[]): Set<number | undefined> =>
   new Set(paths.map((path) => (isLink(path) ? lstatSync(path).uid : statsAt(path)?.uid)));
 
 /**
- * Throws FileRefused where the folder's `.git` is a file or a link, or where its repository is elsewhere, and the
- * repository does not name the folder in return or belongs to somebody else. The folder is a real path.
+ * Throws FileRefused if the folder's `.git` is a file or a link, or its repository is elsewhere, and the repository
+ * does not name the folder in return or belongs to somebody else. The folder is a real path.
  */
 export const expectAnswer = (folder: string, dirs: GitDirs, config: string): void => {
   const dotGit = join(folder, ".git");
@@ -163,7 +166,7 @@ export const expectAnswer = (folder: string, dirs: GitDirs, config: string): voi
 /** No branch has a longer name, as it is a path. */
 const longestPath = 4096;
 
-/** Branches, what the service keeps of its own, and what git keeps of both. */
+/** Branches, the service's own refs, and what git keeps for both. */
 const ownNames = [
   "refs",
   "refs/heads",
@@ -172,7 +175,7 @@ const ownNames = [
   "refs/sortie/base",
   "modules",
   "worktrees",
-  // What git does not understand of these it quotes.
+  // In its errors, git quotes what it does not understand in these.
   "packed-refs",
   "shallow",
   "info",
@@ -180,15 +183,15 @@ const ownNames = [
 ];
 const logNames = ["logs", "logs/HEAD", "logs/refs", "logs/refs/heads", "logs/refs/heads/sortie", "logs/refs/sortie"];
 
-/** A path and all folders that lead to it, but those that are looked at in any case. */
+/** The path and all folders above it, except those that are checked in any case. */
 const foldersOf = (path: string): string[] => {
   const names = path.split("/");
   return names.map((_, at) => names.slice(0, at + 1).join("/")).slice(2);
 };
 
 /**
- * Throws FileRefused for a link that leads out of the repository: by it the branches of another one would be this
- * one's, and git would write into another's files.
+ * Throws FileRefused for a link that leads out of the repository: through it, another repository's branches would be
+ * taken for this one's, and git would write into another repository's files.
  */
 const expectOwn = (folder: string, names: readonly string[]): void => {
   for (const name of names) {
@@ -200,15 +203,16 @@ const expectOwn = (folder: string, names: readonly string[]): void => {
 };
 
 /**
- * Folders that one list of alternates may name. Repositories have one or two, and each is looked at with every request.
+ * Most folders that one list of alternates may name. Repositories have one or two, and each is checked with every
+ * request.
  */
 const mostAlternates = 100;
-/** All of them together. */
+/** Most folders that a repository may borrow from in all. */
 const mostBorrowed = 64;
 
 /**
- * Object folders that the repository borrows from, and its own if that is elsewhere; real paths, a bounded number.
- * Throws FileRefused where one of them names more than anybody does.
+ * The object folders that the repository borrows from, and its own if that is a link; real paths, a bounded number.
+ * Throws FileRefused if there are more than anybody has.
  */
 export const borrowedBy = (commonDir: string): string[] => {
   const own = join(commonDir, "objects");
@@ -223,7 +227,7 @@ export const borrowedBy = (commonDir: string): string[] => {
     for (const line of lines) {
       const path = realOf(resolve(objects, line));
       if (path === undefined || found.includes(path)) continue;
-      // git would borrow from the next one as well, which nobody would have judged.
+      // git would borrow from the next one as well, which would then be unchecked.
       if (found.length >= mostBorrowed)
         throw new FileRefused(
           "too-big",
@@ -238,7 +242,7 @@ export const borrowedBy = (commonDir: string): string[] => {
   return found;
 };
 
-/** What an object folder's `info/alternates` names, as it stands there. */
+/** The lines of an object folder's `info/alternates`, as written. */
 export const alternatesIn = (objects: string): string[] =>
   (textAt(join(objects, "info/alternates"), most.pointer) ?? "")
     .split("\n")

@@ -1,17 +1,17 @@
-/** Parses a configuration file of git's as git does (git-config(1), "Syntax"). Included files are not looked at. */
+/** Parses a git configuration file as git does (git-config(1), "Syntax"). Included files are not read. */
 
-/** `name`: section and key in lower case, with the subsection as it is in between: `remote.origin.url`. */
+/** `name`: section and key in lower case, with the subsection unchanged in between: `remote.origin.url`. */
 export type Setting = { name: string; value: string };
 
 /** A setting without a value is true. */
 const noValue = "true";
 
-/** git's own idea of white space. */
+/** White space as git defines it. */
 const space = /[ \t\n\r]/;
 
 const isKeyCharacter = (character: string): boolean => /^[a-zA-Z0-9-]$/.test(character);
 
-/** undefined: the file has something that git refuses. Bytes stand for themselves, as in Latin-1. */
+/** The settings of a file; undefined: git refuses the file. Bytes are decoded as Latin-1. */
 export const parseConfig = (bytes: Buffer): Setting[] | undefined => {
   const text = bytes
     .toString("latin1")
@@ -30,7 +30,7 @@ export const parseConfig = (bytes: Buffer): Setting[] | undefined => {
     at = end === -1 ? text.length : end;
   };
 
-  /** Behind `[`, up to and with `]`. */
+  /** Reads from behind `[` up to and including `]`. */
   const readSection = (): string | undefined => {
     const begun = at;
     while (isKeyCharacter(peek()) || peek() === ".") at += 1;
@@ -54,10 +54,10 @@ export const parseConfig = (bytes: Buffer): Setting[] | undefined => {
     return `${name}.${sub}`;
   };
 
-  /** Behind `=`, up to the end of the line. */
+  /** Reads from behind `=` up to the end of the line. */
   const readValue = (): string | undefined => {
     let value = "";
-    /** How much of the value is not white space at its end. */
+    /** The length of the value without white space at its end. */
     let kept = 0;
     let quoted = false;
     skip(/[ \t]/);

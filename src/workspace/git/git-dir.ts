@@ -8,7 +8,7 @@ export type GitDirs = { gitDir: string; commonDir: string };
 
 /**
  * gitrepository-layout(5): `.git` may be a file "gitdir: …", and a linked worktree names its repository in `commondir`.
- * Believes what they say: whether a repository that is found thus may be used is judged in `repository.ts`.
+ * Believes these files: `repository.ts` judges whether the repository may be used.
  */
 export const locateGit = (toplevel: string, known?: string): GitDirs => {
   const dotGit = join(toplevel, ".git");
@@ -21,7 +21,8 @@ export const locateGit = (toplevel: string, known?: string): GitDirs => {
 };
 
 /**
- * Settings with programs that git would run on files. They are blanked one by one, since git has no wildcard for it.
+ * Settings that name programs which git would run on files. They are blanked one by one, since git has no wildcard for
+ * it.
  */
 const harmful =
   /^(filter\..*\.(clean|smudge|process|required)|diff\..*\.(command|textconv)|merge\..*\.driver|hook\..*\.command)$/s;
@@ -31,7 +32,7 @@ const harmful =
  */
 const suspicious = /\[\s*(filter|diff|merge|hook|include)/i;
 
-/** Each is two variables of every git, of which a program can be given so many. */
+/** Each setting takes two environment variables of every git process, and a program can be given only so many. */
 const mostKeys = 1000;
 
 type Known = { stamp: string; keys: readonly string[] };
@@ -48,8 +49,8 @@ const configsOf = (dirs: GitDirs) => [join(dirs.commonDir, "config"), join(dirs.
 export const configStamp = (dirs: GitDirs): string => configsOf(dirs).map(stampOf).join(" ");
 
 /**
- * The settings of this repository to blank. Starts a process only when the config has a section that may hold one, and
- * again only after the config changed; with includes every time, because included files are not watched.
+ * The settings of this repository to blank. Starts a process only if the config has a section that may hold such a
+ * setting, and again only after the config changed; with includes every time, because included files are not watched.
  */
 export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): Promise<readonly string[]> => {
   const stamp = configStamp(dirs);

@@ -15,7 +15,7 @@ import { againIfDied, type GitOptions, type GitResult, runGit } from "./run.ts";
 
 /**
  * Hardened git on this machine (shared/design/security.md C7): for the user's own files, and for commits and blobs by
- * their ids. Over files that an agent shapes runs `tree/tree-git.ts`.
+ * their ids. For files that an agent shapes, see `tree/tree-git.ts`.
  */
 
 export type { Author } from "./hardened.ts";
@@ -35,13 +35,13 @@ export type CreateGitOptions = {
   path?: string;
   author?: Author;
   /**
-   * Searches upwards from the root for the repository, which may be somebody else's only at `toplevel`. Only for
-   * finding out what a directory is.
+   * Searches upwards from the root for the repository, which may belong to another user only at `toplevel`. Use it only
+   * to find out what a directory is.
    */
   discover?: boolean;
   /** Milliseconds, for calls without a time-out of their own; 30 s. */
   timeoutMs?: number;
-  /** Puts its processes on record, and ends them with their Task. */
+  /** Puts git's processes on record, and ends them with their Task. */
   tracker?: Tracker;
   /** Called for every process; for measurements. */
   onSpawn?: (args: readonly string[]) => void;
@@ -92,7 +92,7 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
     blanked,
     async run(args, run = {}) {
       const blank = blanking(await blanked());
-      // What was written of a descriptor or passed on is not there a second time.
+      // Not repeated if the input is a descriptor or the output was passed on: both can be used only once.
       return run.onOutput !== undefined || typeof run.input === "number"
         ? raw(args, run, blank)
         : againIfDied(args, () => raw(args, run, blank));
@@ -101,12 +101,12 @@ export const createGit = (root: string, options: CreateGitOptions = {}): Machine
 };
 
 /**
- * Bytes. Whoever can write into a folder can make a repository there, of whose trees a few kilobytes stand for
- * thousands of millions of files, and of whose differences as much for gigabytes.
+ * Bytes. Whoever can write into a folder can make a repository there in which a few kilobytes of trees stand for
+ * thousands of millions of files, or a few kilobytes of differences for gigabytes.
  */
 const mostData = 2 * 1024 ** 3;
 
-/** Calls that read neither trees nor contents; the rest is started by a shell that sets the bound. */
+/** Calls that read neither trees nor contents. All other calls are started by a shell that sets the bound. */
 const isSmall = ([subcommand = ""]: readonly string[]): boolean =>
   ["config", "update-ref", "symbolic-ref", "rev-parse", "check-ref-format"].includes(subcommand);
 

@@ -1,8 +1,8 @@
 import { availableParallelism } from "node:os";
 
 /**
- * What every git of the service is started with, on this machine and in sandboxes: an environment made from nothing,
- * and no hooks, filters, pagers or network, whatever a repository's settings say.
+ * The environment and settings of every git process of the service, on this machine and in sandboxes: an environment
+ * made from nothing, and no hooks, filters, pagers or network, whatever a repository's settings say.
  */
 
 export type Author = { name: string; email: string };
@@ -15,7 +15,9 @@ export const outputBound = 64 * 1024 * 1024;
 
 export const defaultTimeoutMs = 30_000;
 
-/** Patience is by progress: a large repository takes its time, and what waits for a FIFO gets nowhere. */
+/**
+ * Milliseconds without progress: a large repository takes its time, but a git that waits for a FIFO makes no progress.
+ */
 export const defaultIdleMs = 30_000;
 
 export const environment = {
@@ -64,8 +66,8 @@ export const settings = [
   "maintenance.auto=false",
   "core.attributesFile=/dev/null",
   "core.excludesFile=/dev/null",
-  // Larger files are packed and passed on as they are: git holds ten of them at once to find differences, and for each
-  // line of a text forty bytes.
+  // Larger files are packed and passed on as they are: to find differences, git holds ten files at once, and needs
+  // forty bytes for each line of a text.
   "core.bigFileThreshold=32m",
   // Checking out a worktree creates many files, and one worker would make its system calls one by one.
   `checkout.workers=${Math.min(availableParallelism(), 8)}`,
@@ -83,7 +85,7 @@ const showing = new Set([
   "whatchanged",
 ]);
 
-/** The arguments behind the flags: no program of the project's shows a difference. */
+/** The arguments behind the flags, extended so that no program of the project's shows a difference. */
 export const withoutPrograms = (args: readonly string[]): readonly string[] => {
   const [subcommand = "", ...rest] = args;
   return showing.has(subcommand) ? [subcommand, "--no-ext-diff", "--no-textconv", ...rest] : args;
@@ -109,10 +111,13 @@ export const blanking = (keys: readonly string[]): Record<string, string> => {
   return env;
 };
 
-/** A blank merge driver would take one side and report success; one that fails leaves a visible conflict. */
+/**
+ * The value that replaces a blanked setting. A blank merge driver would take one side and report success; one that
+ * fails leaves a visible conflict.
+ */
 const harmless = (key: string): string => {
   if (key.endsWith(".required")) return "false";
   if (key.endsWith(".driver")) return "/bin/false";
-  // Hooks by configuration (git 2.54) are commands of a shell; one that fails would stop what git does.
+  // Configured hooks (git 2.54) are shell commands; one that fails would stop the git command.
   return key.startsWith("hook.") ? ":" : "";
 };

@@ -1,4 +1,4 @@
-/** Reads an index of git's (gitformat-index(5)), because asking git costs a process. */
+/** Reads a git index (gitformat-index(5)), because asking git costs a process. */
 
 export type IndexEntry = {
   path: Buffer;
@@ -11,12 +11,13 @@ export type IndexEntry = {
 
 export const gitlinkMode = 0o160000;
 
-/** Bytes. No file has a longer one; in version 4 each name may add to the one before it, without end. */
+/** Bytes. No file has a longer path; in version 4 each name may add to the one before it, without end. */
 const longestPath = 4096;
 
 /**
- * The entries as far as they can be read; returns where they end, if they do. Where a part of the index is in another
- * file (`sharedIndexOf`), a name may be empty. `idBytes`: 20, or 32 in a repository of SHA-256.
+ * Yields the entries as far as they can be read; returns the offset of their end, or undefined if they cannot be read
+ * to the end. If a part of the index is in another file (`sharedIndexOf`), a name may be empty. `idBytes`: 20, or 32 in
+ * a repository with SHA-256.
  */
 export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEntry, number | undefined> {
   try {
@@ -58,7 +59,7 @@ export function* indexEntries(index: Buffer, idBytes: number): Generator<IndexEn
 
 const gitlinkBytes = Buffer.from([0, 0, 0xe0, 0]);
 
-/** Links that are followed. Repositories have hundreds; an index that somebody made up may have millions. */
+/** Most links that are followed. Repositories have hundreds; a forged index may have millions. */
 const mostLinks = 5000;
 
 /** Paths of repositories inside the work tree that the index links to: submodules, and others. */
@@ -74,10 +75,10 @@ const endOf = (entries: Generator<IndexEntry, number | undefined>): number | und
   for (let next = entries.next(); ; next = entries.next()) if (next.done === true) return next.value;
 };
 
-/** The name of the file, beside the index, that has its other entries; undefined: it has them all itself. */
+/** The name of the file, beside the index, that holds its other entries; undefined: the index holds them all. */
 export const sharedIndexOf = (index: Buffer, idBytes: number): string | undefined => {
   if (!index.includes("link")) return undefined;
-  // Behind the entries stand whole extensions, each with its length, up to the checksum.
+  // After the entries come extensions, each with its length, up to the checksum.
   let at = endOf(indexEntries(index, idBytes)) ?? index.length;
   for (; at + 8 <= index.length - idBytes; at += 8 + index.readUInt32BE(at + 4)) {
     // "link": the id, and two bitmaps.

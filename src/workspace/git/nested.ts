@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { someEntries } from "../../process/sandbox/some-entries.ts";
 
-/** `names`: of all folders together; what is looked at takes time at once. */
+/** `names`: in all folders together, since reading them blocks this thread. */
 const maxNested = { folders: 2000, depth: 6, names: 25_000 };
 const skipped = new Set(["node_modules", ".venv", "vendor", "target", ".git"]);
 

@@ -4,14 +4,17 @@ import { settingsIn } from "./answer.ts";
 import { refOf, repositoryOf } from "./repository.ts";
 
 /**
- * Where a clone comes from: read as text from its settings and refs, without a process. Nothing of it is believed: an
- * address counts only where the operator allows it.
+ * Finds out where a clone comes from: reads its settings and refs as text, without a process. The result is not
+ * trusted: an address counts only if the operator allows it.
  */
 
-/** `branch`: of the remote, that the clone's branch follows; null: none is known. `shallow`: its history is cut off. */
+/**
+ * `branch`: the remote's branch that the clone's branch follows; null: not known. `shallow`: the clone's history is cut
+ * off.
+ */
 export type Origin = { url: string; branch: string | null; shallow: boolean };
 
-/** `branch`: full name of the one that is checked out. undefined: the clone has no remote. */
+/** `branch`: full name of the branch that is checked out. undefined: the clone has no remote. */
 export const originOf = (toplevel: string, branch: string): Origin | undefined => {
   const found = repositoryOf(toplevel);
   if (found === undefined) return undefined;

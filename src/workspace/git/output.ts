@@ -3,7 +3,7 @@ import type { Git } from "./git.ts";
 
 /** Parses git's output. */
 
-/** One by one, for loops over very many that let other work run in between. */
+/** The NUL-separated parts one by one, for loops over very many that let other work run in between. */
 export function* partsIn(bytes: Buffer): Generator<string> {
   for (let from = 0; from < bytes.length; ) {
     const end = bytes.indexOf(0, from);

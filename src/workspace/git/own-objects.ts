@@ -4,23 +4,27 @@ import { pace } from "../../pace.ts";
 import { FileRefused } from "../file/folder.ts";
 
 /**
- * Whether the objects of a repository are its own: git follows a link in the place of a pack, of an object or of their
- * folders, reads another repository's objects as this one's, and writes new ones into another's folder. What is no file
- * there it would wait for. A link for all objects is judged with those that the repository borrows from.
+ * Checks that the objects of a repository are its own: git follows a link in place of a pack, an object or their
+ * folders, so it would read another repository's objects as this one's, and write new ones into another's folder. It
+ * would also block on a file that is not a regular one. A link for the whole object folder is judged with the folders
+ * that the repository borrows from.
  */
 
-/** Folders of one repository, by name, as they were when they were looked at. */
+/** The stamps of one repository's object folders when they were checked, by name. */
 type Seen = Map<string, string>;
 
 const seen = new Map<string, Seen>();
 const mostRepositories = 500;
 
-/** Milliseconds. Clocks of file systems are coarse: what changed so lately may change again with the same time. */
+/**
+ * Milliseconds. Clocks of file systems are coarse: a folder that changed so recently may change again with the same
+ * time.
+ */
 const clockMs = 50;
 
 /**
- * Changes with every entry that comes or goes, and cannot be set back; "": it is not settled yet. undefined: there is
- * no such folder.
+ * Changes with every entry that is added or removed, and cannot be set back; "": it changed too recently to be sure.
+ * undefined: there is no such folder.
  */
 const stampOf = (folder: string): string | undefined => {
   try {
@@ -36,7 +40,7 @@ const refuse = (kind: FileRefused["kind"], path: string, got: string): never => 
   throw new FileRefused(kind, `Expected the repository's own objects at "${path}", got ${got}`);
 };
 
-/** Throws FileRefused for what is no file or folder. `each`: called with every other entry. */
+/** Throws FileRefused for an entry that is not a regular file or a folder. `each`: called with every other entry. */
 const visit = async (folder: string, each: (entry: Dirent) => void) => {
   let entries;
   try {
@@ -58,9 +62,10 @@ const visit = async (folder: string, each: (entry: Dirent) => void) => {
 };
 
 /**
- * Throws FileRefused, which names the path. Folders that have not changed since the last time are not looked at again.
- * Entries are read little by little: there may be very many. `loose`: also each object that lies by itself, for whoever
- * reads or writes objects; who only wants to know what a directory is does without, since every request does.
+ * Throws FileRefused, which names the path, if an object or folder is not the repository's own. Folders that have not
+ * changed since the last call are not checked again. Entries are read in small batches: there may be very many.
+ * `loose`: also checks each loose object, for callers that read or write objects; a caller that only asks what a
+ * directory is does without, since every request does that.
  */
 export const expectOwnObjects = async (commonDir: string, { loose }: { loose: boolean }): Promise<void> => {
   let objects: string;
@@ -91,7 +96,7 @@ export const expectOwnObjects = async (commonDir: string, { loose }: { loose: bo
   seen.set(objects, now);
 };
 
-/** Of objects that lie by themselves, by the first two digits of their ids. */
+/** Folders of loose objects, named by the first two digits of their ids. */
 const fan = /^[0-9a-f]{2}$/;
-/** Where git looks for objects and for what it knows of them. */
+/** Folders in which git looks for objects and for information about them. */
 const kept = /^(?:[0-9a-f]{2}|pack|info)$/;

@@ -1,13 +1,13 @@
 import { most, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 
-/** What of a repository's settings is needed to read it. */
+/** Picks the settings of a repository that are needed to read it. */
 
 const keptSections = new Set(["core", "extensions"]);
 const keptKeys =
   /^\s*(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|objectformat|refstorage|compatobjectformat|partialclone|worktreeconfig)\s*(=|$)/i;
 
-/** What is no file, or far too long for one, shows nothing. */
+/** The text of the file; "" if it is not a regular file, or far too long for a config. */
 const textOf = (file: string): string => {
   try {
     return textAt(file, most.config) ?? "";

@@ -9,7 +9,7 @@ import { type GitDirs, locateGit } from "./git-dir.ts";
 /**
  * Reads what it can of a repository from its files, without a process (gitrepository-layout(5)). For anything unusual
  * (another ref backend, a work tree named in the config) the answer is `undefined` or `unusual`, and the caller runs
- * git. Something that is no regular file in the place of one throws FileRefused.
+ * git. Throws FileRefused if something else is where a regular file should be.
  */
 
 export type Repository = GitDirs & {
@@ -29,7 +29,7 @@ const isGitDir = ({ gitDir, commonDir }: GitDirs) =>
   isFolder(join(commonDir, "refs")) &&
   (statsAt(join(gitDir, "HEAD"))?.isFile() ?? false);
 
-/** Throws where a Git directory was begun or broken: it has these names, but something else in their place. */
+/** Throws FileRefused if a Git directory is incomplete or broken: it has these names, but something else is there. */
 const expectGitDir = ({ gitDir, commonDir }: GitDirs): void => {
   expectBounded(join(gitDir, "HEAD"), most.pointer);
   for (const path of [join(commonDir, "objects"), join(commonDir, "refs")])
@@ -38,9 +38,9 @@ const expectGitDir = ({ gitDir, commonDir }: GitDirs): void => {
 };
 
 /**
- * The repository that a directory (a real path) is in, searched upwards as git does, not across file systems. `none`:
- * there is none. `bare`: the directory is a bare repository, or inside a `.git`. Throws FileRefused where a `.git` may
- * not be believed, or cannot be read.
+ * The repository that a directory (a real path) is in, searched upwards as git does, but not across file systems.
+ * `none`: there is none. `bare`: the directory is a bare repository, or inside a `.git`. Throws FileRefused if a `.git`
+ * cannot be trusted or read.
  */
 export const findRepository = (directory: string): Repository | "none" | "bare" => {
   const device = statSync(directory).dev;
@@ -52,7 +52,7 @@ export const findRepository = (directory: string): Repository | "none" | "bare" 
   }
 };
 
-/** As `findRepository`; undefined also where a `.git` is not believed, which a Task in place may have left itself. */
+/** Like `findRepository`; undefined also if a `.git` is not trusted, since a Task in place may have left it. */
 export const repositoryOf = (directory: string): Repository | undefined => {
   try {
     const found = findRepository(directory);
@@ -82,7 +82,7 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
   return { ...dirs, toplevel: folder, config, unusual };
 };
 
-/** Throws FileRefused where git would wait for, or drown in, what stands in the place of a file of the repository. */
+/** Throws FileRefused if something is in place of a repository's file that git would wait for, or that is too large. */
 export const expectFiles = ({ gitDir, commonDir, config }: Repository): void => {
   expectBounded(join(gitDir, "config.worktree"), most.config);
   expectBounded(join(gitDir, "index"), most.index);
@@ -95,7 +95,7 @@ export const expectFiles = ({ gitDir, commonDir, config }: Repository): void => 
 };
 
 const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
-/** And one more, so that the end of a longer word is none. */
+/** One more than an id has, so that the end of a longer word is not taken for an id. */
 const longestOid = 65;
 
 /** Where HEAD points: a branch's full name, or a commit when detached. undefined: only git can say. */
@@ -103,7 +103,7 @@ export const headOf = (gitDir: string): { ref: string | null; oid: string | null
   const text = textAt(join(gitDir, "HEAD"), most.pointer)?.trim();
   if (text === undefined) return undefined;
   const ref = text.startsWith("ref: ") ? text.slice("ref: ".length) : undefined;
-  // One that leads out of the refs is none; git says so.
+  // A name that leads out of the refs is not a ref; git says so.
   if (ref !== undefined) return /(?:^|\/)\.\.(?:\/|$)|\0/.test(ref) ? undefined : { ref, oid: null };
   return oid.test(text) ? { ref: null, oid: text } : undefined;
 };
@@ -113,7 +113,7 @@ export const refOf = (commonDir: string, ref: string, depth = 0): string | null 
   if (isFolder(join(commonDir, "reftable"))) return undefined;
   const loose = looseRef(join(commonDir, ref))?.trim();
   if (loose?.startsWith("ref:") === true) {
-    // git follows it; looked at first, so that git does not wait for what stands there.
+    // git follows the symbolic ref. Its target is checked first, so that git does not block on what is there.
     const next = /^ref:\s*(refs\/.+)$/.exec(loose)?.[1];
     if (next !== undefined && depth < 5 && !next.includes("..")) refOf(commonDir, next, depth + 1);
     return undefined;
@@ -122,15 +122,15 @@ export const refOf = (commonDir: string, ref: string, depth = 0): string | null 
   return packedRef(commonDir, ref);
 };
 
-/** What was found in large files of packed refs, which every request that names the folder would read again. */
+/** Refs found in large packed-refs files, which every request that names the folder would otherwise read again. */
 const packedRefs = new Map<string, { stamp: string; id: string | null }>();
 const mostKept = 200;
 /** Bytes; a smaller file is read at once. */
 const largePacked = 1024 * 1024;
-/** Lines with the name that are none of git's, which has each name once. */
+/** Most lines that have the name but are not git's, which has each name once. */
 const mostOdd = 100;
 
-/** A ref's commit in packed-refs, where a file of its own hides it; null: it is not there. */
+/** A ref's commit in packed-refs, even if a loose ref hides it; null: it is not there. */
 export const packedRef = (commonDir: string, ref: string): string | null => {
   const path = join(commonDir, "packed-refs");
   const stats = statsAt(path);
@@ -158,7 +158,7 @@ const packedRefIn = (path: string, ref: string): string | null => {
   return null;
 };
 
-/** A folder in its place holds refs of longer names. */
+/** The text of a loose ref; undefined also for a folder, which holds refs with longer names. */
 const looseRef = (path: string): string | undefined => {
   try {
     return textAt(path, most.pointer);
@@ -171,7 +171,7 @@ const looseRef = (path: string): string | undefined => {
 /** Bytes; a longer commit is left to git. */
 const longestCommit = 1024 * 1024;
 
-/** Tree and parents of a commit that is a loose object; undefined: it is not, for example packed. */
+/** Tree and parents of a commit that is a loose object; undefined: it is not loose, for example packed. */
 export const looseCommit = (commonDir: string, id: string): { tree: string; parents: string[] } | undefined => {
   try {
     const packed = readBounded(join(commonDir, "objects", id.slice(0, 2), id.slice(2)), longestCommit);

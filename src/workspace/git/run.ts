@@ -16,20 +16,20 @@ export type GitOptions = {
   env?: Record<string, string>;
   signal?: AbortSignal;
   timeoutMs?: number;
-  /** Milliseconds without progress after which it is ended; 30 s. */
+  /** Milliseconds without progress after which git is ended; 30 s. */
   idleMs?: number;
-  /** Lets it go on where its Task is cancelled: what it writes is the user's, and a lock of it would stay. */
+  /** Lets git go on when its Task is cancelled: it writes files of the user's, and would leave a lock there. */
   undisturbed?: boolean;
   /**
-   * Whether it changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in
+   * Whether git changes the user's own Git directory, which is read-only for it otherwise. Only where a Task works in
    * place.
    */
   writes?: boolean;
-  /** Bytes of data that it may allocate, where the system can bound that; what it maps of files does not count. */
+  /** Bytes of data that git may allocate, where the system can bound that; files that it maps do not count. */
   dataBytes?: number;
   /**
-   * Receives the output in parts, with no limit on its length; `stdout` is then empty. What it throws ends git and the
-   * call.
+   * Receives the output in parts, with no limit on its length; `stdout` is then empty. If it throws, git is ended and
+   * the call rejects with that error.
    */
   onOutput?: (part: Buffer) => unknown;
 };
@@ -48,11 +48,11 @@ export class GitError extends Error {
 export const idleError = (shown: string, idleMs: number, stderr: string): GitError =>
   new GitError(`${shown} made no progress for ${idleMs} ms: one of the files blocks it`, null, stderr);
 
-/** Somebody else ended it: a person, or the kernel for want of memory. */
+/** Somebody else ended git: a person, or the kernel for want of memory. */
 export class GitDied extends GitError {}
 
 /**
- * Calls that may be made again when git died in the middle of them: they only read, or write what has its own name, or
+ * Calls that may be repeated if git died during them: they only read, or write under a name made from the content, or
  * compare before they set.
  */
 const repeatable = new Set([
@@ -81,7 +81,7 @@ const repeatable = new Set([
   "write-tree",
 ]);
 
-/** Calls again, once, where git died and that is safe. */
+/** Calls once more if git died and that is safe. */
 export const againIfDied = async <T>(args: readonly string[], call: () => Promise<T>): Promise<T> => {
   try {
     return await call();
@@ -97,11 +97,11 @@ export const againIfDied = async <T>(args: readonly string[], call: () => Promis
 export const shownOf = (args: readonly string[]): string =>
   `git ${args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c") ?? ""}`;
 
-/** The failure of a call that ended with an exit code that is no answer. */
+/** The error of a call whose exit code is not an answer. */
 export const exitError = (shown: string, code: number, stderr: string): GitError =>
   new GitError(`${shown} ended with exit code ${code}: ${stderr.trim().slice(0, 2000)}`, code, stderr);
 
-/** What to start: git itself, or a shell that becomes git within the limit. */
+/** The program to start: git itself, or a shell that becomes git within the limit. */
 const commandOf = (args: readonly string[], dataBytes: number | undefined): [string, readonly string[]] => {
   if (dataBytes === undefined) return ["git", args];
   const script = `ulimit -d ${Math.floor(dataBytes / 1024)} 2>/dev/null; exec git "$@"`;

@@ -17,15 +17,18 @@ import { changedSince, put, removeNew, removeStaged, stage, type Staged } from "
 import { asWritten, takeBack } from "./take-back.ts";
 
 /**
- * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`); then, under git's own index
- * lock: the files, by a rename each; the new index, next to the old one; the branch, by compare-and-swap; the new index
- * into place. Each operation first checks whether it is already done, so recovery after a kill takes the same path as a
- * first attempt.
+ * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`). Then, under git's own index
+ * lock: each file gets its place by a rename; the new index is written next to the old one; the branch is updated by
+ * compare-and-swap; the new index gets its place. Each operation first checks whether it is already done, so recovery
+ * after a kill takes the same path as a first attempt.
  *
- * A landing that is neither done nor taken back keeps the lock: nobody is to commit the half of it.
+ * A landing that is neither done nor taken back keeps the lock, so that nobody commits half of it.
  */
 
-/** What this attempt did to the user's files. `wrote` is undefined where an earlier process may have written any. */
+/**
+ * What this attempt did to the user's files. `wrote`: the paths it may have written; undefined: an earlier process may
+ * have written any path. `half`: the landing is neither done nor taken back.
+ */
 type Progress = { wrote: Set<string> | undefined; half: boolean };
 
 export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
@@ -34,10 +37,10 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
     return { ok: false, reason: `${record.toplevel} is no longer a Git repository` };
   if (asked.plan.alone === true) return moveAlone(asked);
   const holder = holderOf(record.projectGitDir);
-  // What is staged has one place.
+  // The staged files have one place, so only one process may land the Task at a time.
   if (holder?.taskID === taskID && isHeldElsewhere(holder)) throw new LandingUnfinished(whoHolds(record.projectGitDir));
   const first = asked.indexStamp !== undefined && holder?.taskID !== taskID;
-  // Where an earlier process may have changed files, there is nothing to give up any more.
+  // If an earlier process may have changed files, the landing can no longer be given up.
   const request = first ? asked : { ...asked, signal: undefined };
   const staged = await stageFor(request);
   if (staged === "stopped") return { ok: false, reason: "the service stopped before it changed a file" };
@@ -60,8 +63,8 @@ export const applyLanding = async (asked: LandRequest): Promise<Landed> => {
 };
 
 /**
- * Moves a branch that nobody has checked out, under git's own lock of the project's index, so that nobody checks it out
- * meanwhile. No file is touched, and so nothing can be left half done.
+ * Moves a branch that nobody has checked out, under git's own lock on the project's index, so that nobody checks it out
+ * meanwhile. No file is touched, so nothing can be left half done.
  */
 const moveAlone = async (request: LandRequest): Promise<Landed> => {
   const { plan, git, record, step, back } = request;
@@ -90,14 +93,16 @@ const moveAlone = async (request: LandRequest): Promise<Landed> => {
   }
 };
 
-/** undefined: another process holds it, or it cannot be taken, and what may have been done is to be taken back. */
+/**
+ * undefined: another process holds the lock; or the lock cannot be taken, and the landing is to be taken back anyway.
+ */
 const lockFor = ({ taskID, record, home, lockWaitMs, signal, back }: LandRequest): Promise<IndexLock | undefined> =>
   lockIndex({ gitDir: record.projectGitDir, taskID, home }, lockWaitMs, signal).catch((error: unknown) => {
     if (back === undefined) throw error;
     return undefined;
   });
 
-/** undefined: nothing is to be carried out, as far as can be seen without the lock. */
+/** The staged files; undefined: as far as can be seen without the lock, there is nothing to carry out. */
 const stageFor = async (request: LandRequest): Promise<Staged | "stopped" | undefined> => {
   const { record, plan, git } = request;
   if (request.back !== undefined || (await branchAt(git, record, plan.ref)) !== plan.from) return undefined;
@@ -131,14 +136,15 @@ const underLock = async (
   if (present !== plan.from) return back(`${plan.ref} moved to ${present ?? "nothing"}`);
   const head = headOf(record.projectGitDir)?.ref;
   if (head !== plan.ref) return back(`the project is on ${head ?? "no branch"} now, not on ${plan.ref}`);
-  // The branch moved to where it was between the two looks at it.
+  // The branch returned to `plan.from` between the two looks at it.
   if (staged === undefined) return back(`${plan.ref} moved meanwhile`);
   return carryOut(request, staged, progress);
 };
 
 /**
- * On an error before the branch is updated, the files are put back; after that, the next call finds the landing done.
- * What the user saved since the plan is not landed upon: then, too, the files are put back.
+ * Carries out the plan under the lock. On an error before the branch is updated, the files are put back; after that,
+ * the next call finds the landing done. A path that the user saved since the plan is not overwritten: then, too, the
+ * files are put back.
  */
 const carryOut = async (request: LandRequest, staged: Staged, progress: Progress): Promise<Landed> => {
   const { record, plan, git, step } = request;
@@ -178,7 +184,7 @@ const carryOut = async (request: LandRequest, staged: Staged, progress: Progress
   }
 };
 
-/** Deletions come first, as in the plan; then what stands in each place is durable. */
+/** Puts all files in place, deletions first, as in the plan, and makes the renames durable. */
 const putAll = async (
   request: LandRequest,
   { ready }: Staged,
@@ -189,7 +195,7 @@ const putAll = async (
     await pace();
     const prepared = ready.get(path.path);
     if (prepared === undefined) continue;
-    // Noted before it is done: a write that fails may have happened.
+    // Noted first, because a write that fails may still have happened.
     wrote?.add(path.path);
     const stamp = await put(request, at, path, prepared);
     if (stamp === undefined) return { edited: path.path };
@@ -200,8 +206,8 @@ const putAll = async (
 };
 
 /**
- * Updates the branch by compare-and-swap, retrying while another git command has the ref locked. false: it points
- * elsewhere.
+ * Updates the branch by compare-and-swap; retries while another git command has the ref locked. false: the branch is at
+ * another commit.
  */
 const takeBranch = async ({ taskID, record, plan, git, lockWaitMs, signal }: LandRequest): Promise<boolean> => {
   const deadline = performance.now() + lockWaitMs;
@@ -235,8 +241,9 @@ const contains = async (git: Git, present: string | null, { commit, from }: Land
 };
 
 /**
- * The branch already has the commit. After a kill right behind the branch update, only the index is missing, as long as
- * the project is on the branch: whoever has left it since has the index of where they went.
+ * Ends a landing whose commit the branch already has. After a kill right behind the branch update, only the index is
+ * missing, as long as the project is on the branch: if the user has left the branch since, the index is that of the
+ * branch they are on now.
  */
 const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock | undefined): Promise<Landed> => {
   const copied = existsSync(copyOf(request));

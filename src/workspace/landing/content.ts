@@ -11,13 +11,18 @@ import type { Git } from "../git/git.ts";
 import { changesOf } from "../object/tree-change.ts";
 import type { LandingPlan } from "../workspace.ts";
 
-/** Where a landing gets a file's bytes from. They are verified against the plan's hash before anything is replaced. */
+/**
+ * Finds the bytes that a landing writes to a file. They are verified against the plan's hash before anything is
+ * replaced.
+ */
 
 export type ContentRequest = { worktree: string; git: Git; plan: LandingPlan; kept: string };
 
 export type LandedFile = { mode: string; sha256: string; object?: string };
 
-/** The bytes to write: kept ones, else the Task's worktree's, else the repository's as git would check them out. */
+/**
+ * The bytes to write: kept ones, else those in the Task's worktree, else the repository's as git would check them out.
+ */
 export const landedContent = async (request: ContentRequest, path: string, wanted: LandedFile): Promise<Source> => {
   const { mode } = wanted;
   const inRepository = async (onPart: (part: Buffer) => unknown) => {
@@ -63,7 +68,7 @@ export const landedContent = async (request: ContentRequest, path: string, wante
   };
 };
 
-/** Bytes; longer than any link's target. */
+/** Bytes; no link has a longer target. */
 const mostLink = 64 * 1024;
 
 const objectAt = async ({ git, plan }: ContentRequest, path: string): Promise<string | undefined> =>

@@ -2,11 +2,11 @@ import type { Git } from "../git/git.ts";
 import { pace } from "../../pace.ts";
 import { decodePath, encodePath } from "../file/path.ts";
 
-/** Reads entries of the project's index, and tells what git would enter for a file. */
+/** Reads entries of the project's index, and computes the object ids that git would enter for files. */
 
 export type IndexEntry = { mode: string; object: string };
 
-/** Bytes of paths passed to git as arguments; with more, all entries are listed and filtered. */
+/** Most bytes of paths passed to git as arguments; for more, all entries are listed and filtered. */
 const argumentBytes = 100_000;
 
 /** Index entries of these paths and of the paths below them. A path in conflict has the mode "conflict". */

@@ -21,7 +21,8 @@ export interface IndexLock {
 const lockOf = (gitDir: string) => join(gitDir, "index.lock");
 
 /**
- * git's own lock files are whole indexes; ours is one line. Something else in its place is a lock of somebody else's.
+ * The start of a lock file's text: git's own lock files are whole indexes, ours is one line. Anything that is not a
+ * regular file counts as somebody else's lock.
  */
 const textOf = (path: string): string | undefined => {
   try {
@@ -33,8 +34,8 @@ const textOf = (path: string): string | undefined => {
 };
 
 /**
- * Whose landing holds an index. `process`: where known, by which process, and of which folder of worktrees; locks of
- * earlier versions do not say.
+ * The Task whose landing holds an index. `process`: the process that does, and the folder of its worktrees; undefined:
+ * unknown, as in locks of earlier versions.
  */
 type IndexHolder = {
   taskID: string;
@@ -44,13 +45,13 @@ type IndexHolder = {
 const tokenOf = (taskID: string, home: string): string => {
   const mark = thisProcess();
   const folder = encodeURIComponent(home);
-  // What is not read back whole would be nobody's.
+  // A token that cannot be read back completely would belong to nobody.
   return mark === undefined || folder.length > 4500
     ? `sortie ${taskID}\n`
     : `sortie ${taskID} ${mark.pid} ${mark.started || "-"} ${processPlace} ${folder}\n`;
 };
 
-/** undefined: no landing does. */
+/** The landing that holds the index; undefined: none does. */
 export const holderOf = (gitDir: string): IndexHolder | undefined => {
   const form = /^sortie (task_\w{1,60})(?: (\d{1,10}) (\d{1,20}|-) (\w{16}) (\S{1,4500}))?\n$/;
   const [, taskID, pid, started = "", place, home] = form.exec(textOf(lockOf(gitDir)) ?? "") ?? [];
@@ -64,15 +65,15 @@ export const holderOf = (gitDir: string): IndexHolder | undefined => {
   }
 };
 
-/** It began in this process, which did not come to its end. */
+/** This process took the lock, and has not released it. */
 export const isOurs = ({ process: by }: IndexHolder): boolean =>
   by !== undefined && by.place === processPlace && by.pid === process.pid && isAlive(by);
 
-/** Its process is known to be gone; false also where that cannot be told from here. */
+/** The process that took the lock is known to be gone; false also if that cannot be determined from here. */
 export const hasDied = ({ process: by }: IndexHolder): boolean =>
   by !== undefined && by.place === processPlace && !isAlive(by);
 
-/** By another process of this machine, which is not gone. */
+/** Another process of this machine, which is still alive, has the lock. */
 export const isHeldElsewhere = ({ process: by }: IndexHolder): boolean =>
   by !== undefined && by.place === processPlace && by.pid !== process.pid && isAlive(by);
 
@@ -101,8 +102,8 @@ const tryUnlink = (path: string) => {
 type Asked = { gitDir: string; taskID: string; home: string };
 
 /**
- * undefined: another process held the lock for all of `waitMs`, or until the signal. `home`: the folder of the Task's
- * worktree and of what its landing keeps.
+ * Takes the lock. undefined: another process held it for all of `waitMs`, or until the signal aborted. `home`: the
+ * folder of the Task's worktree and of the files that its landing keeps.
  */
 export const lockIndex = async (asked: Asked, waitMs: number, signal?: AbortSignal): Promise<IndexLock | undefined> => {
   const { gitDir, taskID, home } = asked;
@@ -125,15 +126,18 @@ export const lockIndex = async (asked: Asked, waitMs: number, signal?: AbortSign
 
 const ownOf = ({ gitDir, taskID }: Asked): string => join(gitDir, `sortie-${taskID}.lock`);
 
-/** New each time: what stands there, perhaps from somebody else, is not opened. false: another process is at it. */
+/**
+ * Writes a new file each time, and never opens the one that is there, perhaps from somebody else. false: another
+ * process is writing it.
+ */
 const writeOwn = (asked: Asked, token: string): boolean => {
   tryUnlink(ownOf(asked));
   return writeExclusive(ownOf(asked), token);
 };
 
 /**
- * Written first, then linked: the lock never exists without its owner's name in it, which is read back, as another
- * process may have written in between.
+ * Writes the token to a file of its own, then links that as the lock, so that the lock never exists without its owner's
+ * name. The name is read back, as another process may have written in between.
  */
 const linkNew = (asked: Asked, token: string): boolean => {
   const lock = lockOf(asked.gitDir);
@@ -152,8 +156,8 @@ const linkNew = (asked: Asked, token: string): boolean => {
 };
 
 /**
- * Takes what an earlier landing of the same Task left, unless the process that has it lives. Of several services of
- * this machine one does: from then on the lock has its name.
+ * Takes over the lock that an earlier landing of the same Task left, unless its process is alive. Of several services
+ * of this machine only one succeeds: from then on the lock has its name.
  */
 const takeOver = async (asked: Asked, token: string): Promise<boolean> => {
   const { gitDir, taskID } = asked;
@@ -163,7 +167,8 @@ const takeOver = async (asked: Asked, token: string): Promise<boolean> => {
   };
   if (textOf(lockOf(gitDir)) === token) return true;
   if (!isLeft()) return false;
-  // Where no such lock can be had, the landing is ended all the same: as a rule there is one service.
+  // If this lock cannot be taken for another reason, the landing is ended all the same: as a rule there is only one
+  // service.
   using turn = await lockName(`landing ${gitDir}`, 1000).catch(() => null);
   if (turn === undefined || !isLeft() || !writeOwn(asked, token)) return false;
   try {
@@ -174,7 +179,7 @@ const takeOver = async (asked: Asked, token: string): Promise<boolean> => {
   return textOf(lockOf(gitDir)) === token;
 };
 
-/** For file systems without hard links. */
+/** Creates the file if there is none; for file systems without hard links. */
 const writeExclusive = (path: string, text: string): boolean => {
   try {
     writeFileSync(path, text, { flag: "wx" });
@@ -185,7 +190,10 @@ const writeExclusive = (path: string, text: string): boolean => {
   }
 };
 
-/** Waits until no git command holds the index. false: one did for all of `waitMs`. */
+/**
+ * Waits until no git command holds the index; the Task's own lock counts as free. false: another one held it for all of
+ * `waitMs`.
+ */
 export const waitForIndex = async (gitDir: string, taskID: string, waitMs: number): Promise<boolean> => {
   const deadline = performance.now() + waitMs;
   for (let pause = 5; existsSync(lockOf(gitDir)); pause = Math.min(pause * 2, 100)) {

@@ -23,7 +23,7 @@ export const createLandings = (options: {
   const { folder, records, placeOf, onStep, lockWaitMs } = options;
   /** Stamps of the project's index at the time of a plan, by the planned commit. */
   const stamps = new Map<string, string>();
-  /** Who stops the Task, or the service, waits for a landing: it ends by itself. */
+  /** git that a stop does not end: stopping the Task or the service waits for a landing, which ends by itself. */
   const undisturbed = (git: Git): Git => ({
     root: git.root,
     run: (args, more) => git.run(args, { ...more, undisturbed: true }),
@@ -38,7 +38,10 @@ export const createLandings = (options: {
     lockWaitMs,
   });
 
-  /** Of another service of this machine: the project is that of a Task here, the files are where that one has them. */
+  /**
+   * Ends a landing of another service on this machine. The project is that of the Task `at`; the landing's files are in
+   * the other service's folders.
+   */
   const endElsewhere: Workspaces["endLanding"] = async (taskID, plan, back, at) => {
     const record = records.of(at);
     const home = record && holderOf(record.projectGitDir)?.process?.home;

@@ -2,14 +2,14 @@ import { createHash, type Hash } from "node:crypto";
 import { readParts } from "../file/inspect.ts";
 
 /**
- * Whether a file on disk is a blob with other line ends, without asking git, which would read the tree's attributes.
+ * Compares a file on disk with a blob, apart from line endings, without git, which would read the tree's attributes.
  */
 
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
 /**
- * The SHA-256 of a file whose bytes, with each CRLF as LF, are those of the blob `object`; undefined: it is another.
+ * The SHA-256 of a file, if its bytes with LF for each CRLF are those of the blob `object`; undefined: they are not.
  */
 export const sha256WithLineEnds = async (root: string, path: string, object: string): Promise<string | undefined> => {
   let length = 0;
@@ -20,9 +20,12 @@ export const sha256WithLineEnds = async (root: string, path: string, object: str
   return blob.digest("hex") === object ? whole.digest("hex") : undefined;
 };
 
-/** Passes on the file's bytes with each CRLF as LF; false: there is no file. */
+/**
+ * Passes on the file's bytes with LF for each CRLF; false: there is no file. `whole` is updated with the unchanged
+ * bytes.
+ */
 const eachConverted = (root: string, path: string, take: (part: Buffer) => unknown, whole?: Hash): Promise<boolean> => {
-  /** Whether the part before ended in a carriage return that is not passed on yet. */
+  /** Whether the previous part ended in a carriage return that is not passed on yet. */
   let held = false;
   const converted = readParts(root, path, async (part) => {
     whole?.update(part);

@@ -26,7 +26,7 @@ export type MergeEditRequest = {
 
 type Side = { change: Change; seen: InspectedFile; entry: IndexEntry | null; edited: EditedSides; after: string };
 
-/** undefined: both sides changed the same lines, or the content cannot be merged. */
+/** The path as it will land; undefined: both sides changed the same lines, or the content cannot be merged. */
 export const mergeUserEdit = async (request: MergeEditRequest, side: Side): Promise<LandedPath | undefined> => {
   const file = await fileOf(request, side);
   if (file === undefined) return undefined;
@@ -83,7 +83,7 @@ const indexOf = async (
   if (ours === undefined || base === undefined || theirs === undefined) return undefined;
   const merged = await mergeText(git, kept, { ours, base, theirs });
   if (mode === undefined || merged === undefined) return undefined;
-  // Writing an object that no index entry names yet changes nothing that the user sees.
+  // An object that no index entry names yet changes nothing that the user sees.
   const { stdout } = await git.run(["hash-object", "-w", "--stdin"], { input: merged });
   return { mode, object: stdout.toString("latin1").trim() };
 };

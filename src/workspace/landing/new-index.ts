@@ -20,7 +20,10 @@ export const removeCopy = (request: LandRequest): void => {
   for (const path of [copyOf(request), `${copyOf(request)}.lock`]) rmSync(path, { force: true });
 };
 
-/** Creates the copy: our paths as in the commit, everything else as the user has it, staged changes included. */
+/**
+ * Creates the copy, with the plan's paths as in the commit and everything else as the user has it, staged changes
+ * included.
+ */
 export const makeIndex = async (request: LandRequest): Promise<void> => {
   const { record, plan, git, step } = request;
   const index = join(record.projectGitDir, "index");

@@ -4,7 +4,7 @@ import { replaceFile } from "../file/replace.ts";
 import { landedContent, type LandedFile } from "./content.ts";
 import type { LandRequest } from "./request.ts";
 
-/** How a path of a landing stands on disk, beside what the plan says of it; and how one is written. */
+/** Compares a path on disk with what a landing's plan says of it, and writes a path. */
 
 export type PathState = { mode: string; sha256: string; stamp: string } | "absent" | "special";
 
@@ -15,7 +15,7 @@ export const stateOf = async (root: string, path: string): Promise<PathState> =>
       return found.content;
     case "special":
       return "special";
-    // git tracks no folders; whatever is in the way is another path, of the plan or of the user.
+    // git tracks no folders. Anything in the way belongs to another path, of the plan or of the user.
     case "absent":
     case "blocked":
     case "folder":
@@ -25,7 +25,7 @@ export const stateOf = async (root: string, path: string): Promise<PathState> =>
 
 const isLink = (mode: string) => mode === "120000";
 
-/** Whether the file is as wanted. The executable bit counts only where it is the change: some file systems lose it. */
+/** Whether the file is as wanted. The executable bit counts only if nothing else changes: some file systems lose it. */
 export const isAs = (state: PathState, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
   if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
   const modeOnly = before?.sha256 === after?.sha256;
@@ -33,17 +33,20 @@ export const isAs = (state: PathState, wanted: LandedPath["before"], { before, a
   return state.sha256 === wanted.sha256 && sameMode;
 };
 
-/** The stamp to pass to `replaceFile` where the file is as wanted, else undefined. */
+/** The stamp to pass to `replaceFile` if the file is as wanted, else undefined. */
 export const stampIf = (state: PathState, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
   isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
 
-/** false: something of the user's is in the way, a file where a folder must be or a folder that is not empty. */
+/**
+ * Whether the path is free to be written. false: something of the user's is in the way, a file where a folder must be
+ * or a folder that is not empty.
+ */
 export const hasRoom = async (root: string, path: string): Promise<boolean> => {
   const found = await readFileState(root, path, 0);
   return found.kind !== "blocked" && (found.kind !== "folder" || (await holdsOnly(root, path, new Set())));
 };
 
-/** false: as `hasRoom`, or as `replaceFile`. */
+/** Writes a path of the landing; false as from `hasRoom`, or as from `replaceFile`. */
 export const writeFile = async (
   request: LandRequest,
   path: string,

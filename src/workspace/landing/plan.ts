@@ -21,7 +21,7 @@ import { type EditedSides, mergeUserEdit } from "./merge-edit.ts";
 
 /**
  * Plans a landing: what it would change, or why it cannot. Writes nothing of the user's. A file is clean only if its
- * bytes are: what the index believes (assume-unchanged, a coarse clock) does not count.
+ * bytes are: git's own assumptions (assume-unchanged, a coarse clock) do not count.
  */
 
 export type PlanRequest = {
@@ -33,9 +33,9 @@ export type PlanRequest = {
   commit: Commit;
   base: string;
   ref: string | null;
-  /** The branch was named: it need not be the one that the project is on. */
+  /** The caller named the branch: the project need not be on it. */
   named: boolean;
-  /** Our folder for the bytes of files that the user edited, and of their merges. */
+  /** The service's folder for the bytes of files that the user edited, and of their merges. */
   kept: string;
   lockWaitMs: number;
 };
@@ -69,7 +69,7 @@ export const planLanding = async (request: PlanRequest): Promise<LandingPlan | R
   const disk = new Map<string, InspectedFile>();
   for (const change of changes) {
     disk.set(change.path, await inspectFile(record.toplevel, change.path, base));
-    // Where there is no file, nothing waits for the disk.
+    // Gives way here, because a path without a file waits for no disk.
     await pace();
   }
   await removeTree(request.kept);
@@ -155,7 +155,10 @@ const editsOf = async (
 const keepsModes = ({ commonDir }: WorktreeRecord): boolean =>
   !/^[ \t]*filemode[ \t]*=[ \t]*(false|no|off|0)[ \t\r]*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
 
-/** SHA-256 of the bytes that each added or changed path will have on disk: the worktree's, which the checks ran on. */
+/**
+ * SHA-256 of the bytes that each added or changed path will have on disk: those of the worktree, on which the checks
+ * ran.
+ */
 const afterOf = async (request: PlanRequest, changes: readonly Change[]): Promise<Map<string, string>> => {
   const { git, worktree, base } = request;
   const hashes = new Map<string, string>();

@@ -13,33 +13,34 @@ import { hasRoom, isAs, stampIf, stateOf, writeFile } from "./path-state.ts";
 import type { LandRequest } from "./request.ts";
 
 /**
- * The new files of a landing, written and synced inside the project's Git directory before the lock is taken, where no
- * `git add` of the user's finds them: under the lock each is one rename. What stood there before is kept beside them
- * until the landing is over, so that taking it back is a rename, too.
+ * Writes and syncs the new files of a landing inside the project's Git directory, where no `git add` of the user's
+ * finds them, before the lock is taken: under the lock each takes one rename. The file that was at the path before is
+ * kept beside them until the landing is over, so that taking it back is a rename, too.
  */
 
 type NewFile = { file: string; stamp: string };
 /**
- * `stamp`: of what may be replaced. `made`: the new file; undefined: there is none, or it is written under the lock.
+ * `stamp`: of the file that may be replaced. `made`: the new file; undefined: there is none, or it is written under the
+ * lock.
  */
 type Ready = { stamp: string; made: NewFile | undefined };
 
 export type Staged = {
-  /** By path, without those that are as they are to be. */
+  /** By path, without the paths that already are as planned. */
   ready: Map<string, Ready>;
-  /** Paths that are not as planned: the user saved them since. */
+  /** Paths that are not as they were for the plan: the user saved them since. */
   edited: string[];
 };
 
 const folderOf = ({ record, taskID }: LandRequest) => join(record.projectGitDir, `sortie-${taskID}.files`);
 
-/** By the path's place in the plan, which is the same after a kill. */
+/** Names by the path's index in the plan, which is the same after a kill. */
 const newOf = (request: LandRequest, at: number) => join(folderOf(request), `${at}.new`);
 const oldOf = (request: LandRequest, at: number) => join(folderOf(request), `${at}.old`);
 
 export const removeStaged = (request: LandRequest): Promise<void> => removeTree(folderOf(request));
 
-/** Removes what was written for nothing, and leaves what an earlier process kept of the user's. */
+/** Removes new files that are not needed; leaves the user's files that an earlier process kept. */
 export const removeNew = async (request: LandRequest): Promise<void> => {
   const names = await readdir(folderOf(request)).catch((): string[] => []);
   if (!names.some((name) => name.endsWith(".old"))) return removeStaged(request);
@@ -49,7 +50,7 @@ export const removeNew = async (request: LandRequest): Promise<void> => {
 /** Files whose bytes are made durable at the same time. */
 const atOnce = 8;
 
-/** Rejects with the reason of the signal when that aborts; without having changed a file of the user's. */
+/** Stages all files of the plan. Rejects with the signal's reason when it aborts. Changes no file of the user's. */
 export const stage = async (request: LandRequest): Promise<Staged> => {
   const { record, plan, taskID, step, signal } = request;
   const root = record.toplevel;
@@ -73,13 +74,13 @@ export const stage = async (request: LandRequest): Promise<Staged> => {
       }
     }
   };
-  // Whoever hears of an error finds nobody writing any more.
+  // Waits for all workers, so that nobody is writing any more when an error is reported.
   for (const done of await Promise.allSettled(Array.from({ length: atOnce }, worker)))
     if (done.status === "rejected") throw done.reason;
   return staged;
 };
 
-/** undefined: a link, which is as quickly made in its place. */
+/** The new file; undefined: it is a link, which is made in its place as quickly. */
 const writeNew = async (
   request: LandRequest,
   at: number,
@@ -109,7 +110,7 @@ const tryUnlink = (path: string) => {
   }
 };
 
-/** The paths that have another stamp now. */
+/** The paths that now have another stamp than `stampOfPath` gives. */
 export const changedSince = async (
   { record, plan }: LandRequest,
   stampOfPath: (path: string) => string | undefined,
@@ -123,13 +124,13 @@ export const changedSince = async (
   return changed;
 };
 
-/** A rename changes when the inode changed, which is last in a stamp, and not the file. */
+/** Compares stamps without their last part, the time of the inode's change: a rename changes that, but not the file. */
 const isSame = (one: string, other: string): boolean => withoutChange(one) === withoutChange(other);
 const withoutChange = (stamp: string) => stamp.slice(0, stamp.lastIndexOf("."));
 
 /**
- * Puts one path of the plan in its place. Resolves to the stamp of what stands there then; undefined: the user saved it
- * at this moment, and nothing was changed.
+ * Puts one path of the plan in its place. Resolves to the path's new stamp; undefined: the user saved it at this
+ * moment, and nothing was changed.
  */
 export const put = async (
   request: LandRequest,
@@ -151,7 +152,7 @@ export const put = async (
   return stampIf(await stateOf(root, path.path), path.after, path);
 };
 
-/** Puts back what stood at a path. false: it was not kept, or something else stands there now than the stamp says. */
+/** Puts back the old file of a path. false: it was not kept, or the path does not have the stamp now. */
 export const putOld = async (request: LandRequest, path: LandedPath, stamp: string): Promise<boolean> => {
   const at = request.plan.paths.indexOf(path);
   const old = await inspectFile(folderOf(request), `${at}.old`);

@@ -11,11 +11,11 @@ import type { LandRequest } from "./request.ts";
 import { putOld, removeStaged } from "./stage.ts";
 
 /**
- * Takes a landing back whose commit the branch does not have: every path that is still as the landing wrote it gets the
- * user's bytes again. What the user made their own since stays: a file as HEAD has it, or as they have staged it.
- * `wrote`: the paths that this process wrote; undefined: an earlier process did, and any may be.
+ * Takes a landing back whose commit is not in the branch: every path that is still as the landing wrote it gets the
+ * user's bytes again. A path that the user has made their own since stays: a file as HEAD has it, or as they have
+ * staged it. `wrote`: the paths that this process wrote; undefined: an earlier process may have written any path.
  *
- * One path that cannot be put back does not keep the others; then it rejects in the end.
+ * If one path cannot be put back, the others still are; the call then rejects.
  */
 export const takeBack = async (
   request: LandRequest,
@@ -59,7 +59,7 @@ const isWritten = (
   wrote: ReadonlySet<string> | undefined,
 ): boolean => (wrote?.has(path.path) ?? true) && !isAs(state, path.before, path) && isAs(state, path.after, path);
 
-/** The paths that stand as the landing wrote them. */
+/** The paths that are on disk as the landing wrote them. */
 export const asWritten = async (
   { record, plan }: Pick<LandRequest, "record" | "plan">,
   wrote: ReadonlySet<string> | undefined,
@@ -72,7 +72,9 @@ export const asWritten = async (
   return found;
 };
 
-/** Those of the paths that the user has made their own: HEAD has them so, or the index does and did not before. */
+/**
+ * The paths that the user has made their own: HEAD has the file as it is, or the index has it now and did not before.
+ */
 const ownOf = async ({ git, record, plan }: LandRequest, paths: readonly LandedPath[]): Promise<Set<string>> => {
   const own = new Set<string>();
   if (paths.length === 0) return own;
@@ -109,7 +111,10 @@ const ownOf = async ({ git, record, plan }: LandRequest, paths: readonly LandedP
   return own;
 };
 
-/** Whether a file is a blob; `after`: what the landing made of it, unless the user's edits are merged in. */
+/**
+ * Whether a file has the content of a blob; `after`: what the landing made of the file, unless the user's edits are
+ * merged in.
+ */
 const isSame = (there: string | null, after: LandedPath["after"], side: Side): boolean =>
   side === null || there === null
     ? side === null && there === null

@@ -2,27 +2,31 @@ import { type Git, GitError } from "../git/git.ts";
 import { idOf, splitNul } from "../git/output.ts";
 import { diffOfCommits } from "./tree-change.ts";
 
-/** Branches of a project that are not the Task's own: where they are, whether somebody works on one, and new ones. */
+/** Branches of a project other than the Task's own: reads, makes and moves them. */
 
 /** The branches of one project, by their full names. */
 export type Branches = {
   /** The commit of a branch; null: there is none. */
   headOf(ref: string): Promise<string | null>;
-  /** Whether there is a branch of this name, or one below it, beside which git makes none. */
+  /** Whether a branch has this name, or one below it, so that git would refuse to make it. */
   isTaken(ref: string): Promise<boolean>;
-  /** Resolves to git's words where it did not: there is a branch of this name already, or it could not be made. */
+  /**
+   * Makes a branch. Resolves to undefined, or to git's message if a branch of this name exists or it could not be made.
+   */
   make(ref: string, commit: string): Promise<string | undefined>;
   /** Whether a branch has this commit. */
   contains(ref: string, commit: string): Promise<boolean>;
-  /** Whether a branch has all that this commit brought: the commit itself, or the same in commits of its own. */
+  /**
+   * Whether a branch has everything that this commit brought: the commit itself, or the same changes in other commits.
+   */
   hasAllOf(ref: string, commit: string): Promise<boolean>;
-  /** The newest commit that all of these came after, as first parents; null: there is none, or one is gone. */
+  /** The newest common ancestor of the first parents of these commits; null: there is none, or a commit is gone. */
   before(commits: readonly string[]): Promise<string | null>;
   /** Unified diff between two commits; null: one of them is gone. */
   diff(from: string, to: string): Promise<string | null>;
   /**
-   * Moves a branch that nobody has checked out from one commit to a later one. false: it is elsewhere by now, or in
-   * use.
+   * Moves a branch that nobody has checked out from one commit to a later one. false: the branch is at another commit
+   * by now, or in use.
    */
   forward(ref: string, from: string, to: string): Promise<boolean>;
 };
@@ -34,7 +38,7 @@ export const branchesOf = (git: Git): Branches => {
       .trim() || null;
   const contains = async (ref: string, commit: string): Promise<boolean> =>
     (await git.run(["merge-base", "--is-ancestor", commit, ref], { ok: [0, 1, 128] })).exitCode === 0;
-  /** Resolves to git's words where it refuses. */
+  /** Resolves to git's message if it refuses. */
   const update = async (args: readonly string[]): Promise<string | undefined> => {
     try {
       await git.run(["update-ref", ...args], { undisturbed: true });
@@ -44,7 +48,7 @@ export const branchesOf = (git: Git): Branches => {
       throw error;
     }
   };
-  /** null where git says no: a commit is gone. */
+  /** null if git fails: a commit is gone. */
   const orNull = async <T>(work: () => Promise<T>): Promise<T | null> => {
     try {
       return await work();
@@ -79,7 +83,10 @@ export const branchesOf = (git: Git): Branches => {
   };
 };
 
-/** The folder of the worktree that has a branch checked out; undefined: none that is there has. */
+/**
+ * The folder of the worktree that has a branch checked out; undefined: there is no such worktree, or its folder is
+ * gone.
+ */
 export const checkedOutAt = async (git: Git, ref: string): Promise<string | undefined> => {
   const { stdout } = await git.run(["worktree", "list", "--porcelain", "-z"]);
   let place = "";

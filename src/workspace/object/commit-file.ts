@@ -79,12 +79,12 @@ export const createCommitReader = (git: Git, entries: readonly TrackedFile[], si
   };
 };
 
-/** Bytes. What is larger is not read by anybody. */
+/** Bytes. Nobody reads larger texts. */
 const textBytes = 1024 * 1024;
 
 /**
- * What a commit has at these paths, from the top of the repository. null: no text, or a large one. A path is missing
- * where the commit has no file there; all are where it is gone.
+ * The texts that a commit has at these paths, from the top of the repository. null: not a text, or a large one. A path
+ * is missing where the commit has no file there; all are missing where the commit is gone.
  */
 export const textsOf = async (
   git: Git,
@@ -140,7 +140,7 @@ export const listTimeoutMs = 120_000;
 
 type ListedRecord = { fields: string[]; path: string };
 
-/** What `make` makes of the records of a listing, which may be very many. */
+/** Parses the records of a listing, and passes each to `make`; yields in between, because there may be very many. */
 export const recordsOf = async <T>(bytes: Buffer, make: (record: ListedRecord) => T): Promise<T[]> => {
   const records: T[] = [];
   for (let from = 0; from < bytes.length; ) {

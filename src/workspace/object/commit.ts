@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { type Git, GitError } from "../git/git.ts";
 
-/** Creates commit objects, and says what one is about. */
+/** Creates and describes commit objects. */
 
 export type Commit = EventData["tree.committed"];
 
@@ -15,7 +15,7 @@ export const commitOf = async (
   return (await git.run(args, { input: message })).stdout.toString("latin1").trim();
 };
 
-/** The first line of its message and the paths that it changed; undefined: there is no such commit. */
+/** The first line of a commit's message and the paths that it changed; undefined: there is no such commit. */
 export const commitAbout = async (
   git: Git,
   commit: string,

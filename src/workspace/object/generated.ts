@@ -3,12 +3,15 @@ import { headerLines, saysGenerated } from "../../domain/evidence/diff.ts";
 import type { Git } from "../git/git.ts";
 import { GitError } from "../git/git.ts";
 
-/** What a commit says of files that programs write. */
+/** Finds the files that, according to a commit, are written by programs. */
 
-/** Paths looked at; those beyond are judged by `.gitattributes` alone. */
+/** Most paths whose headers are read; further ones are judged by `.gitattributes` alone. */
 const mostPaths = 500;
 
-/** A predicate on paths from the top of the repository: whether `.gitattributes` or the header of the file says so. */
+/**
+ * A predicate on paths from the top of the repository: whether `.gitattributes` or the header of the file says that a
+ * program writes it.
+ */
 export const generatedIn = async (
   git: Git,
   commit: string,
@@ -17,7 +20,7 @@ export const generatedIn = async (
   const plain = paths.filter((path) => !/\p{Cc}/u.test(path));
   const attributes = generatedBy(await attributeFiles(git, commit, plain));
   const headers = await generatedHeaders(git, commit, plain.slice(0, mostPaths)).catch((error: unknown) => {
-    // A hint alone: without it, more of the diff is shown.
+    // Headers are only a hint: without them, more of the diff is shown.
     if (error instanceof GitError) return new Set<string>();
     throw error;
   });

@@ -7,17 +7,17 @@ import { type Commit, commitOf } from "./commit.ts";
 import type { Side } from "./tree-change.ts";
 
 /**
- * Commits of the service's own, made in the object store alone: what they change below `.sortie` no agent had a hand
- * in.
+ * Makes commits of the service's own, in the object store alone: no agent had a hand in what they change below
+ * `.sortie`.
  */
 
 /** `to` null: the path is removed. */
 export type Graft = { path: string; to: Side };
 
-/** `index`: a file of ours that git may use, which is removed. */
+/** `index`: the path of a temporary index, which is removed. */
 export type GraftPlace = { git: Git; index: string };
 
-/** The tree with other entries at some paths. */
+/** The id of a tree in which the grafts replace the entries at their paths. */
 export const treeWith = async ({ git, index }: GraftPlace, tree: string, grafts: readonly Graft[]): Promise<string> => {
   if (grafts.length === 0) return tree;
   const env = { GIT_INDEX_FILE: index };
@@ -39,7 +39,7 @@ export const treeWith = async ({ git, index }: GraftPlace, tree: string, grafts:
   }
 };
 
-/** Replaces what is in a folder by these files. */
+/** The grafts that replace the content of a folder by these files. */
 export const filesBelow = async (
   git: Git,
   tree: string,
@@ -56,8 +56,8 @@ export const filesBelow = async (
 };
 
 /**
- * Whether these files in a folder are ignored by nothing and checked out byte for byte. `git`: in the project's own
- * files.
+ * Whether git ignores none of these files in a folder, and checks all of them out byte for byte. `git`: in the
+ * project's own files.
  */
 export const keepsFiles = async (
   git: Git,
@@ -65,7 +65,8 @@ export const keepsFiles = async (
   files: readonly { path: string; bytes: Buffer }[],
 ): Promise<boolean> => {
   const input = Buffer.concat(files.flatMap(({ path }) => [encodePath(`./${folder}/${path}`), Buffer.of(0)]));
-  // It takes every path as it is written, but refuses to be told so; a colon in front would be magic.
+  // `check-ignore` takes every path literally, but fails where this is set. `./` in front, because a leading colon
+  // would be magic.
   const env = { GIT_LITERAL_PATHSPECS: "0" };
   const { stdout: ignored } = await git.run(["check-ignore", "-z", "--stdin"], { input, env, ok: [0, 1] });
   if (ignored.length > 0) return false;
@@ -77,11 +78,11 @@ export const keepsFiles = async (
   return true;
 };
 
-/** As it is, whatever the project converts. */
+/** Stores the bytes as they are, whatever the project's Git would convert; returns the blob's id. */
 const blobFor = async (git: Git, bytes: Buffer): Promise<string> =>
   (await git.run(["hash-object", "-w", "--stdin"], { input: bytes })).stdout.toString("latin1").trim();
 
-/** One commit of this tree on its parent, with what it changes; undefined: it changes nothing. */
+/** Commits the tree on its parent, and counts the changes; undefined: there are none. */
 export const commitOfTree = async (
   git: Git,
   tree: string,

@@ -4,10 +4,10 @@ import type { Change } from "./tree-change.ts";
 
 /** Finds texts in the files that a commit changes, whatever their sizes. */
 
-/** Where something was found, a file that is larger than this counts as one that holds it. */
+/** Bytes. Once a text has been found anywhere, a larger file counts as one that holds it. */
 const longestNamed = 64 * 1024 * 1024;
 
-/** The changed files that hold one of these texts, each with the name of the first. */
+/** The changed files that hold one of these texts, each with the name of the first text found. */
 export const filesHolding = async (
   git: Git,
   changes: readonly Change[],
@@ -27,7 +27,7 @@ export const filesHolding = async (
 
 const gitlink = "160000";
 
-/** One process for all of them, which is all that most commits need. */
+/** Whether any of the files holds any of the texts. Takes one process for all files; most commits need no more. */
 const isAnywhere = async (
   git: Git,
   files: readonly Change[],

@@ -7,20 +7,20 @@ import { errorCode } from "../../error.ts";
 import { GitError } from "../git/run.ts";
 
 /**
- * Measures a tree by its objects in a folder of loose ones, before any git walks it: ten trees can name each other so
- * that they stand for a thousand million files.
+ * Measures a tree by its loose objects in a folder, before any git walks it: ten trees that name each other can stand
+ * for a thousand million files.
  */
 
-/** Paths in what is new of a tree. What changed of so many does not fit into the output of one git. */
+/** Most paths in the new part of a tree; the changes of more do not fit into the output of one git process. */
 const mostPaths = 2_000_000;
 
-/** Folders within each other. The names of more do not fit into a path, which has 4,096 bytes. */
+/** Most folders within each other; the names of more do not fit into a path, which has 4,096 bytes. */
 const mostFolders = 2048;
 
 /** Bytes of one tree object. */
 const largestTree = 64 * 1024 ** 2;
 
-/** Entries that are looked at before anything else has a turn. */
+/** Entries that are read before other work gets a turn. */
 const entriesAtOnce = 20_000;
 
 const inflated = promisify(inflate);
@@ -60,8 +60,8 @@ const entriesOf = async (body: Buffer, idBytes: number): Promise<{ trees: string
 };
 
 /**
- * Throws GitError where the object is in the folder and no tree, or stands for too many paths. What is not in the
- * folder counts as one path. false: the object itself is not there.
+ * Throws GitError if the object is in the folder but not a tree, or if it stands for too many paths. An object that is
+ * not in the folder counts as one path. false: `tree` itself is not in the folder.
  */
 export const expectMeasured = async (folder: string, tree: string): Promise<boolean> => {
   const known = new Map<string, number>();

@@ -10,12 +10,15 @@ export const mostBytes = 16 * 1024 * 1024;
 
 export type Sides = { ours: Buffer; base: Buffer; theirs: Buffer };
 
-/** undefined: both sides changed the same lines, or it is no text. `folder` is created; the caller must own it. */
+/**
+ * The merged text; undefined: both sides changed the same lines, or a version is not a text. `folder` is created; the
+ * caller must own it.
+ */
 export const mergeText = async (git: Git, folder: string, sides: Sides): Promise<Buffer | undefined> => {
   const { ours, base, theirs } = sides;
   if (ours.equals(theirs) || base.equals(theirs)) return ours;
   if (base.equals(ours)) return theirs;
-  // The test that git uses.
+  // git's own test for a binary file: a NUL near the beginning.
   const binary = (bytes: Buffer) => bytes.length > mostBytes || bytes.subarray(0, 8000).includes(0);
   if (binary(ours) || binary(base) || binary(theirs)) return undefined;
   mkdirSync(folder, { recursive: true, mode: 0o700 });

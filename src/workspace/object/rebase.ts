@@ -8,8 +8,8 @@ import { type Commit, commitOf } from "./commit.ts";
 export type MergeResult = { tree: string; conflicts: string[]; said: string[]; ours: string; theirs: string };
 
 /**
- * `said`: git's messages about conflicts that show in no file. The files name the sides by the commits `ours` and
- * `theirs`.
+ * Merges the change into another commit. `said`: git's messages about conflicts that show in no file. The conflict
+ * markers name the sides by the commits `ours` and `theirs`.
  */
 export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise<MergeResult> => {
   const [ours, theirs] = await sides(git, onto, commit);
@@ -34,7 +34,10 @@ export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise
   return { tree, conflicts, said, ours, theirs };
 };
 
-/** What a commit has beside another one, since the last that both have. */
+/**
+ * The change that a commit makes since the newest ancestor that it shares with `base`. Throws GitError if there is
+ * none.
+ */
 export const changeBeside = async (git: Git, base: string, commit: string): Promise<Commit> => {
   const found = await git.run(["merge-base", base, commit], { ok: [0, 1] });
   const parent = found.stdout.toString("latin1").trim().split("\n")[0] ?? "";
@@ -54,8 +57,8 @@ export type RebaseRequest = {
 };
 
 /**
- * Moves the change onto the branch, without what the user had not committed when the Task began. A change that needs
- * such lines is `entangled` until the branch has them: another round would not help.
+ * Moves the change onto the branch, without the changes that the user had not committed when the Task began. A change
+ * that needs such lines is `entangled` until the branch has them: another round would not help.
  */
 export const rebaseOnto = async ({ git, commit, message, onto, head }: RebaseRequest): Promise<Rebased> => {
   const baseTree = await idOf(git, `${onto}^{tree}`);

@@ -7,9 +7,9 @@ import type { Git } from "../git/git.ts";
 import { packedRef, refOf } from "../git/repository.ts";
 
 /**
- * Refs of the service's own in the project's repository: the branches `sortie/…`, and `refs/sortie/base/…`, which keep
- * what a Task is based on. Where refs are files they are written as git does it, by a lock and a rename, without a
- * process.
+ * Refs of the service's own in the project's repository: the branches `sortie/…`, and `refs/sortie/base/…`, which hold
+ * the commits that Tasks are based on. Refs that are files are written as git does it, by a lock and a rename, without
+ * a process.
  */
 
 export const baseRefOf = (key: string): string => `refs/sortie/base/${key}`;
@@ -18,7 +18,7 @@ export const branchRefOf = (branch: string): string => `refs/heads/${branch}`;
 
 type Refs = { commonDir: string; git: Git };
 
-/** How long a lock of another git's is waited for, in milliseconds. After that it is one that a killed git left. */
+/** Milliseconds to wait for the lock of another git. After that, the lock counts as left by a git that was killed. */
 const lockWaitMs = 2000;
 
 const isFiles = (commonDir: string): boolean => !existsSync(join(commonDir, "reftable"));
@@ -26,7 +26,7 @@ const isFiles = (commonDir: string): boolean => !existsSync(join(commonDir, "ref
 /** Points the ref to the commit, whatever it pointed to. */
 export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: string): Promise<void> => {
   const path = join(commonDir, ref);
-  // A new folder must not stand beside a ref of its name.
+  // A new folder must not take the name of a ref.
   const folder = dirname(path);
   if (!isFiles(commonDir) || (!existsSync(folder) && refOf(commonDir, dirname(ref)) !== null)) {
     await git.run(["update-ref", ref, commit]);
@@ -46,7 +46,7 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
   renameSync(lock, path);
 };
 
-/** What is in a ref's file; undefined: no regular file is there. */
+/** The content of a ref's file; undefined: no regular file is there. */
 const looseAt = (path: string): string | undefined => {
   try {
     return textAt(path, most.pointer, { nofollow: true });
@@ -56,7 +56,8 @@ const looseAt = (path: string): string | undefined => {
 };
 
 /**
- * Removes refs that are there, and a lock that a dead writer left. One that cannot be removed is reported to `problem`.
+ * Removes the refs that exist, and locks that a dead writer left. A ref that cannot be removed is reported to
+ * `problem`.
  */
 export const removeRefs = async (
   { commonDir, git }: Refs,
@@ -73,10 +74,11 @@ export const removeRefs = async (
 };
 
 /**
- * Removes a ref that is a file and nothing else, as git does it, without a process. false: the rest is git's to do.
+ * Removes a ref that is a file and nothing else, as git does it, without a process. false: git must do the rest.
  *
- * A `git pack-refs` may copy what it reads into packed-refs, under that file's lock: had it read this ref, the lock or
- * the copy is seen after the removal. So that lock, which a kill would leave in the user's way, is never taken.
+ * A `git pack-refs` may copy the refs that it reads into packed-refs, under that file's lock: if it has read this ref,
+ * its lock or its copy is seen after the removal. So the lock of packed-refs, which a kill would leave in the user's
+ * way, is never taken.
  */
 const removeLoose = (commonDir: string, ref: string): boolean => {
   const path = join(commonDir, ref);
@@ -97,12 +99,12 @@ const removeLoose = (commonDir: string, ref: string): boolean => {
   }
 };
 
-/** Whether a regular file holds a commit's id: what points to another ref is git's to follow. */
+/** Whether a regular file holds a commit's id. A symbolic ref is left to git. */
 const isPlain = (path: string): boolean => /^(?:[0-9a-f]{40}|[0-9a-f]{64})\n?$/.test(looseAt(path) ?? "");
 
 /**
- * Whether the ref is, or may be about to be, in packed-refs as well, or has a log. The lock is looked for first: it
- * goes when the copy is there.
+ * Whether the ref is, or may be about to be, in packed-refs as well, or has a log. The lock is checked first, because
+ * git removes it only once the copy is there.
  */
 const isKeptElsewhere = (commonDir: string, ref: string): boolean => {
   const packed = join(commonDir, "packed-refs");
@@ -112,10 +114,10 @@ const isKeptElsewhere = (commonDir: string, ref: string): boolean => {
   return !stats.isFile() || stats.size > mostSearched || packedRef(commonDir, ref) !== null;
 };
 
-/** Bytes of a file that is searched here; git finds a ref in a larger one without reading it all. */
+/** Bytes of packed-refs that are searched here; git finds a ref in a larger file without reading it all. */
 const mostSearched = 1024 * 1024;
 
-/** As git does: refs/heads and its like stay. */
+/** Removes empty folders as git does: refs/heads and its like stay. */
 const removeEmpty = (commonDir: string, folder: string): void => {
   for (let name = folder; name.split("/").length > 2; name = dirname(name))
     try {
@@ -125,12 +127,12 @@ const removeEmpty = (commonDir: string, folder: string): void => {
     }
 };
 
-/** Removes what a writer of these refs left that died between its lock and the rename. None may be writing them. */
+/** Removes locks on these refs whose writer died between lock and rename. Nobody may be writing the refs. */
 export const removeRefLocks = async (commonDir: string, refs: readonly string[]): Promise<void> => {
   if (isFiles(commonDir)) for (const ref of refs) await withoutLock(`${join(commonDir, ref)}.lock`);
 };
 
-/** A living git's goes by itself. */
+/** Waits for a lock, since a living git removes its own; removes it after `lockWaitMs`. */
 const withoutLock = async (lock: string): Promise<void> => {
   for (const until = performance.now() + lockWaitMs; existsSync(lock); await wait(10))
     if (performance.now() > until) rmSync(lock, { force: true });

@@ -31,7 +31,7 @@ export const revertOnto = async (git: Git, onto: string, commits: readonly strin
   return { ok: true, tree };
 };
 
-/** undefined: no such commit, or it has no parent. */
+/** The tree of a commit's first parent; undefined: there is no such commit, or it has no parent. */
 const parentTreeOf = async (git: Git, commit: string): Promise<string | undefined> => {
   try {
     return await idOf(git, `${commit}^1^{tree}`);

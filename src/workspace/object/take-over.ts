@@ -16,9 +16,9 @@ import type { Commit } from "./commit.ts";
 import { expectMeasured } from "./loose-tree.ts";
 
 /**
- * Takes the tree that a git in a sandbox made into the project's repository: a tree id and a pack, and nothing else of
- * what that git says. The pack is unpacked beside the project's objects and checked, what changed is judged, and the
- * commit is made here, from the service's own base and message. Only then do the objects become the project's.
+ * Takes a tree that a git in a sandbox made into the project's repository. Of what that git says, only a tree id and a
+ * pack are used. The pack is unpacked beside the project's objects and checked, the changes are judged, and the commit
+ * is made here, from the service's own base and message. Only then do the objects become the project's.
  */
 
 export type TakeOverRequest = {
@@ -37,27 +37,27 @@ export type TakeOverRequest = {
 };
 
 export type TakenOver = Omit<Commit, "omitted"> & {
-  /** Checks that the project has all objects, and adds those again that a `git gc` took before a ref held them. */
+  /** Checks that the project has all objects, and adds those again that a `git gc` removed before a ref held them. */
   confirm: () => Promise<void>;
 };
 
-/** Bytes. A pack is what one Task changed, compressed. */
+/** Bytes. A pack holds the changes of one Task, compressed. */
 const longestPack = 8 * 1024 ** 3;
 
 /** Each becomes a file in the project's objects. */
 const mostObjects = 1_000_000;
 
-/** What a pack unpacks to may be far larger: bounds what git allocates, at once and in all. */
+/** Bounds what git allocates, at once and in all: a pack may unpack to far more than its own size. */
 const bounded = { env: { GIT_ALLOC_LIMIT: "512m" }, dataBytes: 1024 ** 3, timeoutMs: 10 * 60_000 };
 
-/** Beyond `--strict`: git would write none of these modes, and the same files would have two ids. */
+/** Stricter than `--strict`: git itself writes no such modes, and with them the same files would have two ids. */
 const strict = "--strict=badFilemode=error";
 
-/** How often it is begun again where git died, or where a `git gc` of the user's took the folder away. */
+/** Most attempts; another one follows if git dies, or a `git gc` of the user's removes the folder. */
 const attempts = 3;
 
 export const takeOver = async (request: TakeOverRequest): Promise<TakenOver> => {
-  // git takes folders of this name away, should this service not come to it.
+  // git removes folders of this name later, in case the service does not.
   const folder = join(request.objects, `tmp_objdir-sortie-${request.key}`);
   const clear = () => removeTree(folder);
   for (let left = attempts; ; left -= 1) {
@@ -94,7 +94,7 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
     async confirm() {
       try {
         for (let left = 10; left > 0 && (await missing(objects, names)); left -= 1) await republish(folder, objects);
-        // What the project had before, held by nothing, is in no list of ours.
+        // Objects that the project had before, and that no ref holds, are not among `names`.
         if (packed >= names.length)
           await git.run(["rev-list", "--quiet", "--objects", commit, `^${base.commit}`], {
             timeoutMs: bounded.timeoutMs,
@@ -106,7 +106,7 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
   };
 };
 
-/** An agent may have put something else in its place. */
+/** Opens the pack, which must be a regular file: an agent may have put something else in its place. */
 const openPack = (path: string): ReturnType<typeof openRegular> => {
   try {
     return openRegular(path, longestPack);
@@ -127,7 +127,10 @@ const unpack = async ({ git, pack: path }: TakeOverRequest, within: GitOptions):
   return count;
 };
 
-/** An object that the project had already. git would take a commit or a tag for the tree that it leads to. */
+/**
+ * Throws if an object that the project already had is not a tree: git would take a commit or tag for the tree that it
+ * leads to.
+ */
 const expectTree = async (git: Git, id: string, within: GitOptions): Promise<void> => {
   const type = (await git.run(["cat-file", "-t", id], within)).stdout.toString("latin1").trim();
   if (type !== "tree") throw new GitError(`Expected a tree at ${id}, got a ${type}`, null, "");
@@ -136,8 +139,8 @@ const expectTree = async (git: Git, id: string, within: GitOptions): Promise<voi
 const fileModes = new Set(["100644", "100755", "120000"]);
 
 /**
- * Rust's unit tests stand in the files that they test: paths do not tell. One process, and only where such files
- * changed and no other tests did.
+ * Whether one of these Rust files holds unit tests: they are in the files that they test, so paths do not tell. One
+ * process, and only where such files changed and no other tests did.
  */
 const hasUnitTests = async (git: Git, tree: string, paths: readonly string[], within: GitOptions): Promise<boolean> => {
   if (paths.length === 0) return false;
@@ -145,13 +148,13 @@ const hasUnitTests = async (git: Git, tree: string, paths: readonly string[], wi
   return (await git.run(args, { ...within, ok: [0, 1] })).exitCode === 0;
 };
 
-/** Changed files of Rust that are searched for tests. */
+/** Most changed Rust files that are searched for tests. */
 const mostRust = 300;
 
-/** `rust`: files of Rust that may hold tests, where the paths of no other say that they do. */
+/** `rust`: Rust files that may hold tests; empty where the path of a changed file already says that tests changed. */
 type Judged = Pick<Commit, "files" | "insertions" | "deletions" | "tested"> & { rust: string[] };
 
-/** Counts what changed. Throws where an entry is none that the service lands, such as a repository within. */
+/** Counts the changes. Throws if an entry is of a kind that the service does not land, such as a nested repository. */
 const judged = async (bytes: Buffer): Promise<Judged> => {
   const counts = { files: 0, insertions: 0, deletions: 0 };
   const [present, gone]: [string[], string[]] = [[], []];
@@ -180,7 +183,7 @@ const judged = async (bytes: Buffer): Promise<Judged> => {
       continue;
     }
     const [added = "", deleted = "", name = ""] = part.split("\t");
-    // A rename has an empty name, and its two paths behind it.
+    // A rename has an empty name, followed by its two paths.
     if (name === "") {
       next();
       next();
@@ -197,7 +200,8 @@ const judged = async (bytes: Buffer): Promise<Judged> => {
 const mostSorted = 5000;
 
 /**
- * Whether a path is below `.sortie`, where the service's settings for the project lie; also where case does not count.
+ * Whether a path is below `.sortie`, which holds the service's settings for the project. Ignores case, as some file
+ * systems do.
  */
 export const isOwn = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);
 
@@ -214,14 +218,14 @@ const writeCommit = (
     .update(bytes)
     .digest("hex");
   const part = join(folder, id.slice(0, 2));
-  // Not the folder itself, which somebody may have taken away meanwhile.
+  // Does not make `folder` again, which somebody may have removed meanwhile.
   if (!existsSync(part)) mkdirSync(part);
   const path = join(part, id.slice(2));
   if (!existsSync(path)) writeFileSync(path, deflateSync(bytes), { mode: 0o444 });
   return id;
 };
 
-/** What git leaves out of names. */
+/** A name without the characters that git leaves out. */
 const plain = (name: string): string => name.replace(/[<>\n\0]/g, "").trim();
 
 /** Objects that are linked at the same time. */
@@ -250,7 +254,7 @@ const publish = async (folder: string, objects: string): Promise<string[]> => {
   return names;
 };
 
-/** As `publish`, where what was taken may be the folder itself. */
+/** Like `publish`; throws GitError if the folder itself is gone. */
 const republish = async (folder: string, objects: string): Promise<void> => {
   if (!existsSync(folder))
     throw new GitError("Expected the Task's objects in the project, got none: git gc took them", 1, "");

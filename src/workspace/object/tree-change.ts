@@ -26,7 +26,7 @@ export const changesOf = async (git: Git, from: string, to: string): Promise<Cha
   }
 };
 
-/** Names what differs between two commits: the same for the same paths, with the same contents on both sides. */
+/** Identifies the difference between two commits: equal for the same paths with the same contents on both sides. */
 export const changeHash = async (git: Git, from: string, to: string): Promise<string> => {
   const { stdout } = await git.run(["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
   return hashOf(stdout);

@@ -43,7 +43,7 @@ export const rebaseWithMarkers = async (
   const { git, objects, worktree, taken, baseTree, commit, message, dirty } = request;
   // An ignored or skipped file is in no snapshot, so an agent could not see what is in its way.
   const uncommitted = (await changesOf(objects, taken.head, taken.commit)).map(({ path }) => path);
-  // What was in the way may have been committed since.
+  // The files in the way may have been committed since.
   const committed = (await changesOf(objects, commit.parent, taken.head)).map(({ path }) => path);
   const seen = [...uncommitted, ...committed];
   const unseen = dirty.filter((path) => !seen.some((other) => other === path || other.startsWith(`${path}/`)));
@@ -100,10 +100,10 @@ const relabel = async (worktree: string, path: string, { ours, theirs }: MergeRe
   if (!named.equals(bytes)) await overwriteFile(worktree, path, named);
 };
 
-/** Characters of a marker's line that are looked at; git's are shorter. */
+/** Most characters of a marker's line that are read; git's lines are shorter. */
 const longestMarker = 1000;
 
-/** The lines that begin so, as far as they may be markers. */
+/** The lines that begin with `mark`, each up to the length that a marker may have. */
 const markersIn = (bytes: Buffer, mark: string): { from: number; to: number; text: string }[] => {
   const lines: { from: number; to: number; text: string }[] = [];
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
@@ -115,7 +115,7 @@ const markersIn = (bytes: Buffer, mark: string): { from: number; to: number; tex
   return lines;
 };
 
-/** Those of the paths that still have our conflict markers. */
+/** The paths, of those given, that still have our conflict markers. */
 export const unresolvedIn = async (worktree: string, paths: readonly string[]): Promise<string[]> => {
   const marks = [`<<<<<<< ${projectSide}`, `||||||| ${baseSide}`, `>>>>>>> ${taskSide}`].map((mark) =>
     Buffer.from(mark),
@@ -130,7 +130,7 @@ export const unresolvedIn = async (worktree: string, paths: readonly string[]): 
   return open;
 };
 
-/** Whether a line begins so. */
+/** Whether a line begins with `mark`. */
 const holdsLine = (bytes: Buffer, mark: Buffer): boolean => {
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length))
     if (at === 0 || bytes[at - 1] === 0x0a) return true;
@@ -139,7 +139,7 @@ const holdsLine = (bytes: Buffer, mark: Buffer): boolean => {
 
 // ---- Read back ---------------------------------------------------------------------------------------------------
 
-/** How each side is called to a reviewer, in the order of the markers. */
+/** The names of the sides for a reviewer, in the order of the markers. */
 const labels = {
   "<": "<<<<<<< what the project had by then",
   "|": "||||||| what stood there before both",
@@ -150,7 +150,10 @@ const labels = {
 /** Lines shown before and after a place. */
 const around = 3;
 
-/** The places of a text that stand between markers, with the line at which each begins and the lines around it. */
+/**
+ * The parts of a text that are between conflict markers, each with the number of its first line and the lines around
+ * it.
+ */
 export const conflictPlaces = (text: string): string[] => {
   const lines = text.split("\n");
   const places: string[] = [];

@@ -5,7 +5,10 @@ import type { Workspaces } from "../workspace.ts";
 import { branchOf } from "../worktree/create.ts";
 import { graftPlaceOf, type Onto } from "./onto.ts";
 
-/** Commits files that are given as bytes below a folder of the project, as a package of a squad: no file is touched. */
+/**
+ * Commits files, given as bytes, below a folder of the project, such as the package of a squad. No file on disk is
+ * touched.
+ */
 export const createFolderCommits = (onto: Onto): Pick<Workspaces, "keepsBelow" | "commitBelow"> => {
   const { folder, placeOf } = onto;
   return {

@@ -6,7 +6,7 @@ import { branchOf, type WorktreeFolder } from "../worktree/create.ts";
 import type { createWorktrees, WorktreePlace } from "../worktree/open.ts";
 import { type MarkedRebaseRequest, rebaseWithMarkers } from "./conflict.ts";
 
-/** What whoever puts a Task's change onto another base works with. */
+/** The dependencies of everything that moves a Task's change onto another base. */
 export type Onto = {
   home: string;
   folder: WorktreeFolder;
@@ -14,7 +14,7 @@ export type Onto = {
   snapshotOf: ReturnType<typeof createWorktrees>["snapshotOf"];
 };
 
-/** Puts the change onto `taken`, with both sides in the files where they are in each other's way. */
+/** Moves the change onto `taken`; where the two conflict, the files hold both sides. */
 export const markConflicts = async (
   folder: WorktreeFolder,
   { taskID, record, worktree, git, objects }: WorktreePlace,
@@ -31,7 +31,7 @@ export const markConflicts = async (
   return marked;
 };
 
-/** Where a tree with grafts is made: on objects alone, in an index of its own. */
+/** The git and index for a tree with grafts: git on objects alone, and an index of its own. */
 export const graftPlaceOf = ({ home, placeOf }: Pick<Onto, "home" | "placeOf">, workspace: Workspace) => {
   const { taskID, objects } = placeOf(workspace);
   return { git: objects, index: join(home, `${taskID}.graft`) };

@@ -11,9 +11,9 @@ import { plainSnapshot } from "../worktree/snapshot.ts";
 import { unresolvedIn } from "./conflict.ts";
 import { markConflicts, type Onto } from "./onto.ts";
 
-/** Puts a Task's change onto what the project holds by now, and takes commits back from it. */
+/** Moves a Task's change onto the project's present state, and takes commits back from it. */
 
-/** Whether a Task's result goes to a mirrored repository's remote: nobody edits there beside it. */
+/** Whether a Task's result goes to the remote of a mirrored repository, where nobody edits files. */
 const isMirrored = (targetRef: string | null): targetRef is string => targetRef?.startsWith("refs/remotes/") ?? false;
 
 export const createRebases = ({
@@ -42,7 +42,7 @@ export const createRebases = ({
     const place = placeOf(workspace);
     const { taskID, record, objects } = place;
     const { targetRef, named } = workspace.prepared;
-    // Nobody edits there beside it.
+    // Nobody edits files of the branch, so its commit is the snapshot.
     const apart = isMirrored(targetRef) || (named === true && headOf(record.projectGitDir)?.ref !== targetRef);
     const taken = apart
       ? plainSnapshot(await idOf(objects, `${targetRef}^{commit}`))

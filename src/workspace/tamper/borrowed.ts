@@ -9,11 +9,11 @@ import type { Prepared } from "../workspace.ts";
 
 /**
  * Repositories that a Task leaves in the user's directory must not borrow the objects of others: the next Task there
- * would be shown them. Nothing tells an agent's `objects/info/alternates` from a person's but that it was not there
- * when the Task began, so what was there is on record.
+ * would be shown them. An agent's `objects/info/alternates` differs from a person's only in that it was not there when
+ * the Task began, so the state at that time is recorded.
  */
 
-/** What makes a repository below the directory borrow: a path, and what stands there. */
+/** The paths by which repositories below the directory borrow objects, each with its content. */
 const borrowings = z.record(z.string(), z.string());
 type Borrowings = z.infer<typeof borrowings>;
 
@@ -27,7 +27,10 @@ const contentOf = (path: string): string | undefined => {
   }
 };
 
-/** There may be many repositories: a `.git` that is a folder is one, without a look at what else is in it. */
+/**
+ * The Git directory of a `.git`. There may be many repositories, so a `.git` folder counts as one without a look
+ * inside.
+ */
 const commonDirAt = (dotGit: string): string | undefined => {
   const stats = lstatSync(dotGit, { throwIfNoEntry: false });
   if (stats?.isDirectory() === true) return dotGit;
@@ -39,7 +42,8 @@ const commonDirAt = (dotGit: string): string | undefined => {
 type Place = Pick<Prepared, "root" | "baseCommit">;
 
 /**
- * Without the repository that was there when the Task began: it is its user's, and kept from commands by other means.
+ * The borrowings below the directory, except those of the repository that was there when the Task began: that is its
+ * user's, and is protected from commands by other means.
  */
 const borrowedBelow = ({ root, baseCommit }: Place): Borrowings => {
   const found: Borrowings = {};
@@ -57,7 +61,7 @@ const borrowedBelow = ({ root, baseCommit }: Place): Borrowings => {
 
 const fileOf = (home: string, taskID: string): string => join(home, "..", "borrowed", `${taskID}.json`);
 
-/** Before the Task's first command; what was recorded before stays. `home`: the folder of worktrees. */
+/** Records the borrowings before the Task's first command; an earlier record stays. `home`: the folder of worktrees. */
 export const recordBorrowed = (home: string, taskID: string, place: Place): void => {
   const file = fileOf(home, taskID);
   if (statsAt(file) !== undefined) return;
@@ -70,8 +74,8 @@ export const recordBorrowed = (home: string, taskID: string, place: Place): void
 export const forgetBorrowed = (home: string, taskID: string): void => rmSync(fileOf(home, taskID), { force: true });
 
 /**
- * Puts what was not there before aside, under a name that git does not know, and forgets the record. Returns the paths;
- * none where nothing was recorded. Call it when no process of the Task's runs.
+ * Puts new or changed borrowings aside, under a name that git does not know, and forgets the record. Returns the paths;
+ * none if nothing was recorded. Call it when no process of the Task's runs.
  */
 export const putBorrowedAside = (home: string, taskID: string, place: Place): string[] => {
   const text = textAt(fileOf(home, taskID), most.config);
@@ -82,7 +86,7 @@ export const putBorrowedAside = (home: string, taskID: string, place: Place): st
     renameSync(path, `${path}.found-by-${taskID}`);
     return [path];
   });
-  // Last: after a death in between it is done again.
+  // Comes last: if the service dies before, this is done again.
   forgetBorrowed(home, taskID);
   return aside;
 };

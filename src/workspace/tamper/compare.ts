@@ -5,9 +5,9 @@ import type { Indexes } from "./indexes.ts";
 import type { Look, Place } from "./node.ts";
 import type { Found } from "./restore.ts";
 
-/** What two looks differ in, as far as it is not harmless, and what is put back together. */
+/** Finds the differences between two looks that are not harmless, and groups those that are put back together. */
 
-/** More than so many new names in a folder are set aside with it. */
+/** If a folder has more new names than this, the whole folder is set aside. */
 const mostSingle = 20;
 
 const changesIn = (looks: Looks): Change[] => {
@@ -21,7 +21,7 @@ const changesIn = (looks: Looks): Change[] => {
   });
 };
 
-/** The repository whose work tree a path is in; the innermost. */
+/** The innermost repository whose work tree a path is in. */
 const placeOf = (path: string, { nodes }: Look): Place | undefined => {
   let found: Place | undefined;
   for (const { place } of nodes.values())
@@ -30,7 +30,9 @@ const placeOf = (path: string, { nodes }: Look): Place | undefined => {
   return found;
 };
 
-/** A file of a work tree that is what the index has came with a branch or a landing, and shows in its history. */
+/**
+ * Whether a work tree's file is as the index has it: then it came with a branch or a landing, and shows in the history.
+ */
 const isTracked = async ({ path, now }: Change, { root, after }: Looks, indexes: Indexes): Promise<boolean> => {
   if (isWithin(root, path) || /\/\.git(?:\/|$)/.test(path)) return false;
   const place = placeOf(path, after);
@@ -41,14 +43,14 @@ const isTracked = async ({ path, now }: Change, { root, after }: Looks, indexes:
   return indexes.has(place.gitDir, name, { bytes: now.bytes, executable: (now.mode & 0o111) !== 0 });
 };
 
-/** Changes that the user has hardly made. */
+/** Changes that the user is unlikely to have made. */
 export const suspectsIn = async (looks: Looks, indexes: Indexes): Promise<Change[]> => {
   const kept: Change[] = [];
   for (const change of changesIn(looks)) if (!(await isTracked(change, looks, indexes))) kept.push(change);
   return kept;
 };
 
-/** What is put back as one: a repository that is new, a folder with what it had. */
+/** Groups changes that are put back as one: a new repository, or a folder with its former content. */
 export const gather = (changes: readonly Change[], { root, before, after }: Looks): Found[] => {
   const found = new Map<string, Found>();
   const add = (path: string, gitDir: string, below: Found["below"] = []) => {
@@ -68,13 +70,13 @@ export const gather = (changes: readonly Change[], { root, before, after }: Look
     if (isNew && isWithin(gitDir, path)) add(gitDir, gitDir);
     else add(path, gitDir, old?.kind === "folder" || now?.kind === "folder" ? belowOf(path) : []);
   }
-  // The outermost first; what is below it goes with it.
+  // Only the outermost paths: what is below them is put back with them.
   const paths = [...found.keys()];
   const isInside = (path: string) => paths.some((other) => other !== path && isWithin(other, path));
   return [...found.values()].filter(({ path }) => !isInside(path));
 };
 
-/** Folders with more in them than was looked at cannot be judged, if that much is new or has changed. */
+/** Folders that cannot be judged: they have more entries than a look reads, and are new or have changed. */
 export const crowdedIn = ({ before, after }: Pick<Looks, "before" | "after">): string[] =>
   [...after.crowded].filter(
     (path) =>
@@ -82,7 +84,7 @@ export const crowdedIn = ({ before, after }: Pick<Looks, "before" | "after">): s
       (!before.crowded.has(path) || before.listings.get(path)?.stamp !== after.listings.get(path)?.stamp),
   );
 
-/** Folders in which so much is new that they are put back whole. */
+/** Folders with so many new entries that they are put back as a whole. */
 const crowdedFolders = (changes: readonly Change[], before: Look, after: Look): string[] => {
   const counts = new Map<string, number>();
   for (const { path, old } of changes)

@@ -10,20 +10,21 @@ import { statsOf } from "./seen.ts";
 import { lookAt } from "./watch.ts";
 
 /**
- * Detects changes to what makes git run programs or send something elsewhere, around every command of an agent
- * (docs/security.md, "Git"). It takes some dozen `lstat`s and no process; bytes are read only after a change.
+ * Detects changes to files that make git run programs or send something elsewhere, around every command of an agent
+ * (docs/security.md, "Git"). Takes some dozen `lstat`s and no process; bytes are read only after a change.
  */
 
 export type { Tampered } from "./restore.ts";
 
 export interface TamperGuard {
   /**
-   * Call before a command, and wait. What changed while no command ran on the repository is the user's and is accepted.
+   * Call before a command, and await it. Changes made while no command ran on the repository are the user's, and are
+   * accepted.
    */
   begin(): Promise<void>;
   /**
-   * Call after a command: lists changes that can run a program or send something elsewhere. Files are restored; what
-   * was found is kept.
+   * Call after a command: lists changes that can run a program or send something elsewhere. The files are restored as
+   * they were; the changed versions are kept.
    */
   end(): Promise<Tampered[]>;
 }
@@ -39,8 +40,8 @@ export type TamperOptions = {
 };
 
 /**
- * One for all commands on a repository, of whatever Task: what one of them has planted must not be the state that
- * another one's guard goes back to.
+ * One watch for all commands on a repository, of any Task: what one command planted must not become the state that
+ * another command's guard restores.
  */
 type Watch = {
   root: string;
@@ -49,22 +50,22 @@ type Watch = {
   indexes: Indexes;
   before: Look;
   running: number;
-  /** Commands that run, or are about to. */
+  /** Number of commands that run, or are about to. */
   users: number;
   held: HeldFolder | undefined;
-  /** One look at a time. */
+  /** Serialises the looks. */
   turn: Promise<unknown>;
 };
 
 const watches = new Map<string, Watch>();
 
-/** Watches on which nothing runs are kept for what they have read. */
+/** Most watches that are kept without a running command, for what they have read. */
 const mostIdle = 32;
 
 const watchOf = (root: string, writable: string | undefined): Watch => {
   const key = `${root}\0${writable ?? ""}`;
   const known = watches.get(key);
-  // The longest unused goes first.
+  // The watches that were unused for longest are removed first.
   watches.delete(key);
   for (const [other, { users }] of watches) if (watches.size >= mostIdle && users === 0) watches.delete(other);
   const watch = known ?? {
@@ -82,7 +83,7 @@ const watchOf = (root: string, writable: string | undefined): Watch => {
   return watch;
 };
 
-/** After a look at so much, other work goes first. */
+/** Files in a look after which other work gets a turn. */
 const many = 500;
 
 /** Milliseconds that another git command may take to write its index after the files. */
@@ -100,7 +101,10 @@ const look = async ({ root, writable, nested, indexes, before }: Watch, accepted
   return (await indexes.read()) ? lookAt(options, before, accepted) : seen;
 };
 
-/** With what a Task that comes while others' commands run is the first to have looked at. */
+/**
+ * The earlier look, plus the nested repositories that a joining Task is the first to have looked at while commands of
+ * others run.
+ */
 const joined = (before: Look, fresh: Look, nested: readonly string[]): Look => {
   const isIts = (path: string) => nested.some((dotGit) => isWithin(dotGit, path));
   const more = [...fresh.nodes].filter(([path]) => !before.nodes.has(path) && isIts(path));
@@ -108,8 +112,8 @@ const joined = (before: Look, fresh: Look, nested: readonly string[]): Look => {
 };
 
 /**
- * What was found counts as it was before, whatever is there by now: another command that still runs may have written
- * there again since, and is compared at its end.
+ * A fresh look in which the tampered paths count as they were before, whatever is there by now: another command that
+ * still runs may have written there again since, and is compared at its end.
  */
 const asBefore = (fresh: Look, before: Look, found: readonly Tampered[]): Look => {
   const isFound = (path: string) => found.some((each) => isWithin(each.path, path));
@@ -127,7 +131,7 @@ const suspects = async (watch: Watch) => {
     const looks = { root, before, after: await look(watch, false) };
     const changes = await suspectsIn(looks, indexes);
     const isOutside = changes.some(({ path }) => !isWithin(root, path));
-    // A checkout writes its files first.
+    // A checkout of the user's writes its files before its index, so wait while the index is locked.
     if (!isOutside || statsOf(join(root, "index.lock")) === undefined || performance.now() > deadline)
       return { looks, changes };
     await wait(20);
@@ -137,7 +141,7 @@ const suspects = async (watch: Watch) => {
 export const createTamperGuard = ({ commonDir, taskID, nested = [], writable }: TamperOptions): TamperGuard => {
   const root = outermost(commonDir);
   const putBack = createRestore(root, taskID);
-  /** The same for all that runs at a time. */
+  /** Shared by all commands that run at the same time. */
   let watch: Watch | undefined;
   let running = 0;
 

@@ -3,32 +3,32 @@ import { isWithin } from "../../process/sandbox/system-mount.ts";
 import { parseConfig, partsOf, type Setting } from "../git/config-file.ts";
 
 /**
- * Whether a change of a git configuration may well be the user's: what it sets runs no program, names no file, and
- * sends nothing elsewhere. A list of what is harmless: a setting that is not on it, whatever git or another tool makes
- * of it, must stay as it was, in its order.
+ * Decides whether a change of a git configuration may well be the user's: its settings run no program, name no file,
+ * and send nothing elsewhere. This is a list of harmless settings: a setting that is not on it, whatever git or another
+ * tool does with it, must stay as it was, in its order.
  */
 
-/** Longer files are not judged. Bytes. */
+/** Bytes. A change to a longer file is never harmless. */
 const longest = 256 * 1024;
 
 const yesNo = /^(?:true|false|yes|no|on|off|1|0|)$/i;
-/** Words, numbers, times, colours: nothing that is a path out of the repository, an option or a command. */
+/** Words, numbers, times, colours: not a path out of the repository, an option or a command. */
 const words = /^(?!-)[\w.,:+@%=# -]{0,200}$/;
 const sortKey = /^-?[\w:.]{0,100}$/;
 const branchName = /^refs\/heads\/[^\s~^:?*[\\]{1,300}$/;
 const refspec = /^\+?refs\/(?:heads|tags)\/[\w./*+@-]+:refs\/(?:remotes|tags)\/[\w./*+@-]+$/;
 const text = /^[^\0]{0,4000}$/s;
 
-/** git's own transports, and paths. A name before "::" or an option in their place would be a program. */
+/** git's own transports, and paths. A name before "::", or an option, would run a program instead. */
 const address = /^(?:(?:https?|ssh|git|file):\/\/[^\s-]\S{0,2000}|[\w.-]+@[\w.-]+:\S{0,2000}|\.{0,2}\/\S{0,2000})$/i;
 
-/** Merge strategies that are git's own; of any other name it runs `git merge-<name>`. */
+/** git's own merge strategies; for any other name git runs `git merge-<name>`. */
 export const ownStrategies = /^(?:ort|recursive|resolve|octopus|ours|subtree)$/;
 
 const of = (section: string, keys: string, value: RegExp): [string, RegExp][] =>
   keys.split(" ").map((key) => [`${section}.${key}`, value]);
 
-/** By section and key in lower case, with `*` for a subsection: which values are harmless. */
+/** The harmless values, by section and key in lower case, with `*` for a subsection. */
 const harmless = new Map<string, RegExp>([
   ["core.bare", /^false$/i],
   ["core.fsmonitor", yesNo],
@@ -93,18 +93,18 @@ const harmless = new Map<string, RegExp>([
   ...of("gui", "wmstate geometry spellingdictionary displayuntracked commitmsgwidth diffcontext", words),
   ...of("gitflow.branch", "master main develop", words),
   ...of("gitflow.prefix", "feature bugfix release hotfix support versiontag", /^[\w./-]*$/),
-  // What a sequence of picks keeps of its command line, in a file of this form.
+  // Options of a series of picks, which git keeps in a file of this form.
   ...of("options", "no-commit edit allow-empty allow-empty-message keep-redundant-commits signoff", yesNo),
   ...of("options", "drop-redundant-commits record-origin allow-ff allow-rerere-auto mainline", words),
   ...of("options", "strategy-option default-msg-cleanup commit-use-reference", words),
   ["options.strategy", ownStrategies],
 ]);
 
-/** Sections of which every setting is harmless that is a word. */
+/** Sections in which a setting is harmless if its value is words. */
 const wordSections = new Set(["advice", "color"]);
 
 type Context = {
-  /** There was no such repository before: whatever address it has is no other one's. */
+  /** The repository is new: an address in it redirects no earlier one. */
   isNew?: boolean;
   /** For a submodule: its Git directory, and the folder in which its work tree may be. */
   module?: { gitDir: string; top: string } | undefined;
@@ -118,7 +118,7 @@ const isPlain = ({ name, value }: Setting, { module }: Context): boolean => {
   return harmless.get(sub === undefined ? name : `${section}.*.${key}`)?.test(value) ?? false;
 };
 
-/** The subsections of a section that have an address. */
+/** The subsections of the section `wanted` that have an address. */
 const addressed = (settings: readonly Setting[], wanted: string): Set<string> =>
   new Set(
     settings.flatMap(({ name }) => {
@@ -128,8 +128,8 @@ const addressed = (settings: readonly Setting[], wanted: string): Set<string> =>
   );
 
 /**
- * Tracking is harmless where it names a remote that was there before. Addresses are not: the next push, with what was
- * committed since, goes there. Of a submodule they are used once, for what the commit names.
+ * Tracking is harmless if it names a remote that was there before. Addresses of remotes are not: the next push, with
+ * what was committed since, goes there. A submodule's address is used only once, to fetch what the commit names.
  */
 const judgeOf = (before: readonly Setting[], after: readonly Setting[], { isNew = false, ...context }: Context) => {
   const remotes = addressed(isNew ? after : before, "remote");
@@ -155,11 +155,11 @@ const judgeOf = (before: readonly Setting[], after: readonly Setting[], { isNew 
   };
 };
 
-/** What must stay as it was: all settings that are not harmless, in their order. */
+/** The settings that must stay as they were: all that are not harmless, in their order. */
 const strict = (settings: readonly Setting[], isHarmless: (setting: Setting) => boolean): string =>
   JSON.stringify(settings.filter((setting) => !isHarmless(setting)));
 
-/** undefined: there is no file, or none that was read. */
+/** Whether the change of a configuration is harmless. `before` undefined: there was no file, or it was not read. */
 export const isHarmlessConfig = (before: Buffer | undefined, after: Buffer, context: Context = {}): boolean => {
   if (after.length > longest || (before?.length ?? 0) > longest) return false;
   const [old, now] = [parseConfig(before ?? Buffer.alloc(0)), parseConfig(after)];

@@ -4,10 +4,10 @@ import { isHarmlessConfig, ownStrategies } from "./harmless-setting.ts";
 import { isSame, type Seen, statsOf } from "./seen.ts";
 import { type Look, type Node, type Place, pointsTo } from "./node.ts";
 
-/** What changed at a path between two looks. `now` undefined: it is gone. */
+/** A change of a path between two looks. `now` undefined: it is gone. */
 export type Change = { path: string; node: Node; old: Seen | undefined; now: Seen | undefined };
 
-/** Steps of a rebase that run nothing of themselves; all but `exec`. */
+/** Steps of a rebase that run no program: all but `exec`. */
 const step =
   /^(?:$|#|(?:pick|p|reword|r|edit|e|squash|s|fixup|f|drop|d|label|l|reset|t|merge|m|update-ref|u|revert)\s|(?:break|b|noop)$)/;
 
@@ -20,12 +20,12 @@ const bytesOf = (seen: Seen | undefined): Buffer | undefined => (seen?.kind === 
 /** Two looks at a repository whose outermost Git directory is `root`. */
 export type Looks = { root: string; before: Look; after: Look };
 
-/** Whether the user may well have made the change: nothing runs and nothing goes elsewhere because of it. */
+/** Whether the change may well be the user's: it makes nothing run and sends nothing elsewhere. */
 export const isHarmless = (change: Change, looks: Looks): boolean => {
   const { path, node, old, now } = change;
   const { role, place } = node;
   if (isSame(old, now)) return true;
-  // Of a worktree that is gone nothing can run.
+  // Nothing can run in a worktree that is gone.
   if (now === undefined && isGone(place)) return true;
   const { root } = looks;
   const isNew = !looks.before.nodes.has(place.gitDir);
@@ -45,7 +45,7 @@ export const isHarmless = (change: Change, looks: Looks): boolean => {
     case "pointer":
       return isHarmlessPointer(change, looks);
     case "link":
-      // What `git worktree add` writes.
+      // As `git worktree add` writes it.
       return isNew && place.kind === "linked" && now !== undefined && isNewLink(path, textOf(now));
     case "todo": {
       if (now === undefined) return true;
@@ -69,7 +69,10 @@ const isGone = ({ kind, gitDir }: Place): boolean =>
 const isNewLink = (path: string, text: string | undefined): boolean =>
   basename(path) === "commondir" ? text === "../..\n" : /^[^\n]*\/\.git\n$/.test(text ?? "");
 
-/** One that cannot run is harmless where it is new; a file that others may read is not, nor a hook of other content. */
+/**
+ * A new file in the Git directory's own `hooks` is harmless if it is not executable; elsewhere, other hooks may read
+ * it. A changed one is harmless only if its content is the same.
+ */
 const isHarmlessHook = ({ path, node, old, now }: Change): boolean => {
   if (now?.kind === "folder") return old === undefined;
   if (now?.kind !== "file" || now.bytes === undefined || (now.mode & 0o111) !== 0) return false;
@@ -77,11 +80,11 @@ const isHarmlessHook = ({ path, node, old, now }: Change): boolean => {
   return old.kind === "file" && old.bytes?.equals(now.bytes) === true;
 };
 
-/** A `.git` file may lead to a Git directory that is watched as well. */
+/** A `.git` file is harmless if it leads to a Git directory that is watched as well. */
 const isHarmlessPointer = ({ path, node, old, now }: Change, { root, after }: Looks): boolean => {
   const isGitlink = node.place.kind === "nested" || node.place.kind === "module";
   if (now === undefined) return isGitlink || statsOf(dirname(path)) === undefined;
-  // What is in a folder is judged by itself.
+  // The files in a folder are judged by themselves.
   if (now.kind === "folder") return old === undefined || old.kind === "folder";
   const target = pointsTo(path, now);
   const isWatched = target !== undefined && isWithin(root, target) && after.nodes.get(target)?.place.gitDir === target;

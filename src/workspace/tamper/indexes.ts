@@ -7,18 +7,18 @@ import { gitlinksOf, type IndexEntry, indexEntries, sharedIndexOf } from "../git
 import { atOnce, indexAt, type IndexPlace, ofIndex } from "../git/index-reading.ts";
 import { statsOf } from "./seen.ts";
 
-/** What the indexes of a repository link to, read again only when an index changed. */
+/** Reads what the indexes of a repository link to, and again only when an index changes. */
 export interface Indexes {
   /**
-   * Paths of the repositories that the index of this Git directory links to. An index that is large is not read here:
-   * its last known paths are answered, and `read` must be called.
+   * Paths of the repositories that the index of this Git directory links to. A large index is not read here: the answer
+   * is its last known paths, and `read` must be called.
    */
   gitlinksIn(gitDir: string, idBytes: number): readonly Buffer[];
-  /** Reads what was too large. Resolves to whether anything was. */
+  /** Reads the indexes that were too large. Resolves to whether there were any. */
   read(): Promise<boolean>;
   /**
-   * Whether the file is what the index has at this path of the work tree, without conversion. undefined: whether the
-   * index has nothing there.
+   * Whether the index has this file, without conversion, at this path of the work tree. `file` undefined: whether the
+   * index has nothing at the path.
    */
   has(gitDir: string, path: string, file: { bytes: Buffer; executable: boolean } | undefined): Promise<boolean>;
 }
@@ -82,7 +82,7 @@ export const linkReading: Job<IndexPlace, Links> = {
   run(place) {
     const index = indexAt(place);
     return {
-      // Copies: those of the index would each hand over all of it.
+      // Copies, because a view of the index would hand over the whole index with each path.
       links: gitlinksOf(index, place.idBytes).map((path) => Uint8Array.from(path)),
       shared: sharedIndexOf(index, place.idBytes),
     };
@@ -101,7 +101,7 @@ export const entryReading: Job<IndexPlace & { wanted: Uint8Array }, Entry> = {
   },
 };
 
-/** Nothing of what cannot be read. */
+/** An index that cannot be read counts as empty. */
 const linksIn = (place: IndexPlace): Promise<Links> =>
   ofIndex(linkReading, place).catch(() => ({ links: [], shared: undefined }));
 const entryIn = (place: IndexPlace & { wanted: Uint8Array }): Promise<Entry> =>

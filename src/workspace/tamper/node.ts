@@ -4,12 +4,12 @@ import { decodePath } from "../file/path.ts";
 import { parseConfig, type Setting } from "../git/config-file.ts";
 import type { Listing, Seen } from "./seen.ts";
 
-/** What a look at a repository has, and what its files say. */
+/** The result of a look at a repository, and helpers to read its files. */
 
 export type Role =
-  /** A configuration, by its settings. */
+  /** A configuration, compared by its settings. */
   | "config"
-  /** A hook, or what lies beside hooks. */
+  /** A hook, or another file beside hooks. */
   | "hook"
   | "head"
   /** `.git` as a file, of a submodule or a linked worktree. */
@@ -19,7 +19,7 @@ export type Role =
   /** The steps of a rebase or of a series of picks. */
   | "todo"
   | "strategy"
-  /** A folder of one of these: only that it is one. */
+  /** A folder of such files; only that it is a folder counts. */
   | "folder"
   /** Every change counts. */
   | "plain";
@@ -36,14 +36,14 @@ export type Node = { path: string; role: Role; place: Place; seen: Seen };
 
 export type Look = {
   nodes: ReadonlyMap<string, Node>;
-  /** Where commands cannot write, so that only the user can have made a change. */
+  /** Paths where commands cannot write, so that only the user can have made a change. */
   unwritable: ReadonlySet<string>;
   listings: ReadonlyMap<string, Listing>;
-  /** Folders of which not everything was looked at, because there is too much in them. */
+  /** Folders that have too many entries to be read completely. */
   crowded: ReadonlySet<string>;
-  /** Folders that have nothing but files of one kind, all looked at. */
+  /** Folders that hold only files of one kind, all of which were read. */
   flat: ReadonlySet<string>;
-  /** Files and folders of hooks that the user's settings and links name, whether they are there or not. */
+  /** Files, and folders of hooks, that the user's settings and links name, whether they exist or not. */
   named: ReadonlySet<string>;
 };
 
@@ -56,13 +56,13 @@ export const nothing: Look = {
   named: new Set(),
 };
 
-/** "" where it is no file that was read. */
+/** The text of a file; "" if it is not a file, or was not read. */
 export const textOf = (seen: Seen | undefined): string =>
   seen?.kind === "file" ? decodePath(seen.bytes ?? Buffer.alloc(0)) : "";
 
 const parsed = new WeakMap<Seen, Setting[]>();
 
-/** None where git refuses the file. */
+/** The settings of a configuration; none if git refuses the file. */
 export const settingsOf = (seen: Seen | undefined): Setting[] => {
   if (seen?.kind !== "file" || seen.bytes === undefined) return [];
   let settings = parsed.get(seen);
@@ -76,13 +76,13 @@ export const pathOf = (from: string, value: string): string => {
   return path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(from, path);
 };
 
-/** A submodule's Git directory lies in that of its superproject. */
+/** The Git directory of the outermost superproject, since that of a submodule lies inside it. */
 export const outermost = (commonDir: string): string => {
   const at = commonDir.indexOf("/.git/modules/");
   return at === -1 ? commonDir : commonDir.slice(0, at + "/.git".length);
 };
 
-/** Where a `.git` file leads. */
+/** The path that a `.git` file points to. */
 export const pointsTo = (path: string, seen: Seen | undefined): string | undefined => {
   const target = /^gitdir: (.+?)\n?$/s.exec(textOf(seen))?.[1];
   return target === undefined ? undefined : resolve(dirname(path), target);

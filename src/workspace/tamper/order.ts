@@ -6,7 +6,7 @@ import { createIndexes } from "./indexes.ts";
 import { nothing, outermost } from "./node.ts";
 import { lookAt } from "./watch.ts";
 
-/** Files and folders below the directory that git takes orders from, because the user's settings or hooks name them. */
+/** Files and folders below the directory that git takes orders from, because the user's settings or links name them. */
 const ordersIn = (directory: string): string[] => {
   const found = repositoryOf(directory);
   if (found === undefined) return [];
@@ -16,8 +16,8 @@ const ordersIn = (directory: string): string[] => {
 };
 
 /**
- * Files that an agent works on in place, where nothing stands between what it writes and the user's next git command:
- * what git takes orders from can be read, and not changed.
+ * The files of an agent that works in place, where nothing stands between what it writes and the user's next git
+ * command: paths that git takes orders from can be read, but not changed.
  */
 export const withoutOrders = (files: Files): Files => {
   const orders = ordersIn(files.root);

@@ -18,28 +18,28 @@ import { osPath } from "../file/path.ts";
 import { type Seen, statsOf } from "./seen.ts";
 import type { Node } from "./node.ts";
 
-/** Puts files back as they were, and keeps what was found, where git neither reads nor runs it. */
+/** Restores files as they were, and keeps the changed versions where git neither reads nor runs them. */
 
 export type Tampered = {
   path: string;
   change: "added" | "changed" | "removed";
   /** Whether the file is again as it was before the command. */
   restored: boolean;
-  /** Where what was found is now; null: there was nothing, or it was left in its place. */
+  /** Where the changed version is now; null: there was none, or it was left in place. */
   kept: string | null;
 };
 
 export type Found = {
   path: string;
-  /** The Git directory that it belongs to. */
+  /** The Git directory that the path belongs to. */
   gitDir: string;
   old: Seen | undefined;
   now: Seen | undefined;
-  /** What the folder had that was looked at, where it has to be made anew. */
+  /** The watched content of a folder that has to be made again. */
   below: readonly Node[];
 };
 
-/** A command may have taken away the right to write in the folder. */
+/** Changes a folder; a command may have removed the right to write in it, which is then restored. */
 const inFolder = (folder: string, act: () => void): void => {
   try {
     act();
@@ -50,7 +50,7 @@ const inFolder = (folder: string, act: () => void): void => {
   }
 };
 
-/** A name that nothing has: a command could know it, and be there first. */
+/** An unused name: a command could guess one, and take it first. */
 const free = (path: string): string => {
   for (let count = 1; ; count += 1) {
     const candidate = count === 1 ? path : `${path}-${count}`;
@@ -58,13 +58,16 @@ const free = (path: string): string => {
   }
 };
 
-/** Folders in which git reads no file of such a name. */
+/** Folders in which git reads no file with such a name. */
 const quiet = ["", "hooks", "info", "objects/info"];
 
 export const createRestore = (root: string, taskID: string) => {
   const mark = `.found-by-${taskID}`;
 
-  /** Beside the file, or in the repository's own folder, where a folder or a link would be in use. */
+  /**
+   * The path for a changed version: beside the file, or in the repository's own folder if git would still use a folder
+   * or link there.
+   */
   const keptAt = ({ path, gitDir, now }: Found): string => {
     if (path === root) return free(`${path}${mark}`);
     if (now?.kind === "file" && quiet.some((name) => dirname(path) === join(gitDir, name)))
@@ -73,7 +76,7 @@ export const createRestore = (root: string, taskID: string) => {
     return free(join(root, `${name.slice(-150)}${mark}`));
   };
 
-  /** Never executable, so that nobody runs it by its name. */
+  /** Moves the changed version aside; a file is no longer executable, so that nobody runs it by its name. */
   const setAside = (found: Found): string => {
     let kept = keptAt(found);
     inFolder(dirname(found.path), () => {
@@ -101,7 +104,7 @@ export const createRestore = (root: string, taskID: string) => {
     mkdirSync(osPath(folder), { recursive: true });
     inFolder(folder, () => {
       if (old.kind === "file" && old.bytes !== undefined) {
-        // By a rename: another command may have begun the file anew since it was set aside.
+        // Written by a rename: another command may have made the file again since it was set aside.
         const temp = free(`${path}${mark}.new`);
         writeFileSync(osPath(temp), old.bytes, { mode: old.mode & 0o777, flag: "wx" });
         chmodSync(osPath(temp), old.mode & 0o777);
@@ -112,7 +115,7 @@ export const createRestore = (root: string, taskID: string) => {
     return old.kind === "link" || old.kind === "folder" || (old.kind === "file" && old.bytes !== undefined);
   };
 
-  /** What nobody looked at goes back to where it was: samples of hooks. */
+  /** Moves unwatched files back to their place: samples of hooks. */
   const moveBack = (from: string, to: string, watched: ReadonlySet<string>): void => {
     for (const name of readdirSync(osPath(from)))
       if (name.endsWith(".sample") && !watched.has(join(to, name)) && lstatSync(join(from, name)).isFile())

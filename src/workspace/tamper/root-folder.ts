@@ -3,15 +3,15 @@ import { dirname } from "node:path";
 import type { Found, Tampered } from "./restore.ts";
 import { type Seen, statsOf } from "./seen.ts";
 
-/** The folder of the repository itself: held while commands run, so that it is found wherever they moved it. */
+/** Holds the folder of the repository open while commands run, so that it is found wherever a command moves it. */
 
-/** `parent`: the folder that it was in. */
+/** `parent`: the inode of the folder that it was in. */
 export interface HeldFolder extends Disposable {
   readonly fd: number;
   readonly parent: number | undefined;
 }
 
-/** undefined: there is none. */
+/** Holds the folder open; undefined: there is none. */
 export const holdFolder = (root: string): HeldFolder | undefined => {
   try {
     const fd = openSync(root, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
@@ -33,8 +33,8 @@ const movedTo = (fd: number): string | undefined => {
 };
 
 /**
- * Puts the folder back in its place, if a command moved it, or put something else there. "gone": it was removed, or
- * went with the folder that it is in.
+ * Puts the folder back in its place if a command moved it, or put something else there. "gone": the folder was removed,
+ * or its parent was moved or replaced.
  */
 export const bringBack = (
   root: string,

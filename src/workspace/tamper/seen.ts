@@ -2,7 +2,7 @@ import { type Dir, lstatSync, opendirSync, readlinkSync, type Stats } from "node
 import { readBounded } from "../file/bounded-read.ts";
 import { decodePath, osPath } from "../file/path.ts";
 
-/** What stands at a path, read again only when it may have changed. Follows no link in the last component. */
+/** Reads what is at a path, and again only when it may have changed. Follows no link in the last component. */
 
 export type Seen = { stamp: string; mode: number } & (
   | { kind: "file"; bytes: Buffer | undefined }
@@ -11,19 +11,22 @@ export type Seen = { stamp: string; mode: number } & (
   | { kind: "other" }
 );
 
-/** `names`: decoded by `decodePath`. `crowded`: there are more than were read. */
+/** `names`: decoded by `decodePath`. `crowded`: the folder has more names than were read. */
 export type Listing = { stamp: string; names: string[]; crowded: boolean };
 
-/** Bytes. No file that git takes orders from is larger; of one that is, the content is not compared. */
+/** Bytes. No file that git takes orders from is larger; the content of a larger file is not compared. */
 const longest = 1024 * 1024;
 
-/** Names of one folder that are read. */
+/** Most names read in one folder. */
 const mostNames = 2000;
 
 /** Names come as Buffers, which the types do not know of. */
 const inBytes = { encoding: "buffer", bufferSize: 256 } as unknown as { bufferSize: number };
 
-/** Milliseconds. Clocks of file systems are coarse: what changed so lately may change again with the same times. */
+/**
+ * Milliseconds. Clocks of file systems are coarse: a file that changed so recently may change again with the same
+ * times.
+ */
 const clockMs = 50;
 
 export const statsOf = (path: string): Stats | undefined => {
@@ -40,7 +43,7 @@ const stampOf = (stats: Stats): string => {
   return Date.now() - stats.ctimeMs > clockMs ? stamp : `${stamp}.${Math.random()}`;
 };
 
-/** undefined: there is nothing, or nothing that can be reached. */
+/** What is at a path; `known` if it has not changed. undefined: nothing is there, or it cannot be reached. */
 export const seenAt = (path: string, known: Seen | undefined): Seen | undefined => {
   const stats = statsOf(path);
   if (stats === undefined) return undefined;
@@ -57,7 +60,7 @@ export const seenAt = (path: string, known: Seen | undefined): Seen | undefined 
   return { stamp, mode, kind: stats.isDirectory() ? "folder" : "other" };
 };
 
-/** The names in a folder that was seen just now; none where it cannot be read. */
+/** The names in a folder that was just looked at; none if it cannot be read. */
 export const listingOf = (folder: string, { stamp }: Seen, known: Listing | undefined): Listing => {
   if (known?.stamp === stamp) return known;
   const names: string[] = [];
@@ -75,7 +78,7 @@ export const listingOf = (folder: string, { stamp }: Seen, known: Listing | unde
   return { stamp, names, crowded: false };
 };
 
-/** Whether two looks saw the same, whatever happened in between. */
+/** Whether two looks saw the same content, whatever happened in between. */
 export const isSame = (old: Seen | undefined, now: Seen | undefined): boolean => {
   if (old === undefined || now === undefined) return old === now;
   if (old.kind !== now.kind) return false;

@@ -17,17 +17,20 @@ import { decodePath } from "../file/path.ts";
 import type { Workspace } from "../workspace.ts";
 
 /**
- * Takes the right to run as their owner or group away from files that a Task left in the user's directory: whoever ran
- * one would be the service's user. A folder's set-group-ID is ordinary and stays.
+ * Clears the set-user-ID and set-group-ID bits of files that a Task left in the user's directory: whoever ran such a
+ * file would run it as the service's user. A folder's set-group-ID is ordinary and stays.
  */
 
 const setID = 0o6000;
 
-/** Bytes of names that are taken from one search, so that the service goes on in between; and how many there are. */
+/**
+ * Most bytes of names taken from one search, so that other work of the service gets a turn in between; and most
+ * searches.
+ */
 const mostNames = 64 * 1024;
 const mostSearches = 200;
 
-/** Bytes. A larger file with names elsewhere is removed instead of copied. */
+/** Bytes. A larger file that has other names outside is removed instead of copied. */
 const longestCopy = 256 * 1024 * 1024;
 
 const timeoutMs = 120_000;
@@ -39,7 +42,7 @@ const search = ["-xdev", "-type", "f", "(", "-perm", "-4000", "-o", "-perm", "-2
 
 type Place = Pick<Workspace, "root" | "runProgram">;
 
-/** Paths of files with such a bit; `more`: there are others. Throws where they cannot be searched for. */
+/** Paths of files with such a bit; `more`: there are others. Throws if the search fails. */
 const find = async ({ root, runProgram }: Place, signal: AbortSignal): Promise<{ paths: string[]; more: boolean }> => {
   const enough = new AbortController();
   const chunks: Buffer[] = [];
@@ -67,7 +70,7 @@ const find = async ({ root, runProgram }: Place, signal: AbortSignal): Promise<{
   return { paths, more };
 };
 
-/** Only names the file, so that no right to read it is needed. */
+/** Opens the file by name only, so that no right to read it is needed. */
 const asPath = process.platform === "linux" ? 0o10_000_000 : constants.O_RDONLY;
 
 const clear = (path: string | Buffer, seen: Stats): void => {
@@ -83,7 +86,7 @@ const clear = (path: string | Buffer, seen: Stats): void => {
   }
 };
 
-/** The file has names outside, where it may have the bits for good reason: this one becomes a file of its own. */
+/** Makes this name a file of its own: the file has other names outside, where the bits may be wanted. */
 const separate = async (folder: Folder, name: string, { mode, size }: Stats): Promise<void> => {
   const path = folder.at(name);
   const temp = folder.at(tempName());
@@ -100,7 +103,10 @@ const separate = async (folder: Folder, name: string, { mode, size }: Stats): Pr
   }
 };
 
-/** The bits of one search's files; those that were as they are before `since` are the user's. */
+/**
+ * Clears the bits of the files of one search; files unchanged since `since` are the user's and stay as they are.
+ * Returns the paths.
+ */
 const clearAll = async (root: string, paths: readonly string[], since: number): Promise<string[]> => {
   const names = new Map<number, number>();
   const found = paths.flatMap((path) => {
@@ -128,7 +134,7 @@ const clearAll = async (root: string, paths: readonly string[], since: number): 
 };
 
 /**
- * Clears the bits of what was made or changed since then, in the Task's sandbox as far as programs run. Resolves to the
+ * Clears the bits of files made or changed since then; programs for this run in the Task's sandbox. Resolves to the
  * paths. Call it when no process of the Task's runs.
  */
 export const clearSetID = async (workspace: Place, since: Date, signal: AbortSignal): Promise<string[]> => {

@@ -8,13 +8,15 @@ import { type Look, type Node, pathOf, type Place, type Role, settingsOf, textOf
 import { type Listing, listingOf, type Seen, seenAt } from "./seen.ts";
 
 /**
- * Looks at everything by which git, run in a repository, is told to run programs or to send something elsewhere: its
- * own Git directory, those of its submodules, linked worktrees and repositories inside, and the files that they name.
- * Not objects, refs, logs and the index, which hold what is committed or staged.
+ * Looks at everything that tells git, run in a repository, to run programs or send something elsewhere: its own Git
+ * directory, those of its submodules, linked worktrees and repositories inside, and the files that they name. Leaves
+ * out objects, refs, logs and the index, which hold what is committed or staged.
  */
 
 export type WatchOptions = {
-  /** The Git directory that holds all others of the repository: of a submodule as the project, its superproject's. */
+  /**
+   * The Git directory that holds all others of the repository: if the project is a submodule, that of its superproject.
+   */
   root: string;
   /** Repositories known to be inside the work tree, by their `.git`. */
   nested: Iterable<string>;
@@ -23,12 +25,12 @@ export type WatchOptions = {
   indexes: Indexes;
 };
 
-/** Files and folders of one look. More are not looked at, and named instead. */
+/** Most files and folders of one look. If there are more, the Git directory counts as crowded. */
 const mostNodes = 10_000;
 const mostNew = 100;
 const deepest = { hooks: 4, links: 5, includes: 10, modules: 8, repositories: 8 };
 
-/** What a Git directory has, so that no submodule of a longer name is behind it. */
+/** Names that a Git directory has itself, so that no submodule with a longer name is behind them. */
 const ownNames = new Set(
   (
     "objects refs logs hooks info branches remotes modules worktrees rr-cache lfs annex svn reftable head config index " +
@@ -47,9 +49,9 @@ const isPlainFolder = (path: string): boolean => {
 };
 
 /**
- * `before`: an earlier look; what has not changed since is not read again. `accepted`: what is there now is the user's.
- * Otherwise files outside of the Git directories are looked at only where the earlier look was led to them: those that
- * a command made some file name may be anybody's.
+ * `before`: an earlier look; what has not changed since is not read again. `accepted`: the present state is the user's.
+ * Otherwise files outside the Git directories are looked at only if the earlier look was led to them: a command may
+ * have made a setting name anybody's files.
  */
 export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): Look => {
   const { root, nested, writable, indexes } = options;
@@ -60,7 +62,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
   const flat = new Set<string>();
   const named = new Set<string>();
 
-  /** Each path is looked at once. */
+  /** The state of each path; each is looked at only once. */
   const peeked = new Map<string, Seen | undefined>();
   const peek = (path: string): Seen | undefined => {
     if (peeked.has(path)) return peeked.get(path);
@@ -83,7 +85,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     return seen;
   };
 
-  /** What a file said when it was last the user's, as far as it names other files. */
+  /** The state of a file when it was last the user's, which decides what other files it names. */
   const trusted = (path: string, seen: Seen | undefined): Seen | undefined =>
     accepted ? seen : before.nodes.get(path)?.seen;
 
@@ -111,7 +113,8 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
   };
 
   /**
-   * As `open`, of a folder of files. With very many that are new, it is put back whole, and these are not looked at.
+   * Like `open`, for a folder of files. If very many of them are new, they are not looked at, and the folder is put
+   * back as a whole.
    */
   const openFlat = (folder: string, place: Place): string[] => {
     const paths = open(folder, place);
@@ -124,7 +127,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     return old;
   };
 
-  /** As `look`; where the user has a link there, at what it leads to as well. */
+  /** Like `look`; if the user has a link there, looks at its target as well. */
   const follow = (path: string, role: Role, place: Place, depth = 0): Seen | undefined => {
     const seen = look(path, role, place);
     const link = trusted(path, seen);
@@ -158,7 +161,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     }
   };
 
-  /** The user's settings of a Git directory, before it is looked at as a whole. */
+  /** The user's settings of a Git directory, before it is looked at completely. */
   const settings = (gitDir: string): Setting[] => {
     const path = `${gitDir}/config`;
     return settingsOf(trusted(path, peek(path)));
@@ -177,7 +180,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     for (const path of openFlat(folder, place)) follow(path, role, place);
   };
 
-  /** By name in lower case: file systems may not tell the cases apart. */
+  /** What is looked at in a Git directory, by name in lower case: file systems may not tell the cases apart. */
   const parts: Readonly<Record<string, (path: string, place: Place, depth: number) => void>> = {
     config: (path, place) => config(path, place),
     "config.worktree": (path, place) => config(path, place),
@@ -187,16 +190,16 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     hooks: (path, place) => hooks(path, place),
     info: (path, place) => each(path, place, { attributes: "plain", grafts: "plain" }),
     objects: (path, place) => each(`${path}/info`, place, { alternates: "plain", "http-alternates": "plain" }),
-    // Addresses in files of their own, which git reads where the configuration has none of that name.
+    // Addresses in files, which git reads if the configuration has no remote of that name.
     remotes: (path, place) => all(path, place, "plain"),
     branches: (path, place) => all(path, place, "plain"),
     "rebase-merge": (path, place) => each(path, place, steps),
     "rebase-apply": (path, place) => each(path, place, steps),
     sequencer: (path, place) => each(path, place, { todo: "todo", opts: "config" }),
-    // What lets others fetch, and what `git instaweb` starts.
+    // Files that let others fetch, and that `git instaweb` starts.
     "git-daemon-export-ok": (path, place) => look(path, "plain", place),
     gitweb: (path, place) => all(path, place, "plain"),
-    // By a custom of shells' users, it makes programs of the work tree ones on their PATH.
+    // Some users have `.git/safe/../../bin` on their PATH: this entry puts programs of the work tree there.
     safe: (path, place) => look(path, "plain", place),
     modules: (path, place, depth) => modules(path, place, depth),
     worktrees: (path, place, depth) => linked(path, place, depth),
@@ -207,7 +210,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     const seen = depth > deepest.repositories ? undefined : look(place.gitDir, "folder", place);
     if (seen?.kind !== "folder") return;
     const names = namesIn(place.gitDir, seen);
-    // A crowded folder hides none of the names that count.
+    // In a crowded folder, all names that count are tried.
     const found = crowded.has(place.gitDir)
       ? Object.keys(parts).map((name) => (name === "head" ? "HEAD" : name))
       : names.filter((name) => Object.hasOwn(parts, name.toLowerCase()));
@@ -244,7 +247,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
       gitDir(own, depth + 1);
       const hooksPath = settingIn(place.gitDir, "core.hookspath") ?? "";
       if (own.top !== undefined && hooksPath !== "") hooks(note(pathOf(own.top, hooksPath)), own);
-      // Behind the folder, so that it is no file of this name elsewhere.
+      // Only if the folder is there, so that no file of this name elsewhere is looked at.
       if (isNamed && nodes.get(path)?.seen.kind === "folder") look(dotGit, "pointer", own);
     }
   };
@@ -255,7 +258,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
     const idBytes = settingIn(common, "extensions.objectformat") === "sha256" ? 32 : 20;
     for (const path of indexes.gitlinksIn(place.gitDir, idBytes)) {
       const folder = join(top, decodePath(path));
-      // Whatever a crafted index says, outside of the tree it is not git's to look at.
+      // Whatever a crafted index says, git looks at nothing outside the tree.
       if (!isWithin(top, folder) || folder === top || folder.includes("/.git/")) continue;
       repository(join(folder, ".git"), depth);
     }
@@ -274,7 +277,7 @@ export const lookAt = (options: WatchOptions, before: Look, accepted: boolean): 
   gitDir(place, 0);
   if (top !== undefined && join(top, ".git") !== root) look(join(top, ".git"), "pointer", place);
   for (const dotGit of nested) repository(dotGit, 1);
-  // What nothing leads to any more, such as a submodule that the index has lost, may be led to again.
+  // Paths that nothing leads to any more, such as a submodule that the index has lost, may be led to again later.
   if (!accepted) for (const { path, role, place: its } of before.nodes.values()) look(path, role, its);
   return { nodes, unwritable, listings, crowded, flat, named };
 };

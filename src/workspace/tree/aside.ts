@@ -7,9 +7,9 @@ import { shellQuote } from "../../shell-quote.ts";
 import { join } from "node:path";
 
 /**
- * The tree that a commit of the files on disk would have, with the objects that its base has not, while whoever works
- * there goes on: from a copy of the index, with objects in a folder that is thrown away. No HEAD, index or file is
- * touched.
+ * Writes the tree that a commit of the files on disk would have, and a pack of the objects that its base does not have,
+ * while work on the files goes on. Uses a copy of the index, and a folder for objects that is deleted afterwards. No
+ * HEAD, index or file is touched.
  */
 export const writeTreeAside = async (
   { git, worktree, gitDir, base, without = [], maxBytes }: Omit<WriteTreeRequest, "last">,
@@ -42,7 +42,7 @@ export const writeTreeAside = async (
 /** The same git with these variables, until the signal aborts. */
 const within = (git: TreeGit, env: Record<string, string>, signal: AbortSignal): TreeGit => ({
   ...git,
-  // What is thrown away need not be small.
+  // Objects that are deleted afterwards need not be small.
   line: (args) => git.line(["-c", "core.looseCompression=0", ...args]),
   run: (args, options) => git.run(args, { ...options, env: { ...options?.env, ...env }, signal }),
   script: (shown, text, options) => git.script(shown, text, { ...options, env: { ...options?.env, ...env }, signal }),

@@ -1,7 +1,7 @@
 import { openUpAll } from "../file/open-up.ts";
 import { GitError } from "../git/git.ts";
 
-/** Git over the files of a tree: where it may not change a folder, again with all of them opened up. */
+/** Runs git over the files of a tree; if it may not change a folder, opens up all folders and runs it again. */
 export const throughClosed = async <T>(tree: string, work: () => Promise<T>): Promise<T> => {
   try {
     return await work();

@@ -17,7 +17,7 @@ import { type Change, isIn, fileAt, specialOf, statusOf } from "./status.ts";
 import type { TemporaryFile, TreeGit } from "./tree-git.ts";
 import { throughClosed } from "./closed.ts";
 
-/** What of the tree on disk becomes the Task's commit, and how a tree is put back to one. */
+/** Writes the tree on disk as the tree of the Task's commit, and resets a tree to a commit. */
 
 export type Base = { commit: string; tree: string };
 
@@ -31,7 +31,7 @@ export type WriteTreeRequest = {
   last: Commit | undefined;
   /** Folders that never enter a commit. */
   without?: readonly string[];
-  /** Changed files together, holes included; files beyond are left out. 0: any number. */
+  /** Limit for all changed files together, holes included; files beyond it are left out. 0: no limit. */
   maxBytes: number;
 };
 
@@ -82,7 +82,10 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
 
 const detached = "(detached)";
 
-/** In one job: the changed files into the index, the index into a tree, and what the tree has anew into a pack. */
+/**
+ * In one job: adds the changed files to the index, writes the index as a tree, and packs the objects that the trees
+ * `known` do not have. Returns the tree's id.
+ */
 export const packed = async (
   git: TreeGit,
   keep: readonly Change[],
@@ -113,7 +116,10 @@ export const packed = async (
   throw new GitError(`Expected git write-tree to name its tree, got "${tree.slice(0, 200)}"`, 0, "");
 };
 
-/** Files that are gone, below a path that is something else now: git takes none that is "beyond a symbolic link". */
+/**
+ * Deleted files below a path that is a file or link now. git refuses to update a path "beyond a symbolic link", so they
+ * are removed from the index first.
+ */
 const belowOthers = (keep: readonly Change[]): Set<Change> => {
   const there = new Set(keep.filter(({ gone }) => !gone).map(({ path }) => path));
   const isBelow = ({ path }: Change): boolean => {
@@ -141,8 +147,8 @@ const tooLarge = "too large:";
 export const isTooLarge = ({ reason }: Commit["omitted"][number]): boolean => reason.startsWith(tooLarge);
 
 /**
- * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: what interrupted writes
- * left is removed; nothing may be writing.
+ * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: removes the files of
+ * interrupted writes; nothing may be writing.
  */
 export const sort = async (
   worktree: string,
@@ -150,7 +156,7 @@ export const sort = async (
   { without = [], maxBytes, tidies = true }: Pick<WriteTreeRequest, "without" | "maxBytes"> & { tidies?: boolean },
 ) => {
   let room = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes;
-  // A file of holes takes no space on the disk, and git would read all of it.
+  // Holes count: a sparse file takes no space on the disk, but git would read all of it.
   const unfit = (file: ReturnType<typeof fileAt>): string | undefined => {
     if (file === undefined) return undefined;
     if (!file.readable) return "not readable";
@@ -190,7 +196,9 @@ export const sort = async (
   return { keep, unstage, omitted };
 };
 
-/** What an interrupted write left. The folder is held: an agent may have put a link in its place. */
+/**
+ * Removes the file of an interrupted write. The folder is held open, because an agent may have put a link in its place.
+ */
 const removeTemporary = (worktree: string, path: string): void => {
   const components = path.split("/");
   const name = components.pop() ?? "";

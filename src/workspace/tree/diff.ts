@@ -3,7 +3,7 @@ import { diffArgs } from "../object/tree-change.ts";
 import { quotedPath } from "./git-dir.ts";
 import type { TreeGit } from "./tree-git.ts";
 
-/** The diff of the tree on disk, new files included, by a copy of the index. */
+/** The diff from a commit to the tree on disk, new files included. Works on a copy of the index. */
 export const diffOfTree = async (git: TreeGit, from: string): Promise<string> => {
   using index = git.temporary();
   const objects = `${index.path}.objects`;
@@ -13,7 +13,8 @@ export const diffOfTree = async (git: TreeGit, from: string): Promise<string> =>
     `${git.line(["add", "--intent-to-add", "--", "."])} || exit`,
     `exec ${git.line([...diffArgs, from, "--"])}`,
   ].join("\n");
-  // What git notes of new files goes into a folder of its own: the objects may be the user's, and read-only.
+  // The objects that git writes for new files go into a folder of their own: the repository's may be the user's, and
+  // read-only.
   const env = {
     GIT_INDEX_FILE: index.path,
     GIT_OBJECT_DIRECTORY: objects,

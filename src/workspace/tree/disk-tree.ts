@@ -3,7 +3,7 @@ import { GitError } from "../git/run.ts";
 import { quotedPath } from "./git-dir.ts";
 import type { TreeGit } from "./tree-git.ts";
 
-/** Files whose observation takes longer than this are not observed. */
+/** Milliseconds; a tree that takes longer counts as unknown. */
 const timeoutMs = 15_000;
 
 /**

@@ -9,25 +9,25 @@ import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
 
 /**
- * The Git directory of one tree of the service's (gitrepository-layout(5)), written by hand: it lies beside the tree
- * and is no linked worktree of the project's repository, from which it borrows the objects alone. Its settings are the
- * service's own text, so that nothing the project or an agent configures runs.
+ * Makes the Git directory of a worktree (gitrepository-layout(5)) without git. It lies beside the tree and is not a
+ * linked worktree of the project's repository, from which it borrows only the objects. Its settings are the service's
+ * own text, so that nothing the project or an agent configures runs.
  */
 
 export type TaskGitDirRequest = {
   gitDir: string;
   /** The Git directory of the project's repository. */
   commonDir: string;
-  /** The commit to stand on, detached. */
+  /** The commit that HEAD names, detached. */
   head: string;
-  /** Who commits, where an agent does so itself. */
+  /** The author of commits that an agent makes itself. */
   author: Author;
 };
 
 /** Loose refs beyond this number, and packed ones in a file of more bytes, are not shown to agents. */
 const maxRefs = 500;
 const maxPackedBytes = 1024 * 1024;
-/** Names that are looked at for loose refs: folders may hold very many, and none. */
+/** Most names read in search of loose refs: folders may hold very many names, and no ref. */
 const maxNames = 5000;
 
 /** Makes the directory anew; whatever was there is removed. No process that could write there may be running. */
@@ -37,7 +37,7 @@ export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDir
     mkdirSync(join(gitDir, name), { recursive: true, mode: 0o700 });
   writeFileSync(join(gitDir, "objects/info/alternates"), `${quotedPath(objectsOf(commonDir))}\n`);
   writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
-  // Agents read what is copied from there, and a link may lead to any file of this machine.
+  // Agents can read the copies, and a link could lead to any file of this machine.
   for (const name of ["shallow", "info/exclude", "info/attributes"])
     if (isOwn(commonDir, name))
       await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
@@ -52,7 +52,7 @@ export const objectsOf = (commonDir: string): string => realpathSync.native(join
 export const quotedPath = (path: string): string =>
   /[":\n]/.test(path) ? `"${path.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"` : path;
 
-/** Sets HEAD, whatever stands in its place: an agent may write this folder. */
+/** Sets HEAD, whatever is there: an agent may write this folder. */
 export const setHead = async (gitDir: string, commit: string): Promise<void> => {
   const next = join(gitDir, "HEAD.sortie");
   await removeTree(next);
@@ -60,13 +60,13 @@ export const setHead = async (gitDir: string, commit: string): Promise<void> => 
   try {
     renameSync(next, join(gitDir, "HEAD"));
   } catch {
-    // A folder in its place.
+    // An agent put a folder in its place.
     await removeTree(join(gitDir, "HEAD"));
     renameSync(next, join(gitDir, "HEAD"));
   }
 };
 
-/** Removes the locks of a git that was killed: nobody else's git works here. */
+/** Removes the locks that a killed git left; no other git works here. */
 export const removeLocks = async (gitDir: string): Promise<void> => {
   for (const name of ["index.lock", "HEAD.lock", "packed-refs.lock"]) await removeTree(join(gitDir, name));
 };

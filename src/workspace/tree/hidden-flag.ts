@@ -13,7 +13,10 @@ import { GitError } from "../git/run.ts";
 
 const end = Buffer.of(0);
 
-/** Those of them that are on disk, each with NUL behind it. One that is not may be excluded by a sparse checkout. */
+/**
+ * The hidden paths that are on disk, each followed by NUL. A path that is not on disk may be excluded by a sparse
+ * checkout.
+ */
 export const hiddenReading: Job<IndexPlace & { worktree: string }, Uint8Array> = {
   name: "hidden",
   run(place) {
@@ -24,7 +27,7 @@ export const hiddenReading: Job<IndexPlace & { worktree: string }, Uint8Array> =
   },
 };
 
-/** Rejects with GitError where the index takes too long to read. */
+/** The hidden paths, as from `hiddenReading`. Rejects with GitError if the index takes too long to read. */
 export const hiddenIn = async (worktree: string, path: string, idBytes: number): Promise<Buffer> => {
   try {
     return asBuffer(await ofIndex(hiddenReading, { path, idBytes, worktree }));

@@ -62,7 +62,10 @@ export const statusOf = async (
 export const isIn = (folder: string, { path }: Pick<Change, "path">): boolean =>
   path === folder || path.startsWith(`${folder}/`);
 
-/** What git would read of a regular file, holes included, and whether its owner may; undefined for anything else. */
+/**
+ * How many bytes of a regular file git would read, holes included, and whether its owner may; undefined for anything
+ * else.
+ */
 export const fileAt = (path: string): { bytes: number; readable: boolean } | undefined => {
   try {
     const stats = lstatSync(osPath(path));

@@ -28,15 +28,15 @@ import {
 
 /**
  * Git over files that an agent shapes. It runs as a command of the Task, in the same sandbox and with the same rights,
- * so that nothing in the tree makes it do what the agent could not do itself. The service believes nothing of what it
- * says but what it can check (`object/take-over.ts`).
+ * so that nothing in the tree makes it do what the agent could not do itself. The service trusts nothing in its output
+ * that it cannot check (`object/take-over.ts`).
  */
 export interface TreeGit extends Git {
   /** The Git directory as git sees it. */
   readonly gitDir: string;
-  /** The objects of the repository, likewise. */
+  /** The objects of the repository, as git sees them. */
   readonly objects: string;
-  /** One call as a line of a shell script. */
+  /** A git call as a line of a shell script. */
   line(args: readonly string[]): string;
   /** Runs a script of bash as one job. An error names it `shown`. */
   script(shown: string, text: string, options?: Omit<GitOptions, "input">): Promise<GitResult>;
@@ -48,7 +48,7 @@ export interface TreeGit extends Git {
 export type TemporaryFile = { path: string; own: string } & Disposable;
 
 export type TreeGitOptions = {
-  /** Where it runs: the root, on this machine. */
+  /** The folder where git runs, on this machine. */
   root: string;
   /** The top of the tree, and the Git directory, as seen from inside. */
   toplevel: string;
@@ -58,9 +58,9 @@ export type TreeGitOptions = {
   scratch: { own: string; seen: string };
   /** A file of ignore patterns in addition to the project's own, as seen from inside. */
   excludes: string | undefined;
-  /** Takes away locks that a killed git left; undefined where others' git works in the Git directory, too. */
+  /** Removes locks that a killed git left; undefined where other git processes work in the Git directory, too. */
   removeLocks?: () => Promise<void>;
-  /** Settings to blank, where the configuration is the user's own. */
+  /** The settings to blank, where the configuration is the user's own. */
   keys?: () => Promise<readonly string[]>;
   /** Whether `status` may write what it learned into the index. */
   refresh: boolean;
@@ -72,10 +72,10 @@ export type TreeGitOptions = {
   onSpawn?: (args: readonly string[]) => void;
 };
 
-/** Bytes; what is longer does not fit into an argument of bash, and is passed as a file. */
+/** Bytes; a longer script does not fit into an argument of bash, and is passed as a file. */
 const longestScript = 64 * 1024;
 
-/** Bytes of the output of a script that an error may need; the rest is in `onStdout` and `onStderr`. */
+/** Bytes of a script's output that an error may need; all of it goes to `onStdout` and `onStderr`. */
 const keepBytes = 4096;
 
 /** Bytes of standard error that are kept. */
@@ -111,7 +111,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
     return { path: join(scratch.seen, name), own, [Symbol.dispose]: remove };
   };
 
-  /** New: what an agent put there under a name that it cannot know is not opened. */
+  /** Writes a new file; never opens one that an agent put there, even though an agent cannot know the name. */
   const written = (bytes: string | Uint8Array): TemporaryFile => {
     const file = temporary();
     writeFileSync(file.own, bytes, { flag: "wx", mode: 0o600 });
@@ -191,7 +191,7 @@ export const createTreeGit = (options: TreeGitOptions): TreeGit => {
   };
 };
 
-/** The same, ended sooner where it makes no progress. */
+/** The same git, ended once it has made no progress for `idleMs`. */
 export const withPatience = (git: TreeGit, idleMs: number): TreeGit => ({
   ...git,
   run: (args, options) => git.run(args, { ...options, idleMs }),

@@ -2,7 +2,7 @@ import { closeSync, constants, lstatSync, openSync, readdirSync } from "node:fs"
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { messageOf } from "../../error.ts";
 
-/** What folders take on the disk, found in a thread, so that the service keeps answering. */
+/** Measures the disk space that folders take, in a thread, so that the service keeps answering. */
 
 /** `parts`: the largest entries of the tree itself, largest first. */
 export type Usage = { bytes: number; files: number; parts: { name: string; bytes: number }[] };
@@ -10,7 +10,7 @@ export type Usage = { bytes: number; files: number; parts: { name: string; bytes
 /** `tree`: one of the folders, whose entries are named. */
 type Request = { measure: readonly string[]; tree: string };
 
-/** Follows no link; counts a file of several names once; leaves out what it may not read. */
+/** Follows no link; counts a file with several names once; leaves out what it may not read. */
 export const measureUsage = (folders: readonly string[], tree: string): Promise<Usage> =>
   new Promise((resolve, reject) => {
     const data: Request = { measure: folders, tree };
@@ -23,16 +23,16 @@ export const measureUsage = (folders: readonly string[], tree: string): Promise<
     worker.once("exit", (code) => reject(new Error(`Measuring a Task's files ended with exit code ${code}`)));
   });
 
-/** Parts that are named. */
+/** Most parts that are named. */
 const mostParts = 5;
 
 /**
- * From this length on, a path goes on from an open folder: the system takes paths of 4,096 bytes, and is the slower the
- * more folders a path has.
+ * Bytes. A longer path is continued from an open folder: the system takes paths of up to 4,096 bytes, and becomes
+ * slower the more folders a path has.
  */
 const longPath = 512;
 
-/** Names of one file beyond so many files are counted again. */
+/** Most files with several names that are remembered; each name of a further file counts. */
 const mostLinked = 1_000_000;
 
 type Level = { path: Buffer; folders: Buffer[]; fd: number | undefined };
@@ -44,7 +44,7 @@ const measure = ({ measure: folders, tree }: Request): Usage => {
   const parts = new Map<string, number>();
   let files = 0;
 
-  /** Bytes of one entry; as a folder, without what is in it. */
+  /** Bytes of one entry; for a folder, without its content. */
   const sizeOf = (path: Buffer): { bytes: number; isFolder: boolean } => {
     const stats = lstatSync(path);
     files += 1;

@@ -29,7 +29,7 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   const written = await writeTree({ ...request, gitDir });
   if (!written.changed) {
     if (written.last !== undefined) return { ...written.last, omitted: written.omitted };
-    // What was committed before was taken back: the base has a ref of its own, and a branch would hold nothing.
+    // The change of an earlier commit was undone: the base has a ref of its own, so the branch would hold nothing.
     const ref = branchRefOf(branch);
     if (refOf(commonDir, ref) !== null)
       await removeRefs({ commonDir, git: objects }, [ref], (_, why) => {
@@ -46,12 +46,12 @@ export const commitFiles = async (request: CommitRequest): Promise<Commit | unde
   return { ...commit, omitted: written.omitted };
 };
 
-/** Holds the newest commit of files that somebody still works on. */
+/** The ref that holds the newest commit of files that are still being worked on. */
 export const keptRefOf = (key: string): string => baseRefOf(`${key}.kept`);
 
 /**
- * The files as they are now as one commit on their base, which no branch has, while whoever works there goes on.
- * undefined: their tree is `known`, or the base's.
+ * Commits the files as they are now, on their base and on no branch, while work on them goes on. undefined: their tree
+ * is `known`, or the base's.
  */
 export const keepFiles = async (
   { known, ...request }: Omit<CommitRequest, "last" | "branch"> & { known: string | undefined },

@@ -17,11 +17,11 @@ import { treeGitOf } from "./inside.ts";
 import { isMountable, worktreeMounts } from "./mount.ts";
 
 /**
- * Where the trees of Tasks are, and how one is made: a folder, a Git directory beside it (`tree/git-dir.ts`), and one
- * `git read-tree` that fills the folder. Every step can be repeated after a kill.
+ * Names and makes the worktrees of Tasks. Making one takes a folder, a Git directory beside it (`tree/git-dir.ts`), and
+ * one `git read-tree` that fills the folder. Every step can be repeated after a kill.
  */
 
-/** What is needed to complete or roll back a Task's landing: the user's own bytes, and merged ones. */
+/** The folder with what is needed to complete or roll back a Task's landing: the user's own bytes, and merged ones. */
 export const landingFolderIn = (home: string, taskID: string): string => join(home, `${taskID}.landing`);
 
 export type WorktreeFolder = ReturnType<typeof createWorktreeFolder>;
@@ -48,7 +48,7 @@ export const createWorktreeFolder = (options: {
   const gitOf = (taskID: string, record: WorktreeRecord): Git =>
     createGit(record.toplevel, { ...of(taskID), toplevel: record.toplevel, gitDir: record.projectGitDir });
 
-  /** A folder without files: what works on commits and blobs by their ids reads no attributes of anybody. */
+  /** An empty folder as the work tree of git on commits and blobs, so that git reads nobody's attributes. */
   const nothing = join(home, "..", "empty");
 
   /** git on the project's objects and refs, which sees no files. */
@@ -60,7 +60,10 @@ export const createWorktreeFolder = (options: {
   const mountsOf = (taskID: string, record: WorktreeRecord): SandboxPlace =>
     worktreeMounts({ tree: worktreeOf(taskID), gitDir: record.gitDir, writable: true, record });
 
-  /** git in a tree of ours. `apart`: for callers other than the Task's run, which keeps a sandbox open. */
+  /**
+   * git in a worktree of the service's. `apart`: names a sandbox for callers other than the Task's run, which keeps its
+   * own open.
+   */
   const gitIn = (
     taskID: string,
     record: WorktreeRecord,
@@ -80,7 +83,10 @@ export const createWorktreeFolder = (options: {
       onSpawn: options.git.onSpawn,
     });
 
-  /** Records what the files are based on, and keeps it in the project, whatever its user does with branches. */
+  /**
+   * Records the commit that the files are based on, and holds it by a ref in the project, whatever its user does with
+   * branches.
+   */
   const recordBase = async (taskID: string, base: string, how?: { later: boolean }): Promise<void> => {
     const record = records.of(taskID);
     if (record === undefined) return;
@@ -89,7 +95,10 @@ export const createWorktreeFolder = (options: {
     records.keep(taskID, { ...record, base }, how);
   };
 
-  /** Keeps the commit that a move to another base leaves, until the Task is removed: the log may still name it. */
+  /**
+   * Holds, by a ref, the commit that a move to another base leaves behind, until the Task is removed: the log may still
+   * name it.
+   */
   const keep = async (taskID: string, commit: string): Promise<void> => {
     made.delete(taskID);
     const record = records.of(taskID);
@@ -103,7 +112,7 @@ export const createWorktreeFolder = (options: {
 
   /**
    * Moves the files to another base. The record has the base "" meanwhile, so that a crash in between is detected; the
-   * commit `from` is kept for that case. `later`: the caller keeps the record afterwards.
+   * commit `from` is kept for that case. `later`: the caller writes the record afterwards.
    */
   const moveBase = async <T>(
     taskID: string,
@@ -120,17 +129,21 @@ export const createWorktreeFolder = (options: {
   };
 
   const point = async (taskID: string): Promise<void> => {
-    // An agent may have put a repository of its own, a FIFO or a link there: what stands there is removed, not opened.
+    // An agent may have put a repository of its own, a FIFO or a link there, so whatever is there is removed, not
+    // opened.
     const pointer = join(worktreeOf(taskID), ".git");
     await removeTree(pointer);
     writeFileSync(pointer, `gitdir: ${gitDirOf(taskID)}\n`, { flag: "wx" });
   };
 
-  /** git beside a tree in which nobody works, on this machine: it fills an empty folder, or reads no file of it. */
+  /**
+   * git outside any sandbox, for a tree in which nobody works: it fills an empty folder, or reads none of the tree's
+   * files.
+   */
   const gitAround = (taskID: string, tree: string, gitDir: string): Git =>
     createGit(tree, { ...of(taskID), toplevel: tree, gitDir });
 
-  /** Reads a commit into such a tree; where git dies in the middle, once more over what it left. */
+  /** Reads a commit into such a tree; if git dies, once more over what it left. */
   const readTree = async (taskID: string, tree: string, gitDir: string, args: readonly string[]): Promise<void> => {
     const read = () => gitAround(taskID, tree, gitDir).run(["read-tree", ...args]);
     await read().catch(async (error: unknown) => {
@@ -157,13 +170,13 @@ export const createWorktreeFolder = (options: {
     return records.of(taskID) ?? own;
   };
 
-  /** Whether what git needs of a tree is there: an agent may have taken it away. */
+  /** Whether the tree has what git needs of it; an agent may have removed that. */
   const isWhole = (taskID: string, { gitDir }: WorktreeRecord): boolean =>
     gitDir === gitDirOf(taskID) &&
     existsSync(join(gitDir, "HEAD")) &&
     isMountable({ tree: worktreeOf(taskID), gitDir });
 
-  /** Makes an empty folder the tree with the files of the commit. */
+  /** Replaces the worktree by a new one with the files of the commit. */
   const fill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<void> => {
     const tree = worktreeOf(taskID);
     if (existsSync(tree)) {
@@ -177,7 +190,7 @@ export const createWorktreeFolder = (options: {
     await readTree(taskID, tree, record.gitDir, ["--reset", "-u", commit]);
   };
 
-  /** Puts the files that an earlier run left to the commit; ignored ones stay. false: git cannot work there. */
+  /** Resets the files that an earlier run left to the commit; ignored ones stay. false: git cannot work there. */
   const refill = async (taskID: string, record: WorktreeRecord, commit: string): Promise<boolean> => {
     if (!isWhole(taskID, record)) return false;
     const git = gitIn(taskID, record, { apart: "refill" });
@@ -205,7 +218,7 @@ export const createWorktreeFolder = (options: {
   ): Promise<void> => {
     const move = async () => {
       await processes.closeSandboxes(taskID);
-      // Held before anything is made of it: a snapshot is on no branch.
+      // Held by refs before any file is made: a snapshot is on no branch.
       const refs = { commonDir: record.commonDir, git: objectsOf(taskID, record) };
       await setRef(refs, baseRefOf(taskID), base);
       await setRef(refs, branchRefOf(branchOf(taskID)), commit);
@@ -233,7 +246,10 @@ export const createWorktreeFolder = (options: {
     checkOutBase,
     author,
     path,
-    /** An earlier version linked trees to the project's repository; the service says once that it made one anew. */
+    /**
+     * Whether an earlier version linked the worktree to the project's repository; logs that its Git directory is
+     * recreated.
+     */
     isLinked(taskID: string, record: WorktreeRecord): boolean {
       const linked = record.gitDir !== gitDirOf(taskID);
       if (linked) log.info({ taskID }, "the Git directory of the worktree is recreated, outside of the project");

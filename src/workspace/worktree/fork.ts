@@ -62,7 +62,7 @@ export const createForks = (deps: {
       const own: WorktreeRecord = { ...from, gitDir: folder.gitDirOf(key) };
       records.keep(key, { ...own, base: "" });
       await folder.checkOutBase(key, own, tip ?? commit, commit, { later: true });
-      // So that what was done on it shows as such.
+      // HEAD is the base, so that the changes of `tip` show as uncommitted.
       if (tip !== undefined) await setHead(own.gitDir, commit);
       await give(key, records.of(key) ?? own);
       records.keep(key, records.of(key) ?? own);
@@ -80,7 +80,7 @@ export const createForks = (deps: {
       const key = forkKey(placeOf(workspace).taskID, name);
       await processes.killAll(key);
       using _alone = await alone(key);
-      // What has to stay is named, and goes later: no work waits for it.
+      // A worktree that could not be removed is put on record and removed later; no work waits for that.
       if (commit === undefined) await retention.remove(key).catch(() => {});
       else await retention.retire(key, commit);
     },

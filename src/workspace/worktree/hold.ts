@@ -7,28 +7,28 @@ import { isAlive, type ProcessMark, thisProcess } from "../../process/command/li
 import { most, textAt } from "../file/bounded-read.ts";
 
 /**
- * Directories in which Tasks work in place: one Task at a time, of all services of this machine, also for folders
- * inside each other. Who holds one has an entry, a file with the directory and the process, in the project's Git
- * directory and in one folder of this user's for all of them, so that services find each other also where there is no
- * Git, or where one of the two cannot be written. The entry of a process that is gone does not count.
+ * Reserves directories in which Tasks work in place: one Task at a time, of all services of this machine, also for
+ * folders inside each other. The holder writes an entry, a file with the directory and the process, into the project's
+ * Git directory and into one folder of this user for all directories. So services find each other also where there is
+ * no Git, or where one of the two places cannot be written. The entry of a process that is gone does not count.
  */
 
 type Entry = ProcessMark & { directory: string };
 
-/** Those of this process, which need no look at the disk. */
+/** The directories that this process holds, known without a look at the disk. */
 const held = new Set<string>();
 
 const isConflict = (one: string, other: string): boolean =>
   one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 
 /**
- * undefined: another Task works there, or whether one does cannot be found out now, as without a descriptor or a place
- * for an entry. `project`: as in `Project`.
+ * Holds the directory until disposed. undefined: another Task works there, or this cannot be determined now, such as
+ * without a free descriptor or a place for an entry. `project`: as in `Project`.
  */
 export const holdDirectory = (directory: string, project: string): Disposable | undefined => {
   if ([...held].some((other) => isConflict(other, directory))) return undefined;
   const mark = thisProcess();
-  // Without it the entry would be taken for one of a dead process.
+  // Without a mark, the entry would be taken for that of a dead process.
   if (mark === undefined) return undefined;
   const own: Entry = { directory, ...mark };
   const name = `${process.pid}-${randomUUID()}`;
@@ -36,7 +36,8 @@ export const holdDirectory = (directory: string, project: string): Disposable | 
   const release = () => {
     for (const file of made) removeEntry(file);
   };
-  // Written before it is looked for others: of two at once each sees the other, and neither goes on.
+  // The entry is written before others are looked for: of two services at once each sees the other, and neither gets
+  // the directory.
   for (const folder of foldersFor(directory, project)) {
     const file = writeEntry(folder, name, own);
     if (file !== undefined) made.push(file);
@@ -59,10 +60,10 @@ const foldersFor = (directory: string, project: string): string[] => [
   ...(project === directory ? [] : [join(project, "sortie-in-place")]),
 ];
 
-/** undefined: the folder cannot be written, or is not this user's. */
+/** The path of the entry; undefined: the folder cannot be written, or is not this user's. */
 const writeEntry = (folder: string, name: string, entry: Entry): string | undefined => {
   const file = join(folder, `${name}.json`);
-  // Whoever released last may take the folder away in between.
+  // A service that releases its entry removes the empty folder, which may happen in between.
   for (let tries = 0; tries < 3; tries += 1)
     try {
       if (!isOwn(dirname(folder)) || !isOwn(folder)) return undefined;
@@ -75,7 +76,10 @@ const writeEntry = (folder: string, name: string, entry: Entry): string | undefi
   return undefined;
 };
 
-/** Makes the folder where there is none. In the folder that all users share, another's, or a link, may stand there. */
+/**
+ * Whether the folder is this user's; makes it if there is none. In the temporary folder that all users share, its name
+ * may be taken by another user's folder or by a link.
+ */
 const isOwn = (folder: string): boolean => {
   if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) mkdirSync(folder, { mode: 0o700 });
   const found = lstatSync(folder);
@@ -99,11 +103,14 @@ const mayBeHeldBeside = (folder: string, directory: string): boolean => {
   }
 };
 
-/** Whether another living process has an entry there for such a directory. Removes those of dead ones. */
+/**
+ * Whether another living process has an entry in the folder for this directory or a conflicting one. Removes the
+ * entries of dead processes.
+ */
 const isHeldBeside = (folder: string, directory: string): boolean => {
   for (const name of readdirSync(folder)) {
     const file = join(folder, name);
-    // What this process holds is known without its entries; an earlier process of the same number is dead.
+    // `held` has the directories of this process; an earlier process with the same process id is dead.
     if (name.startsWith(`${process.pid}-`) || !name.endsWith(".json")) continue;
     const entry = entryAt(file);
     if (entry === undefined) continue;

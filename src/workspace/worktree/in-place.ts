@@ -67,13 +67,16 @@ export const inPlace = (
 };
 
 /**
- * What is hashed to tell a tree: files, and bytes of theirs. What people keep in their directories may be without
- * bound.
+ * Most files, and most bytes of theirs, that are hashed to identify a tree: people may keep any amount in their
+ * directories.
  */
 const mostFiles = 5000;
 const mostBytes = 64 * 1024 * 1024;
 
-/** Whether the tree on disk can be told at the price of a few small files: of what the index does not know as it is. */
+/**
+ * Whether the tree on disk can be identified cheaply: the files that are new, or changed since the index, are few and
+ * small.
+ */
 const isSmall = async (git: TreeGit, root: string): Promise<boolean> => {
   const args = ["ls-files", "-z", "--others", "--modified", "--exclude-standard", "--", "."];
   const listed = await git.run(args).catch((error: unknown) => {
@@ -93,8 +96,8 @@ const isSmall = async (git: TreeGit, root: string): Promise<boolean> => {
 };
 
 /**
- * git in the user's files. In tier 1 it has sandboxes of its own, and only where it changes the user's Git directory
- * one that can: no command of an agent runs there.
+ * git in the user's files. In tier 1 it has sandboxes of its own, in which no command of an agent runs; only calls that
+ * change the user's Git directory get the one that may write it.
  */
 const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, found: Repository): TreeGit => {
   const { root } = prepared;
@@ -111,7 +114,7 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
   return createTreeGit({
     root,
     toplevel,
-    // The Git directory that was found, whatever a command leaves in the place of `.git`.
+    // The Git directory that was found here, whatever a command puts in the place of `.git` later.
     gitDir,
     objects: join(found.commonDir, "objects"),
     scratch: {
@@ -123,7 +126,7 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
     },
     excludes: undefined,
     refresh: false,
-    // In a sandbox the settings are without programs.
+    // In a sandbox, git is shown settings that name no programs.
     ...(confined ? {} : { keys: createGit(root, { ...git, toplevel, gitDir }).blanked }),
     run: (command, writes) => {
       const apart = confined ? { apart: writes ? "git-write" : "git" } : {};

@@ -11,8 +11,8 @@ import { excludesAt, gitAt } from "./mount.ts";
 /** Runs commands and git inside a Task's files, in its sandbox. */
 
 /**
- * Runs a command whose `cwd` may be a link that leads out of the root, which is refused, or a path as the command sees
- * it.
+ * Runs a command. Its `cwd` may be a path as the command sees it. A `cwd` outside the root, such as through a link, is
+ * refused: the command ends as `not-started`.
  */
 export const runInside = (
   processes: Pick<Processes, "run">,
@@ -29,7 +29,7 @@ export const runInside = (
   return Promise.resolve({ exitCode: null, output, stdout: "", dropped: 0, ended: "not-started", durationMs: 0 });
 };
 
-/** Bash that becomes the program. */
+/** A line of bash that replaces the shell by the program. */
 export const programLine = (
   processes: Pick<Processes, "program">,
   { name, path }: Program,
@@ -38,14 +38,17 @@ export const programLine = (
 
 export type TreeGitRequest = {
   processes: Pick<Processes, "run" | "tier">;
-  /** Whose processes and sandboxes they are. */
+  /** The Task or fork that the processes and sandboxes belong to. */
   taskID: string;
   /** Where git runs, at the tree's top or below. */
   root: string;
   tree: string;
   gitDir: string;
   place: SandboxPlace;
-  /** A sandbox of its own, closed behind it, where no run of the Task keeps one open. */
+  /**
+   * Names a sandbox for this git alone, closed after use, for callers other than the Task's run; undefined: the Task's
+   * own.
+   */
   apart: string | undefined;
   /** Whether the Task was given dependency folders. */
   excluded: boolean;
@@ -55,8 +58,8 @@ export type TreeGitRequest = {
 };
 
 /**
- * Whose sandboxes those are that callers other than the Task's run open: the end of a run closes those of its Task, in
- * the middle of what others read.
+ * The owner of sandboxes that callers other than the Task's run open. It differs from the Task's id, because the end of
+ * a run closes the Task's own sandboxes, and others may be reading in theirs at that time.
  */
 export const besides = (taskID: string): string => `${taskID}~`;
 

@@ -4,16 +4,16 @@ import { errorCode, messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 
 /**
- * Names the worktrees that should have gone and stayed, a file each, for the status of their Task and for the doctor.
- * What stands on the disk is told by the disk: it may outlast its Task's log.
+ * Records the worktrees that should have been removed and could not be, a file each, for the status of their Task and
+ * for the doctor. The record is on the disk, not in the log, because a worktree may outlast its Task's log.
  */
 
-/** `key`: of a Task or a fork. `since`: when it first stayed for this reason. */
+/** `key`: the Task or fork. `since`: when the removal first failed for this reason. */
 export type Kept = { key: string; reason: string; since: string };
 
 const folderOf = (dataDir: string): string => join(dataDir, "kept");
 
-/** Of all Tasks; a folder that is not there holds none. */
+/** The records of all Tasks; none if the folder does not exist. */
 export const keptIn = (dataDir: string): Kept[] => {
   const folder = folderOf(dataDir);
   let names: string[];
@@ -28,7 +28,7 @@ export const keptIn = (dataDir: string): Kept[] => {
       const file = join(folder, key);
       return [{ key, reason: readFileSync(file, "utf8"), since: statSync(file).mtime.toISOString() }];
     } catch {
-      // It has gone meanwhile.
+      // The file was removed meanwhile.
       return [];
     }
   });
@@ -46,7 +46,7 @@ export const createKept = (dataDir: string, log: Log) => {
         mkdirSync(folder, { recursive: true, mode: 0o700 });
         writeFileSync(join(folder, key), reason, { mode: 0o600 });
       } catch (error) {
-        // Nothing waits for it, and the next time comes within the hour.
+        // Nothing waits for the record, and the next attempt comes within the hour.
         log.warn({ key, reason, error: messageOf(error) }, "a worktree that was kept could not be named");
       }
     },

@@ -11,21 +11,21 @@ import { plainConfig } from "../git/plain-config.ts";
 import { repositoryOf } from "../git/repository.ts";
 
 /**
- * Where commands see the files of a worktree or a directory, and the repository with them.
+ * Decides where commands see the files of a worktree or a directory, and the repository with them.
  *
- * bubblewrap follows links in both paths of a mount, where it has this machine's whole file system before it: a link
- * that an agent put there would show, or create, what is outside. So nothing is mounted over or from a path that an
- * agent may have shaped unless it was looked at; and whatever is mounted stays as it is, since the kernel lets no
- * process rename or remove a mount point that it sees.
+ * bubblewrap follows links in both paths of a mount, and resolves them in this machine's whole file system: a link that
+ * an agent put there would show, or create, files outside. So nothing is mounted over or from a path that an agent may
+ * have shaped unless that path was checked; and a path that is mounted stays as it is, since the kernel lets no process
+ * rename or remove a mount point that it sees.
  */
 
-/** Where a sandbox has the Task's Git directory, and the objects that it borrows. */
+/** Paths in a sandbox: the Task's Git directory, and the objects that it borrows. */
 export const gitAt = "/run/sortie/git";
 const objectsAt = "/run/sortie/objects";
 /** Ignore patterns of the dependency folders that the Task was given. */
 export const excludesAt = "/run/sortie/exclude";
 
-/** A tree of the service's with its Git directory, which is no part of the tree. */
+/** A worktree of the service's with its Git directory, which is outside the tree. */
 export type MountedTree = {
   tree: string;
   gitDir: string;
@@ -34,7 +34,7 @@ export type MountedTree = {
   record: Pick<WorktreeRecord, "toplevel" | "commonDir">;
 };
 
-/** What of a Git directory of the service's is mounted by itself; below the tree it is `.git`. */
+/** The files in the service's Git directories over which something is mounted; in the tree, it is `.git`. */
 const ownFiles = ["config", "objects/info/alternates"];
 
 const expectFile = (root: string, path: string): void => {
@@ -45,7 +45,7 @@ const expectFile = (root: string, path: string): void => {
   throw new FileRefused("not-a-file", `Expected a regular file at "${root}/${path}", got something else`);
 };
 
-/** Throws FileRefused where something else stands in the place of what is mounted. */
+/** Throws FileRefused if anything over which something is mounted is not a regular file. */
 const expectOwn = ({ tree, gitDir }: Pick<MountedTree, "tree" | "gitDir">): void => {
   expectFile(tree, ".git");
   for (const name of ownFiles) expectFile(gitDir, name);
@@ -89,12 +89,14 @@ export const worktreeMounts = ({ tree, gitDir, writable, record }: MountedTree):
   },
 });
 
-/** Where a sandbox has a folder for git's temporary files, where a Task works in place. */
+/** Path in a sandbox: the folder for git's temporary files, where a Task works in place. */
 export const scratchAt = "/run/sortie/scratch";
 
 export type MountedDirectory = {
   directory: string;
-  /** Whether the repository was there when the Task began; another is an agent's, and borrows nothing. */
+  /**
+   * Whether the repository was there when the Task began; if not, an agent made it, and no borrowed objects are shown.
+   */
   known: boolean;
   scratch?: string;
   /** git may write the index and the objects of the repository, for a sandbox in which no command of an agent runs. */
@@ -121,7 +123,8 @@ export const directoryMounts = ({ directory, known, scratch, writable = false }:
       ]),
     ];
     const settings = join(directory, ".sortie");
-    // What squads and rules there are for the project is the user's to say. A link is an agent's, or is left to it.
+    // Only the user decides which squads and rules the project has. A link is not protected: it is an agent's, or left
+    // to agents.
     if (lstatSync(settings, { throwIfNoEntry: false })?.isDirectory() === true)
       nested.push({ kind: "ro", from: settings, to: settings });
     if (found === undefined) return nested;
@@ -142,7 +145,9 @@ export const directoryMounts = ({ directory, known, scratch, writable = false }:
   },
 });
 
-/** Object folders that the repository borrows from; no other path that a file may name. */
+/**
+ * Mounts of the object folders that the repository borrows from; any other path that its alternates name is ignored.
+ */
 const alternatesOf = (commonDir: string): Mount[] => {
   const paths: string[] = [];
   const visit = (objects: string, depth: number) => {
@@ -157,24 +162,25 @@ const alternatesOf = (commonDir: string): Mount[] => {
   return paths.map((path) => ({ kind: "ro", from: path, to: path }));
 };
 
-/** Where more has to be covered, of submodules or beside a repository, nothing of it is shown at all. */
+/**
+ * Most mounts that cover parts of a Git directory, or of all submodules; where more are needed, the whole folder is
+ * covered.
+ */
 const maxCovered = 200;
 
-/**
- * Names of one folder that are looked at, and folders of submodules. Where there are more, nothing of them is shown.
- */
+/** Most names read in one folder, and most folders of submodules; where there are more, the whole folder is covered. */
 const maxNames = 2000;
 const maxFolders = 1000;
 
-/** The folders in a folder; undefined: more than are looked at. */
+/** The folders in a folder; undefined: it has too many entries. */
 const namesIn = (folder: string): string[] | undefined => {
   const { entries, crowded } = someEntries(folder, maxNames);
   return crowded ? undefined : entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
 };
 
 /**
- * What git needs to read a repository, and what comes and goes beside it. Other things there may hold tokens and keys:
- * hooks, what other programs keep, and what was typed, in the logs of refs.
+ * `needed`: what git needs to read a repository; `passing`: what comes and goes beside that. Other entries may hold
+ * tokens and keys: hooks, files of other programs, and what users typed, in the logs of refs.
  */
 const needed = new Set(
   (
@@ -191,7 +197,10 @@ const hasSamplesAlone = (folder: string): boolean => {
   return !crowded && entries.every(isSample);
 };
 
-/** No link to one. The Git directory of a submodule may be a file, which has nothing below it. */
+/**
+ * Whether there is a regular file, not a link. The Git directory of a submodule may be a file, which has nothing below
+ * it.
+ */
 const isFile = (path: string): boolean => {
   try {
     return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
@@ -200,7 +209,9 @@ const isFile = (path: string): boolean => {
   }
 };
 
-/** Covers the settings of a repository and its worktrees, which may hold tokens, by what git needs of them. */
+/**
+ * Covers the settings of a repository and its worktrees, which may hold tokens, with the part of them that git needs.
+ */
 const configsOf = (gitDir: string): Mount[] => {
   const worktrees = join(gitDir, "worktrees");
   const names = namesIn(worktrees);
@@ -213,7 +224,7 @@ const configsOf = (gitDir: string): Mount[] => {
   ];
 };
 
-/** Covers all of a Git directory that may hold tokens. */
+/** Covers everything in a Git directory that may hold tokens. */
 const withoutSecrets = (gitDir: string): Mount[] => {
   const { entries, crowded } = someEntries(gitDir, maxNames);
   if (crowded) return [{ kind: "empty", to: gitDir }];
@@ -228,7 +239,7 @@ const withoutSecrets = (gitDir: string): Mount[] => {
   return others.length > maxCovered ? [{ kind: "empty", to: gitDir }] : [...configsOf(gitDir), ...others];
 };
 
-/** The same of the submodules, whose files are there when a Task works in place. */
+/** Covers the same in the Git directories of submodules, which are present when a Task works in place. */
 const modulesWithoutSecrets = (commonDir: string): Mount[] => {
   const covered: Mount[] = [];
   let folders = 0;

@@ -147,8 +147,8 @@ export const createWorktrees = (deps: {
   };
 
   /**
-   * `gone`: the worktree has been removed, and only commits can be read. `reads`: the Task's run is not the caller, so
-   * that no sandbox may stay open.
+   * `gone`: the worktree has been removed, and only commits can be read. `reads`: the caller is not the Task's run, so
+   * no sandbox may stay open.
    */
   const workspaceOf = async (
     taskID: string,
@@ -195,7 +195,7 @@ export const createWorktrees = (deps: {
       expectRepository(record);
       if (!existsSync(worktree)) throw new WorkspaceLost(`Expected the worktree ${worktree}, got nothing there.`);
     };
-    /** Whatever git says of files that somebody took away, this is why. */
+    /** Rejects with WorkspaceLost instead of git's error where somebody removed the files or the repository. */
     const there = <T>(work: Promise<T>): Promise<T> =>
       work.catch((error: unknown) => {
         expectThere();
@@ -220,7 +220,7 @@ export const createWorktrees = (deps: {
       async commit(message, idleMs) {
         const next = await commit(record, message, made.get(taskID), idleMs).catch(async (error: unknown) => {
           expectThere();
-          // Ended by us, or by its limits: what git keeps is no worse for it.
+          // Without an exit code, git was ended by the service or by a limit, which does no harm to its Git directory.
           if (!(error instanceof GitError) || error.exitCode === null) throw error;
           log.warn({ taskID, error: error.message }, "git's record of the worktree is recreated");
           return commit(await repair(taskID, record, base.commit), message, undefined, idleMs);
@@ -273,7 +273,10 @@ export const createWorktrees = (deps: {
     return (await git.run(["rev-parse", `${project.git.head}^{tree}`])).stdout.toString("latin1").trim();
   };
 
-  /** From a commit of a mirror: nobody edits there, so that nothing else is taken along, and no folder is provided. */
+  /**
+   * Prepares a worktree from a commit of a mirror. Nobody edits there, so there is nothing uncommitted to include, and
+   * no dependency folder to provide.
+   */
   const prepareMirrored = async (
     taskID: string,
     { directory, mirror }: { directory: string; mirror: string },
@@ -289,7 +292,7 @@ export const createWorktrees = (deps: {
     };
     records.keep(taskID, { ...record, base: "" });
     await checkOutBase(taskID, record, tip, commit);
-    // So that what was done on it shows as such.
+    // HEAD is the base, so that the changes of `tip` show as uncommitted.
     if (unfinished) await setHead(record.gitDir, commit);
     const worktree = worktreeOf(taskID);
     const prepared: Prepared = {

@@ -25,7 +25,8 @@ import { indexCopyOf, removeIndexCopy } from "./snapshot.ts";
 /**
  * Removes worktrees that are no longer needed; their content stays on the Task's branch. A tree is removed only when
  * git confirms that everything in it is committed; ignored files are lost. It is renamed first, so that a half-removed
- * tree is never taken for a complete one. What has to stay is named, and goes with a later call.
+ * tree is never taken for a complete one. What cannot be removed is put on record (`left-behind.ts`), and a later call
+ * removes it.
  */
 
 const gone = ".gone";
@@ -38,10 +39,10 @@ export const refsOf = (key: string): string[] => {
   return [branch, `${branch}.rest`, baseRefOf(key), baseRefOf(`${key}.before`), keptRefOf(key)];
 };
 
-/** What an attempt made that a retry does not go on with. */
+/** The branch that keeps the result of an attempt that a retry does not continue. */
 const attemptBranch = (taskID: string, attempt: number | "*"): string => `${branchOf(taskID)}.attempt-${attempt}`;
 
-/** What `refsOf` has, and the branches of attempts before a retry. */
+/** The refs of `refsOf`, and the branches of attempts before a retry. */
 const allRefsOf = async (git: Git, key: string): Promise<string[]> => {
   const found = await git.run(["for-each-ref", "--format=%(refname)", branchRefOf(attemptBranch(key, "*"))]);
   return [
@@ -67,12 +68,12 @@ export const createRetention = (deps: {
   const { home, folder, records, limits, kept, log } = deps;
   const { worktreeOf, gitDirOf, objectsOf, gitIn, landingFolder, made } = folder;
 
-  /** Removes all there is, also where a part has to stay; then rejects. */
+  /** Removes everything that it can; then rejects if a part could not be removed. */
   const takeAway = async (taskID: string, record: WorktreeRecord | undefined): Promise<void> => {
     const tree = worktreeOf(taskID);
     const left: unknown[] = [];
     const take = (removed: Promise<void>) => removed.catch((error: unknown) => void left.push(error));
-    // What an earlier removal could not take stands where this one is to be.
+    // An earlier removal may have left a tree under the name that this one gets now.
     if (existsSync(tree)) {
       await removeTree(`${tree}${gone}`);
       renameSync(tree, `${tree}${gone}`);
@@ -123,7 +124,7 @@ export const createRetention = (deps: {
     return keepBranch(record, objects, branch, tip);
   };
 
-  /** What stays now goes with the next call. */
+  /** Removes leftovers; what cannot be removed now is removed by a later call. */
   const clear = (taskID: string, path: string, signal: AbortSignal | undefined): Promise<void> =>
     removeTree(path, signal).catch((error: unknown) => {
       if (signal?.aborted === true) return;
@@ -147,8 +148,8 @@ export const createRetention = (deps: {
   };
 
   /**
-   * The project itself may be gone by now, and the branches with it. Removes all that it can, also where it rejects
-   * then.
+   * Removes all refs that it can; then rejects if one could not be removed. Resolves if the project itself is gone, and
+   * the branches with it.
    */
   const removeAllRefs = async (taskID: string, record: WorktreeRecord): Promise<void> => {
     const { commonDir } = record;
@@ -163,14 +164,16 @@ export const createRetention = (deps: {
     if (left.length > 0) throw new Error(left.join("; ").slice(0, 1000));
   };
 
-  /** Those of the programs that worked for the Task, in its files and in forks that have gone before it. */
+  /**
+   * Removes the homes of the programs that worked for the Task, in its files and in forks that were removed earlier.
+   */
   const removeHomes = async (taskID: string): Promise<void> => {
     const homes = dirname(deps.processes.homeOf(taskID));
     const names = existsSync(homes) ? readdirSync(homes) : [];
     for (const name of names) if (name === taskID || name.startsWith(`${taskID}-`)) await removeTree(join(homes, name));
   };
 
-  /** Names what has to stay. */
+  /** Puts on record that something could not be removed, and throws the error again. */
   const telling =
     (taskID: string) =>
     (error: unknown): never => {
@@ -180,8 +183,8 @@ export const createRetention = (deps: {
 
   return {
     /**
-     * Ids with a worktree on disk or a removal mark, or of which something stayed. Deletes what an interrupted removal
-     * left.
+     * Ids with a worktree on disk, a removal mark, or something that could not be removed. Deletes what an interrupted
+     * removal left.
      */
     async listWorktrees(signal?: AbortSignal): Promise<string[]> {
       if (!existsSync(home)) return [];
@@ -219,7 +222,7 @@ export const createRetention = (deps: {
     isMarkedForRemoval: (taskID: string): boolean => existsSync(join(home, `${taskID}${removalMark}`)),
     unmarkForRemoval: (taskID: string): void => rmSync(join(home, `${taskID}${removalMark}`), { force: true }),
 
-    /** What was made is held by its new branch before anything goes. */
+    /** The new branch holds the attempt's result before anything is removed. */
     async makeWay(taskID: string, attempt: number): Promise<string | null> {
       const record = records.of(taskID);
       if (record === undefined || !existsSync(join(record.commonDir, "HEAD"))) return null;
@@ -233,7 +236,7 @@ export const createRetention = (deps: {
       await deps.processes.closeSandboxes(taskID);
       if (tip !== undefined) {
         const retired = await retire(taskID, tip);
-        // The next attempt puts the files to its own base then.
+        // The next attempt then resets the files to its own base.
         if (!retired.removed) log.warn({ taskID, reason: retired.reason }, "the files of an earlier attempt were kept");
       }
       return made ? kept : null;
@@ -255,7 +258,7 @@ export const createRetention = (deps: {
       await deps.processes.closeSandboxes(besides(taskID));
       await takeAway(taskID, record).catch(telling(taskID));
       await removeHomes(taskID).catch(telling(taskID));
-      // Its record and its mark stay with a ref that has to stay, so that a later call finds both.
+      // If a ref could not be removed, the record and the mark stay, so that a later call finds both.
       if (record !== undefined) await removeAllRefs(taskID, record).catch(telling(taskID));
       records.forget(taskID);
       rmSync(join(home, `${taskID}${removalMark}`), { force: true });

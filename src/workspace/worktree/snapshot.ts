@@ -29,7 +29,7 @@ export type SnapshotResult = {
   omitted: Omitted;
 };
 
-/** Where nobody edits: the commit itself. */
+/** The snapshot where nobody edits files: the commit itself. */
 export const plainSnapshot = (commit: string): SnapshotResult => ({
   head: commit,
   commit,
@@ -45,7 +45,10 @@ export type SnapshotRequest = {
   taskID: string;
   /** The commit that the directory was at when it was inspected. */
   head: string;
-  /** See `indexCopyOf`. What a death in an earlier snapshot left there is of an older index. */
+  /**
+   * See `indexCopyOf`. A copy that is there already was left when the service died during an earlier snapshot, and is
+   * of an older index.
+   */
   scratch: string;
   limits: Pick<Limits, "snapshotFileBytes" | "snapshotBytes" | "snapshotFiles">;
   /** What agents may not read; default: names that usually hold secrets. */
@@ -54,7 +57,7 @@ export type SnapshotRequest = {
   withoutSquads: boolean;
 };
 
-/** Below the project, which may be a folder of the repository. */
+/** At any depth, because the project may be a folder of the repository. */
 const squadFile = /(?:^|\/)\.sortie\/squads\//;
 
 /** Our path for the copy of the project's index that a Task's snapshot is made with. */
@@ -65,7 +68,7 @@ export const removeIndexCopy = (copy: string): void => {
   rmSync(`${copy}.lock`, { force: true });
 };
 
-/** A split index would share a part with the user's. */
+/** Makes git write the copy as a whole: a split index would share a part with the user's. */
 const whole = ["-c", "core.splitIndex=false"];
 
 /** Number of omitted paths listed by name; the rest is counted. */
@@ -129,7 +132,8 @@ const copyIndex = async (record: WorktreeRecord, scratch: string): Promise<void>
 };
 
 /**
- * Edits that the user's index tells git not to look at belong to the snapshot: the copy of the index has no such flags.
+ * Clears the flags by which the user's index tells git not to look at a file, in the copy of the index: edits of such
+ * files belong to the snapshot. Returns the environment for git; empty: there are no flags, and no copy was made.
  */
 const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<Record<string, string>> => {
   const hidden = await hiddenIn(record.toplevel, join(record.projectGitDir, "index"), head.length / 2);
@@ -141,8 +145,8 @@ const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<
 };
 
 /**
- * The untracked files to include, within the limits, those in untracked folders too. What exceeds them is omitted per
- * entry.
+ * The untracked files to include, within the limits; those in untracked folders, too. An entry that exceeds a limit is
+ * omitted.
  */
 const chosen = async (
   { git, record, limits, isProtected = isSecret }: SnapshotRequest,
@@ -212,7 +216,7 @@ const chosen = async (
   return { paths: kept, omitted };
 };
 
-/** undefined: too many to list. */
+/** The untracked files in these folders; undefined: too many to list. */
 const filesIn = async (git: Git, folders: readonly string[]): Promise<string[] | undefined> => {
   const list = ["ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--"];
   try {
