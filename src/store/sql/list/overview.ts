@@ -10,8 +10,8 @@ import { hash } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * Numbers over all projects: what is at work by the counts that are kept for each project, and what failed by an index
- * that has little else. What has ended, however much it is, costs nothing.
+ * Numbers over all projects: Tasks at work from the counts that are stored for each project, failed ones from an index
+ * that has little else. Ended Tasks cost nothing, however many there are.
  */
 
 type Counts = Overview["total"];
