@@ -2,7 +2,7 @@ import { uptime } from "node:os";
 
 /**
  * The time of a service: the machine's clock at the start, plus the time that has passed since. Setting the machine's
- * clock, forth or back, does not change it, so that whatever waits is due after the span that it was to wait, and a
+ * clock forward or back does not change it, so that whatever waits is due after the span that it was to wait, and a
  * budget counts the time worked. Times that others compare with clocks of their own (signatures, dates in answers of
  * providers) are those of the machine's clock.
  */

@@ -181,8 +181,8 @@ const build = (secrets: readonly Secret[]): Built => {
 
   const plainOpening = createOpening(all);
   /**
-   * Where the beginning of a form may start at the end of a text, also under escapes. An escaped character is at most
-   * `mostEscaped` times as long; an escape that is cut off is held back.
+   * The position from which the end of a text may be the beginning of a form, also under escapes. An escape makes a
+   * character at most `mostEscaped` times as long; an escape that is cut off is held back.
    */
   const opening = (text: string): number => {
     const from = Math.max(0, text.length - mostEscaped * longestForm);

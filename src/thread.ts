@@ -129,7 +129,7 @@ const release = (thread: Thread, reusable: boolean): void => {
     }, idleMs);
     idle.push({ thread, timer: timer.unref() });
   } else void thread.worker.terminate();
-  // Not synchronously: whoever waits for the promise that settles now goes first.
+  // Deferred, so that whoever waits for the promise that settles now goes first.
   queueMicrotask(next);
 };
 

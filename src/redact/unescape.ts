@@ -56,7 +56,10 @@ export const unescapedLevels = (text: string, open = false): Unescaped[] => {
   return levels;
 };
 
-/** Where the units before `end` end in the escaped text; an escape that stands for two units is kept whole. */
+/**
+ * The position in the escaped text at which the units before `end` end; an escape that stands for two units is kept
+ * whole.
+ */
 export const endOf = ({ at }: Unescaped, end: number): number => {
   let unit = end;
   while (unit > 0 && unit < at.length - 1 && at[unit] === at[unit - 1]) unit += 1;
@@ -64,8 +67,8 @@ export const endOf = ({ at }: Unescaped, end: number): number => {
 };
 
 /**
- * Where the escape or the bytes of a character begin that the end of the text may have cut off; the text's length if
- * there are none.
+ * The position of the escape, or of the bytes of a character, that the end of the text may have cut off; the text's
+ * length if there is none.
  */
 export const cutEscape = (text: string): number => {
   const tail = text.slice(-longestCut);

@@ -59,7 +59,10 @@ export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer
 /** Milliseconds after which a node that was not heard of is lost; its claims end with it. */
 export const lostMs = 10_000;
 
-/** `all`: answers requests and runs what is due; `api`: runs nothing; `worker`: answers only about itself. */
+/**
+ * `all`: answers requests and runs what is due; `api`: only answers requests; `worker`: runs what is due, and answers
+ * only requests about itself.
+ */
 export type Role = "all" | "api" | "worker";
 
 export type Node = Omit<NodeReport, "draining"> & {
@@ -108,8 +111,8 @@ export interface SharedSquads {
 export type Words = readonly (string | number)[];
 
 /**
- * The node that has a stream's files, if it is another one. `movable`: a third node takes the stream up if that one is
- * lost or begins nothing.
+ * The node that has a stream's files, if it is not this one. `movable`: another node takes the stream up if that node
+ * is lost or begins nothing.
  */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
@@ -152,11 +155,11 @@ export interface Nodes {
    * later.
    */
   tell(topic: string, words: Words): void;
-  /** Calls the listener with what other nodes tell of a topic, unvalidated. */
+  /** Calls the listener with what other nodes tell of a topic. The words are not validated. */
   onTold(topic: string, listener: (words: readonly unknown[]) => void): Disposable;
   /** Declares what this node offers from now on; until then, it takes up every Task. */
   offer(offer: () => Offer): void;
-  /** The nodes that begin what is due: those that are up, neither drain, nor have the role `api`. */
+  /** The nodes that begin what is due: those that are up, are not draining, and do not have the role `api`. */
   takers(): Promise<Map<string, Offer>>;
   /**
    * Those of the streams that any node may take up, with their terms: they have no node yet, or one that is lost or

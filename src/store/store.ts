@@ -348,8 +348,8 @@ export type Pieces = () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 export type BlobRead = { bytes: number; pieces: AsyncIterable<Buffer> };
 
 /**
- * Long texts and files, by the SHA-256 of their bytes. Put a blob before the commit that names it, and commit soon: a
- * blob that no stream names is kept for at least twenty minutes.
+ * Long texts and files, kept in the data folder, the database or a bucket by the SHA-256 of their bytes. Put a blob
+ * before the commit that names it, and commit soon: a blob that no stream names is kept for at least twenty minutes.
  *
  * `put` and `get` are for bytes that are in memory anyway. Anything that may have more than a MiB passes in pieces
  * through `write` and `read`, and only a few of its pieces are in memory at once.

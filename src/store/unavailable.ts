@@ -26,7 +26,7 @@ const failed = (what: string, cause: unknown): ServiceError => {
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** The same operations, but what one rejects with is passed through `made`, unless its signal aborted. */
+/** The same operations. Every error with which one rejects is passed through `made`, except an abort of its signal. */
 export const withErrors = <Port extends object>(
   port: Port,
   made: (cause: unknown, name: string) => ServiceError,

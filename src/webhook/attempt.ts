@@ -38,7 +38,7 @@ export type OwnAnswer = {
   retryAfter: string | undefined;
 };
 
-/** The service's own addresses. No caller can name one, because webhooks go only to http. */
+/** The service's own addresses. No caller can name one, because webhooks go only to http and https. */
 const isForge = (url: string): boolean => url.startsWith("forge:");
 
 const longestReason = 1024;

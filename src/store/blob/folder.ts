@@ -94,8 +94,8 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
 };
 
 /**
- * Holds files that are being written. It is inside the blobs' folder, since a rename is atomic only within one file
- * system.
+ * Holds files that are being written. It is inside the blobs' folder, since a rename gives a file its name at once only
+ * within one file system.
  */
 export const temporaryFolder = "tmp";
 

@@ -73,9 +73,9 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 
   /**
-   * A removal first gives its notice, then looks at the blob's age. So if the notice comes after the look at the age
-   * here, a young blob stays. Otherwise the notice is seen here, or the removal is over and the missing blob is stored
-   * again.
+   * A removal gives its notice first, then looks at the blob's age. If the notice comes after the blob was stored or
+   * found young here, the removal finds it young, and keeps it. Otherwise the notice is seen here, or the removal is
+   * over and the missing blob is stored again.
    */
   const write = async (body: Body): Promise<void> => {
     const { sha256 } = body.ref;

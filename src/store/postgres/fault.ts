@@ -49,7 +49,7 @@ export const isClash = (error: unknown): boolean =>
 /** Whether an error, or one of its causes, may be gone on the next try. */
 export const isPassing = (error: unknown): boolean => {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth += 1) {
-    // A second try might do it twice.
+    // Its outcome is unknown: a second try might do it twice.
     if (cause instanceof OutcomeUnknown) return false;
     if (cause instanceof NotConnected) return true;
     if (cause instanceof DatabaseError) return endsSession(cause) || passing.test(cause.code ?? "");

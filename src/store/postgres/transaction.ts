@@ -68,7 +68,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
     for (const row of await trx.selectFrom("missions").select(["name", "stream"]).where("name", "in", wanted).execute())
       names.set(row.name, row.stream);
   }
-  // Where running Tasks are counted, one claim at a time: two could take the last place.
+  // Where running Tasks are counted, only one claim is taken at a time: two could take the last place.
   if (needs.claims.length > 0)
     await sql`select pg_advisory_xact_lock(hashtextextended('running ' || current_schema(), 2))`.execute(trx);
   const heads = new Map<StreamID, Head>();

@@ -19,7 +19,7 @@ const check = (file: string): Found => {
       database.close();
     }
   } catch (error) {
-    // That the file is damaged is a finding; that it could not be opened or read says nothing about it.
+    // Damage is a finding; a file that could not be opened or read says nothing about it.
     const damaged = error instanceof Database.SqliteError && /CORRUPT|NOTADB/.test(error.code);
     return { text: messageOf(error), code: damaged ? 0 : 1 };
   }

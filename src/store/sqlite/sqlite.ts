@@ -126,7 +126,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     if (state !== undefined) cache.set(state);
     return state;
   };
-  /** The same for reads, which reject with their own error. */
+  /** The fold for reads, which reject with `unreadable`. */
   const foldOf = (stream: StreamID): Fold | undefined => {
     try {
       return stateOf(stream);

@@ -8,8 +8,8 @@ import { notStarted } from "./not-started.ts";
 
 /**
  * A lock of the database that a service holds for its whole life, on a connection of its own, so that the lock ends
- * with the service. A row in addition names the holder and is renewed, so that a service that lost its connection can
- * still be heard of.
+ * with the service. A row names the holder, too, and is renewed, so that a service that lost its connection can still
+ * be heard of.
  */
 export type Held = AsyncDisposable & {
   /**

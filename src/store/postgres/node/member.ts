@@ -146,7 +146,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     take: async (client) => {
       await prepareNodes((text) => client.query(text));
       isAlone = await take(client, options);
-      // A request to an earlier life of this node.
+      // Left over from an earlier process of this node.
       await client.query("delete from node_drains where name = $1", [name]);
       await sign(client, write, [...holderOf(instance, dataDir), name, version]);
       await inherit(client, config, options);
@@ -162,8 +162,8 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
   });
   const closing = new AbortController();
   /**
-   * Queries on the connection that holds the name, and tries again when it is lost: only for statements that may run
-   * twice with the same result.
+   * Runs a query on the connection that holds the name, and tries again if that is lost: only for statements that may
+   * run twice with the same result.
    */
   const query = async <Found extends object>(text: string, values: readonly unknown[] = []): Promise<Found[]> => {
     const work = async () => {
@@ -247,8 +247,8 @@ const othersLive = async (client: Client, name: string): Promise<boolean> => {
 };
 
 /**
- * Nodes may start at the same time, and everything from before there were nodes belongs to the one with the old owner's
- * data folder.
+ * Waits, at most `ownerMs`, until the node with the old owner's data folder has adopted everything from before there
+ * were nodes: several nodes may start at the same time.
  */
 const waitForOwner = async (client: Client, log: Log): Promise<void> => {
   const until = performance.now() + ownerMs;
@@ -264,7 +264,7 @@ const take = async (client: Client, { name, instance, sole }: Options): Promise<
     (await client.query<Row>(`select *, ${clockSQL} - seen as silent from nodes where name = $1`, [name])).rows[0];
   let isAlone = sole !== undefined;
   while (!(await tryLock(client, soleKey, !isAlone))) {
-    // This process has the folder's lock, so an earlier life holds this one: the server has not noticed its end.
+    // This process has the folder's lock, so the holder is an earlier process whose end the server has not noticed.
     if ((await known())?.instance === instance) await endHolder(client, keyOf(name));
     if (performance.now() > until) {
       if (!isAlone || sole !== "moving") throw new StartError(75, notShared[sole ?? "moving"]);

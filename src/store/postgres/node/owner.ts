@@ -80,7 +80,7 @@ const take = async (client: Client, instance: string, dataDir: string): Promise<
   const until = performance.now() + patienceMs;
   while (!(await tryLock(client, soleKey))) {
     const row = await known();
-    // This process has the folder's lock, so the holder is an earlier life of the same folder.
+    // This process has the folder's lock, so the holder is an earlier process whose end the server has not noticed.
     if (row?.instance === instance) await endHolder(client, soleKey);
     else if (performance.now() > until) throw refused(row);
     await pause(againMs);

@@ -55,7 +55,7 @@ export const hasUnadopted = async (client: Client): Promise<boolean> => {
 
 /** Gives this node all streams that belong to none, as in a database from before there were nodes. */
 export const adopt = async (config: ClientConfig, node: string): Promise<void> => {
-  // A large log takes long.
+  // This takes long for a large log.
   const client = await openClient(config, schemaBounds);
   try {
     const { rows } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
@@ -73,7 +73,7 @@ export const adopt = async (config: ClientConfig, node: string): Promise<void> =
 
 /** Gives this node everything that belongs to nodes of other names. Can be repeated after a kill. */
 export const rename = async (config: ClientConfig, from: readonly string[], to: string): Promise<void> => {
-  // A large log takes long.
+  // This takes long for a large log.
   const client = await openClient(config, schemaBounds);
   try {
     const values = [[...from], to];

@@ -30,8 +30,8 @@ export const countProjects = (options: { db: Kysely<Tables>; kind: Kind; atomica
 };
 
 /**
- * What other commits add meanwhile waits for the row (PostgreSQL) or for the transaction, and is then added to the
- * count. So the row is locked first, and the statement after that sees everything that was added before.
+ * What concurrent commits add waits for the row (PostgreSQL) or for the transaction, and is then added to the count. So
+ * the row is locked first, and the statement after that sees everything that was added before.
  */
 const countProject = async (
   { db, kind, atomically }: Parameters<typeof countProjects>[0],

@@ -11,9 +11,9 @@ import type { Kind, Tables } from "../schema.ts";
  * The migrations, oldest first. Append only: a migration that has been released is never changed.
  *
  * The previous version may work on the same database meanwhile, as a node that has not been replaced yet. So a
- * migration only adds: tables, columns that may be absent or have a default, indexes. Later readers must do without
- * what it fills in, in rows that the previous version has written. Names of migrations end with `.r` and the release
- * that brings them; names without it belong to release 1.
+ * migration only adds: tables, columns that may be absent or have a default, indexes. Later readers must do without the
+ * values that it fills in, because rows written by the previous version lack them. Names of migrations end with `.r`
+ * and the release that brings them; names without it belong to release 1.
  */
 
 /** Raised with the first migration after a version was published. */
