@@ -72,7 +72,7 @@ export const createTransact = ({ db, era, log, signal }: Options): Transact => {
         const status = rows[0]?.status;
         if (status === "aborted") return status;
         if (status === "committed") return (await era.isOver(before)) ? undefined : status;
-        // Older than the database remembers.
+        // The database does not remember transactions this old.
         if (status !== "in progress") return undefined;
       } catch (error) {
         // The id is in the future: a standby took over that never had this transaction.

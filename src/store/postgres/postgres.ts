@@ -74,8 +74,8 @@ type Options = {
   log: Log;
   space?: Space;
   /**
-   * How long a claim outlives a crashed holder, in milliseconds. A run waits for a database that cannot be reached for
-   * two thirds of it. Default: 90 seconds; for a node, the time after which it counts as lost.
+   * How long a claim outlives a crashed holder, in milliseconds. While the database cannot be reached, a run waits for
+   * two thirds of this time. Default: 90 seconds; for a node, the time after which it counts as lost.
    */
   leaseMs?: number;
   /**

@@ -8,7 +8,7 @@ import type { Tables } from "../schema.ts";
  * is in the index.
  *
  * Triggers record changes, whichever version writes. A new text waits in `text_pending`, since indexing it alone costs
- * five times as much as indexing it together with others. A removed text is immediately not found any more.
+ * five times as much as indexing it together with others. A removed text is not found from then on.
  */
 
 /** Missions have numbers from here on, Tasks lower ones, so that a search for one kind reads nothing of the other. */
