@@ -1,10 +1,10 @@
 import { uptime } from "node:os";
 
 /**
- * The time of a service: the machine's clock as it was at the start, and from then on what has passed. A machine's
- * clock that is set, forth or back, changes nothing of it, so what waits is due after the span that it was to wait, and
- * a budget counts what was worked. What others compare with clocks of their own (signatures, dates in answers of
- * providers) takes the machine's clock.
+ * The time of a service: the machine's clock at the start, plus the time that has passed since. Setting the machine's
+ * clock forward or back does not change it, so that whatever waits is due after the span that it was to wait, and a
+ * budget counts the time worked. Times that others compare with clocks of their own (signatures, dates in answers of
+ * providers) are those of the machine's clock.
  */
 export type Clock = () => Date;
 
@@ -14,9 +14,9 @@ export const createClock = ({ wall = Date.now, passed = createPassed() } = {}): 
 };
 
 /**
- * Milliseconds that have passed on the machine, time asleep included, which `performance.now` leaves out. The system
- * tells those in hundredths of a second and for the price of a file, so it is asked once a second, and followed only
- * where the machine must have slept.
+ * Measures the milliseconds that have passed on the machine, including time asleep, which `performance.now` leaves out.
+ * The system reports it in hundredths of a second and at the price of reading a file, so it is asked once a second, and
+ * followed only if the machine must have slept.
  */
 export const createPassed = (awake = () => performance.now(), all = () => uptime() * 1000): (() => number) => {
   let asleep = all() - awake();

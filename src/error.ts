@@ -120,7 +120,7 @@ export class StartError extends Error {
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** What the system calls it, as "ENOENT"; undefined for an error that has no code. */
+/** The system's code of an error, such as "ENOENT"; undefined: the error has none. */
 export const errorCode = (error: unknown): string | undefined =>
   typeof error === "object" && error !== null && "code" in error && typeof error.code === "string"
     ? error.code

@@ -1,9 +1,9 @@
 import { createHash, subtle } from "node:crypto";
 
-/** Bytes that are hashed at once. */
+/** The most bytes that are hashed on this thread. */
 const mostAtOnce = 1024 * 1024;
 
-/** SHA-256 in hexadecimal; of much in one of Node's own threads. */
+/** SHA-256 in hexadecimal. More than `mostAtOnce` bytes are hashed in one of Node's own threads. */
 export const hashOf = async (bytes: Uint8Array): Promise<string> =>
   bytes.length <= mostAtOnce
     ? createHash("sha256").update(bytes).digest("hex")

@@ -22,5 +22,5 @@ export const newID = (kind: IDKind): string => `${kind}_${next().toLowerCase()}`
 
 const form = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/;
 
-/** Whether the text has the form of an id of this kind. One that does not is simply not found. */
+/** Whether the text has the form of an id of this kind. An id of another form is simply not found. */
 export const isID = (kind: IDKind, text: string): boolean => text.startsWith(`${kind}_`) && form.test(text);

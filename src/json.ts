@@ -1,15 +1,16 @@
 import { createScanner, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
 
 /**
- * Bounds how deep a value from elsewhere is nested: what walks it later (JSON, schemas, redaction, copies) calls itself
- * once for each level, and some thousands end the stack.
+ * Bounds how deep a value from elsewhere is nested: whatever walks it later (JSON, schemas, redaction, copies) recurses
+ * once for each level, and some thousands of levels overflow the stack.
  */
 
-/** Levels of what models and programs pass as arguments. */
+/** The most levels of arguments that models and programs pass. */
 export const deepest = 64;
 
 /**
- * Whether a value is nested at most so deep; a text or number is no level. Takes no stack and one look at each part.
+ * Whether a value has at most `levels` levels of nesting; a text or number is no level. Does not recurse, and looks at
+ * each part once.
  */
 export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
   let level: unknown[] = [value];
@@ -22,8 +23,8 @@ export const isNestedWithin = (value: unknown, levels = deepest): boolean => {
 };
 
 /**
- * The same of a JSON text, before anything is built from it; and whether it has at most so many values, each of which
- * takes time and memory. What stands within strings does not count.
+ * The same for a JSON text, before it is parsed. Also bounds the number of its values, each of which takes time and
+ * memory. The contents of strings do not count.
  */
 export const isTextNestedWithin = (text: string, levels: number, values = Number.POSITIVE_INFINITY): boolean => {
   let depth = 0;
@@ -48,16 +49,19 @@ export const isTextNestedWithin = (text: string, levels: number, values = Number
   return true;
 };
 
-/** What may be walked and kept of a value from elsewhere. */
+/** The value, or a note in its place if it is nested too deep to be walked and kept. */
 export const withBoundedNesting = (value: unknown): unknown =>
   isNestedWithin(value) ? value : `[more than ${deepest} levels of nesting are not kept]`;
 
-/** The tokens that open and close a level (`SyntaxKind` of jsonc-parser is no value here), and the end of the text. */
+/**
+ * The tokens that open and close a level, and the end of the text (`SyntaxKind` of jsonc-parser does not exist at run
+ * time).
+ */
 const opening = new Set([1, 3]);
 const closing = new Set([2, 4]);
 const endOfText = 17;
 
-/** As `isTextNestedWithin`, for a text with comments, which may hold quotes. */
+/** Like `isTextNestedWithin`, for a text with comments, which may contain quotes. */
 const isJsoncNestedWithin = (text: string, levels: number): boolean => {
   const scanner = createScanner(text, true);
   let depth = 0;
@@ -70,8 +74,9 @@ const isJsoncNestedWithin = (text: string, levels: number): boolean => {
 };
 
 /**
- * Reads JSON with comments and trailing commas that a project wrote. `problem`: what is wrong with it first; `value` is
- * then what could be read, undefined where it is nested deeper than `deepest`: whoever parses that ends the stack.
+ * Reads JSON with comments and trailing commas that a project wrote. `problem`: the first thing that is wrong with it;
+ * `value` is then what could be read, or undefined if it is nested deeper than `deepest`, which would overflow the
+ * parser's stack.
  */
 export const parseJsonc = (text: string): { value: unknown; problem: string | undefined } => {
   if (!isJsoncNestedWithin(text, deepest))

@@ -9,12 +9,12 @@ export type Log = {
   error(data: object, message: string): void;
 };
 
-/** Bytes of lines that are kept while none can be written, as on a full disk. */
+/** The most bytes of lines that are kept while none can be written, as on a full disk. */
 const mostKept = 256 * 1024;
 
 /**
- * `dest`: a file path, or a file descriptor; stderr by default. A line that cannot be written disturbs nobody: it is
- * written before the next one that can be, or counted.
+ * `dest`: a file path, or a file descriptor; stderr by default. A line that cannot be written causes no error: it is
+ * written before the next line that can be, or counted as lost.
  */
 export const createLog = (level: string, dest: number | string = 2): Log => {
   const out = pino.destination({ dest, sync: true, maxLength: mostKept });
@@ -23,7 +23,7 @@ export const createLog = (level: string, dest: number | string = 2): Log => {
     { write: (line) => out.write(safe(line)) },
   );
   let lost = 0;
-  // Without a listener an error would be thrown at whoever logs.
+  // Without a listener, an error would be thrown at the caller that logs.
   out.on("error", () => {});
   out.on("drop", () => {
     lost += 1;
@@ -50,8 +50,8 @@ const longestLine = 8192;
 const longestText = 1024;
 
 /**
- * One bounded line that is safe to print: control characters that JSON leaves as they are, and that a terminal would
- * obey, are escaped.
+ * Bounds a line and makes it safe to print: escapes control characters that JSON leaves as they are, and that a
+ * terminal would obey.
  */
 const safe = (line: string): string => {
   const short = line.length <= longestLine ? line : `${JSON.stringify(shortened(JSON.parse(line)))}\n`;

@@ -1,4 +1,4 @@
-/** Which known word somebody probably meant. */
+/** Finds the known word that somebody probably meant. */
 
 /** Edits between two words: letters added, removed, changed or swapped with their neighbour. */
 const distance = (one: string, other: string): number => {
@@ -19,7 +19,7 @@ const distance = (one: string, other: string): number => {
   return last[other.length] ?? 0;
 };
 
-/** The one of `known` that is nearest to `given`; undefined where none is near. */
+/** The word of `known` that is nearest to `given`; undefined: none is near. */
 export const nearest = (given: string, known: readonly string[]): string | undefined => {
   const word = given.slice(0, 64).toLowerCase();
   const near = known
@@ -29,7 +29,7 @@ export const nearest = (given: string, known: readonly string[]): string | undef
   return near[0]?.each;
 };
 
-/** The same as the end of a sentence. */
+/** The nearest word as a question at the end of a message; "" if none is near. */
 export const meant = (given: string, known: readonly string[]): string => {
   const word = nearest(given, known);
   return word === undefined ? "" : ` Did you mean ${word}?`;

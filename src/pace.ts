@@ -1,16 +1,16 @@
 /**
- * For loops whose rounds are short and many: `await pace()` in each lets everything else run as soon as the rounds of
- * all such loops since the last time took long together.
+ * For loops with many short rounds: `await pace()` in each round lets everything else run as soon as the rounds of all
+ * such loops together have taken long in this turn.
  */
 
-/** Milliseconds of one turn of the event loop that all such loops may take together. */
+/** Milliseconds of one turn of the event loop that all such loops together may take. */
 const longestMs = 10;
 
-/** When the first of them began in this turn. */
+/** When the first of these loops began in this turn. */
 let begun: number | undefined;
 const waiting: (() => void)[] = [];
 
-/** One goes on in each turn, in the order in which they came: each has the whole time of its turn. */
+/** One loop continues in each turn, in the order in which they came, so that it has the whole time of its turn. */
 const nextTurn = (): void => {
   begun = undefined;
   waiting.shift()?.();

@@ -13,7 +13,7 @@ const rootAbove = (folder: string): string =>
 /** Absolute path of the folder with the package's `package.json`. */
 export const packageRoot: string = rootAbove(dirname(self));
 
-/** As the package's `package.json` says. */
+/** The version in the package's `package.json`. */
 export const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")) as { version: string };
 
 /** The file of a module that is started as a separate process. `name`: its path below `src`, without extension. */
@@ -22,11 +22,9 @@ export const entryPoint = (name: string): string => {
   return join(packageRoot, extension === ".ts" ? "src" : "dist", `${name}${extension}`);
 };
 
-/**
- * What a thread or process of ours needs in its environment to find the code that was compiled before; nothing else.
- */
+/** The environment variables that a thread or process of ours needs to find previously compiled code; nothing else. */
 export const compileCacheEnv = (): Record<string, string> => {
   const folder = getCompileCacheDir();
-  // What Node says is a folder of this version within the one that it takes.
+  // Node reports a folder of its own version, inside the one that the variable names.
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 };

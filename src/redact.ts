@@ -14,8 +14,8 @@ import { inThread, type Job } from "./thread.ts";
 
 /**
  * Keeps secrets out of everything that is written: the values this service knows, in the encodings in which they
- * usually leak and under escapes of any of their characters, and at export and in the log also any text in the form of
- * a secret. It does not find a value that was encrypted, compressed, reversed, or cut into pieces of fewer than 20
+ * usually leak and with any of their characters escaped; at export and in the log, also any text in the form of a
+ * secret. It does not find a value that was encrypted, compressed, reversed, or cut into pieces of fewer than 20
  * characters.
  */
 
@@ -26,20 +26,20 @@ export interface Secrets {
   readonly known: (text: string) => string;
   /** Replaces known values, and text in the form of a secret. */
   readonly all: (text: string) => string;
-  /** Replaces known values in bytes, which need not be text; the same bytes when there are none. */
+  /** Replaces known values in bytes, which need not be text; returns the same bytes when there are none. */
   bytes(bytes: Uint8Array): Promise<Uint8Array>;
   /**
-   * Replaces the values that are known now in bytes that come in pieces, split between two of them as well, and each
-   * time in the same way. A piece is looked through at once.
+   * Returns a function that replaces the values known now in bytes that come in pieces, including values split between
+   * two pieces. It replaces the same way each time. A piece is searched in one go.
    */
   pieces(): (pieces: AsyncIterable<Uint8Array>) => AsyncGenerator<Uint8Array>;
   /** Whether a text in UTF-8 holds neither known values nor text in the form of a secret. */
   isClean(text: Uint8Array | AsyncIterable<Uint8Array>): Promise<boolean>;
-  /** Replaces the known values of this kind. */
+  /** Sets the known values of this kind, instead of the earlier ones. */
   learn(kind: string, values: readonly string[]): void;
   /**
-   * Redacts a text that comes in pieces: what may be the beginning of a secret is held back until the next piece, or
-   * `end`.
+   * Redacts a text that comes in pieces: an end that may be the beginning of a secret is held back until the next
+   * piece, or `end`.
    */
   stream(): Stream;
 }
@@ -79,7 +79,7 @@ const formsOf = ({ kind, value }: Secret): string[] => {
   ].filter((text) => text.length >= shortest && kind !== "");
 };
 
-/** Bytes that are looked through at once; more are in a thread. */
+/** The most bytes that are searched on this thread; more are searched in another one. */
 const mostAtOnce = 256 * 1024;
 
 type Task = { secrets: readonly Secret[]; bytes: Uint8Array };
@@ -164,7 +164,7 @@ const build = (secrets: readonly Secret[]): Built => {
     longest,
     all.reduce((most, { text }) => Math.max(most, text.length), 0),
   );
-  /** What stands in a text under escapes, as ranges of the escaped text. */
+  /** Finds forms in a text under escapes, as ranges of the escaped text. */
   const under = (text: string): Found[] =>
     escapedParts(text, longestForm).flatMap((part) =>
       unescapedLevels(part.text).flatMap((level) =>
@@ -180,7 +180,10 @@ const build = (secrets: readonly Secret[]): Built => {
   const known = (text: string): string => replaced(text, findAll(text));
 
   const plainOpening = createOpening(all);
-  /** Likewise under escapes, each of which makes a character at most so much longer; one that is cut off is held. */
+  /**
+   * The position from which the end of a text may be the beginning of a form, also under escapes. An escape makes a
+   * character at most `mostEscaped` times as long; an escape that is cut off is held back.
+   */
   const opening = (text: string): number => {
     const from = Math.max(0, text.length - mostEscaped * longestForm);
     const tail = text.slice(from);
@@ -196,7 +199,7 @@ const build = (secrets: readonly Secret[]): Built => {
         if (all.length === 0) return piece;
         const text = held + piece;
         const begun = opening(text);
-        // What may begin another one must not cut one that is whole, as the letter of an escape might.
+        // A possible beginning of another form must not cut a complete match, as the letter of an escape might.
         const open = findAll(text)
           .toSorted((a, b) => b.start - a.start)
           .reduce((at, { start, end }) => (start < at && at < end ? start : at), begun);
@@ -240,8 +243,8 @@ const build = (secrets: readonly Secret[]): Built => {
 
 /**
  * Every quantifier is bounded, and none can match what another one gave back, so matching is linear in the text (test
- * T19). What must stay is in the first group. None matches a quote or half of an escape, so that a line of JSON stays
- * valid.
+ * T19). The first group is the text that stays. No pattern matches a quote or half of an escape, so that a line of JSON
+ * stays valid.
  */
 const patterns: readonly (readonly [kind: string, form: RegExp])[] = [
   [

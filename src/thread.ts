@@ -3,28 +3,26 @@ import { errorCode, messageOf } from "./error.ts";
 import { entryPoint, compileCacheEnv } from "./package-root.ts";
 
 /**
- * Runs what could hold up the service in a thread: bounded in time and memory, and ended when its caller gives up. Few
- * threads are kept, the first one starts with the first job, and idle ones end, so that an idle service has none.
+ * Runs work that could hold up the service in a thread: bounded in time and memory, and ended when its caller gives up.
+ * Few threads are kept; the first one starts with the first job, and idle ones end, so that an idle service has none.
  */
 
 /**
- * A pure function, or one that only uses the file system, with a name by which a thread finds it. Input and output are
- * copied as `structuredClone` does; bytes in the output are handed over.
+ * A pure function, or one that only uses the file system, with the name by which a thread finds it. Input and output
+ * are copied as `structuredClone` does; bytes in the output are transferred instead.
  */
 export type Job<I = never, O = unknown> = { readonly name: string; readonly run: (input: I) => O };
 
 export type ThreadOptions = {
   /** Ends the job, and rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Counted from when the job begins; 30 s. */
+  /** Counted from when the job begins. Default: 30 s. */
   timeoutMs?: number;
-  /**
-   * Bytes of the input that are handed over where they can be, instead of copied: the caller cannot use them any more.
-   */
+  /** Bytes of the input that are transferred where possible, instead of copied: the caller cannot use them any more. */
   give?: readonly Uint8Array[];
 };
 
-/** A job took longer, or more memory, than it may. The message says which, for a model or a caller. */
+/** A job took more time or memory than it may. The message says which, for a model or a caller. */
 export class ThreadLimit extends Error {
   constructor(message: string) {
     super(message);
@@ -42,14 +40,14 @@ const heap = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 64 };
 type Order = { name: string; input: unknown };
 type Answer = { value: unknown } | { error: string; code: string | undefined };
 type Waiting = { begin(thread: Thread): void; fail(error: unknown): void };
-/** `hear` takes what the thread says; its worker's end is `undefined`. */
+/** `hear` gets the thread's answer; undefined: its worker has ended. */
 type Thread = { worker: Worker; hear: ((answer: Answer | undefined, error?: Error) => void) | undefined };
 
 const idle: { thread: Thread; timer: NodeJS.Timeout }[] = [];
 const queue: Waiting[] = [];
 let running = 0;
 
-/** Rejects with `ThreadLimit`, with the signal's reason, or with the error of the job. */
+/** Runs a job. Rejects with `ThreadLimit`, with the signal's reason, or with the error of the job. */
 export const inThread = <I, O>(job: Job<I, O>, input: I, options: ThreadOptions = {}): Promise<O> =>
   new Promise((resolve, reject) => {
     const { signal, timeoutMs = defaultTimeoutMs, give = [] } = options;
@@ -111,7 +109,7 @@ const next = (): void => {
     try {
       thread = kept?.thread ?? start();
     } catch (error) {
-      // The machine has no more threads for us; the next job tries again.
+      // The machine has no more threads for this process; the next job tries again.
       waiting?.fail(error);
       continue;
     }
@@ -131,7 +129,7 @@ const release = (thread: Thread, reusable: boolean): void => {
     }, idleMs);
     idle.push({ thread, timer: timer.unref() });
   } else void thread.worker.terminate();
-  // Not within the callback of a promise that settles now: whoever waits for it comes first.
+  // Deferred, so that whoever waits for the promise that settles now goes first.
   queueMicrotask(next);
 };
 
@@ -156,7 +154,7 @@ const start = (): Thread => {
   return thread;
 };
 
-/** Called in the thread, with every job there is. */
+/** Called in the thread, with all jobs. */
 export const serveJobs = (jobs: readonly Job[]): void => {
   const known = new Map(jobs.map((job) => [job.name, job.run as (input: unknown) => unknown]));
   parentPort?.on("message", ({ name, input }: Order) => {
@@ -175,7 +173,7 @@ const answerOf = (run: ((input: unknown) => unknown) | undefined, name: string, 
   }
 };
 
-/** The memory of the bytes in a value, as far as it may be handed over: small ones share theirs with others. */
+/** The memory of the bytes in a value, if it may be transferred: small arrays share theirs with others. */
 const buffersIn = (value: unknown): ArrayBuffer[] => {
   if (value instanceof Uint8Array)
     return value.buffer instanceof ArrayBuffer && !isMarkedAsUntransferable(value.buffer) ? [value.buffer] : [];
@@ -183,5 +181,5 @@ const buffersIn = (value: unknown): ArrayBuffer[] => {
   return Object.values(value).flatMap(buffersIn);
 };
 
-/** Bytes that crossed to another thread lose their methods; the memory is the same. */
+/** Restores the methods that bytes lose on their way to another thread; the memory is the same. */
 export const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

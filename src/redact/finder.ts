@@ -2,12 +2,15 @@
 
 /** Minimum length of a value that is redacted; shorter ones are ordinary words. */
 export const shortest = 8;
-/** This many characters of a longer value suffice to redact them: the rest may be cut off, or on another line. */
+/**
+ * This many consecutive characters of a longer value suffice to redact them: the rest may be cut off, or on another
+ * line.
+ */
 export const enough = 20;
 /** The most characters that a stream holds back, and the longest value that is searched for as a whole. */
 export const longest = 4096;
 
-/** A text to find; `least`: of how many of its characters, one after the other. */
+/** A text to find. `least`: how many consecutive characters of it count as a match. */
 export type Form = { kind: string; text: string; least: number };
 
 /** Four characters as one number. Characters above 255 collide with others, which only costs a comparison. */
@@ -77,7 +80,7 @@ export const createFinder = (forms: readonly Form[], stride: number) => {
   };
 };
 
-/** The text with everything found replaced; what overlaps, once. */
+/** The text with everything found replaced; overlapping finds are replaced once. */
 export const replaced = (text: string, all: readonly Found[]): string => {
   let clean = "";
   let from = 0;

@@ -1,6 +1,6 @@
 /**
- * A text with its escapes undone, so that a secret is found of which any characters are escaped: `\u0061`, `\x61`,
- * `\141` and the short ones of JSON, `%61`, `&#97;`. Linear in the text.
+ * A text with its escapes undone, so that a secret is found even if some of its characters are escaped: `\u0061`,
+ * `\x61`, `\141` and the short escapes of JSON, `%61`, `&#97;`. Linear in the text.
  */
 
 export type Unescaped = {
@@ -9,12 +9,12 @@ export type Unescaped = {
   at: Uint32Array;
 };
 
-/** Escapes of escapes: JSON in JSON in a URL has three. */
+/** Levels of escapes in escapes: JSON in JSON in a URL has three. */
 const maxLevels = 3;
 /** How many characters may stand for one: two levels of `&#0000097;` are a hundred. */
 export const mostEscaped = 128;
 
-/** A text without these has no characters hidden that a form in redact.ts does not have. */
+/** A text without these hides no characters in a way that the forms of redact.ts do not have. */
 const telling =
   /\\(?:u(?:[\da-f]{4}|\{[\da-f])|x[\da-f]{2}|[0-3][0-7]{2})|%(?:u[\da-f]{4}|[\da-f]{2})|&(?:amp;)?#(?:\d|x[\da-f])/gi;
 
@@ -23,12 +23,12 @@ const isTelling = (text: string): boolean => {
   return telling.test(text);
 };
 
-/** The parts of a text that have escapes, each with what stands up to `reach` before and after them. */
+/** The parts of a text that have escapes, each with up to `reach` characters before and after its escapes. */
 export const escapedParts = (text: string, reach: number): { start: number; text: string }[] => {
   const parts: { start: number; end: number }[] = [];
   let last: { start: number; end: number } | undefined;
   for (telling.lastIndex = 0; telling.test(text); ) {
-    // `test` makes no object of what it finds: it tells its end, and its beginning is near.
+    // `test` creates no match object: it gives only the end of the match, and the beginning is near.
     const start = telling.lastIndex - longestEscape - reach;
     const end = telling.lastIndex + longestEscape + reach;
     if (last !== undefined && start <= last.end) last.end = end;
@@ -39,8 +39,8 @@ export const escapedParts = (text: string, reach: number): { start: number; text
 const longestEscape = 10;
 
 /**
- * The text with one level of escapes undone, then with two, as long as there are any. `open`: more of the text is to
- * come, so an escape that its end may cut off is left out of each level.
+ * The text with one level of escapes undone, then with two, and so on while there are any. `open`: more of the text is
+ * to come, so each level leaves out an escape that may be cut off at its end.
  */
 export const unescapedLevels = (text: string, open = false): Unescaped[] => {
   const levels: Unescaped[] = [];
@@ -57,7 +57,8 @@ export const unescapedLevels = (text: string, open = false): Unescaped[] => {
 };
 
 /**
- * The end in the escaped text of what ends before the unit `end`; an escape that stands for two units is kept whole.
+ * The position in the escaped text at which the units before `end` end; an escape that stands for two units is kept
+ * whole.
  */
 export const endOf = ({ at }: Unescaped, end: number): number => {
   let unit = end;
@@ -65,7 +66,10 @@ export const endOf = ({ at }: Unescaped, end: number): number => {
   return at[unit] ?? 0;
 };
 
-/** Where an escape, or the bytes of a character, begin that the text's end may cut off; else the text's length. */
+/**
+ * The position of the escape, or of the bytes of a character, that the end of the text may have cut off; the text's
+ * length if there is none.
+ */
 export const cutEscape = (text: string): number => {
   const tail = text.slice(-longestCut);
   const cut = cutOff.exec(tail);
@@ -106,7 +110,7 @@ const unescapeOnce = (text: string): Unescaped => {
 
 const [backslash, percent, ampersand] = ["\\", "%", "&"].map((sign) => sign.charCodeAt(0));
 
-/** `isByte`: of UTF-8, if others follow. */
+/** `isByte`: it is a byte, which may form a character in UTF-8 with others that follow. */
 type Escape = { code: number; end: number; isByte: boolean };
 
 /** The escape at this place; undefined: none. */
@@ -123,7 +127,7 @@ const escapeAt = (text: string, from: number): Escape | undefined => {
   }
 };
 
-/** The character that this byte begins with the escaped bytes after it; the byte itself where they make none. */
+/** The character that this byte forms with the escaped bytes after it; the byte itself if they form none. */
 const characterOf = (text: string, first: Escape): Escape => {
   const more = first.code >= 0xf0 ? 3 : first.code >= 0xe0 ? 2 : 1;
   let code = first.code & (0x3f >> more);
@@ -149,7 +153,7 @@ const short: Readonly<Record<string, number>> = {
   "\\": 92,
 };
 
-/** Of JSON, JavaScript, Python, C and shells. */
+/** Escapes of JSON, JavaScript, Python, C and shells. */
 const slash = (text: string, from: number): Escape | undefined => {
   const sign = text[from + 1] ?? "";
   switch (sign) {
@@ -170,7 +174,7 @@ const slash = (text: string, from: number): Escape | undefined => {
   }
 };
 
-/** `%u0061` is what JavaScript's old `escape` makes. */
+/** Escapes of URLs. `%u0061` comes from JavaScript's old `escape`. */
 const url = (text: string, from: number): Escape | undefined =>
   text[from + 1] === "u" ? number(text, from + 2, 16, 4, 4) : byte(text, from + 1, 16, 2);
 
@@ -192,14 +196,17 @@ const entity = (text: string, from: number): Escape | undefined => {
   return named && { code: named[1], end: from + named[0].length, isByte: false };
 };
 
-/** A byte of so many digits. */
+/** A byte of exactly this many digits. */
 const byte = (text: string, from: number, base: number, digits: number): Escape | undefined => {
   const escape = number(text, from, base, digits, digits);
   if (escape !== undefined) escape.isByte = true;
   return escape;
 };
 
-/** undefined: fewer digits than `least`, not closed by `close`, or no character of Unicode. */
+/**
+ * A character of `least` to `most` digits, followed by `close`. undefined: fewer digits, no `close`, or no character of
+ * Unicode.
+ */
 const number = (
   text: string,
   from: number,
@@ -219,7 +226,7 @@ const number = (
   return { code, end: end + close.length, isByte: false };
 };
 
-/** 16 and above: no digit. */
+/** The value of a digit; 16 and above: not a digit. */
 const digitOf = (unit: number): number => {
   if (unit >= 48 && unit <= 57) return unit - 48;
   const letter = unit | 32;

@@ -1,13 +1,13 @@
-/** A text that comes in pieces, in parts of which each can be looked through alone. */
+/** Cuts a text that comes in pieces into parts, each of which can be searched alone. */
 
-/** Bytes of a text that are looked through at once where it comes in pieces. */
+/** Bytes that are searched at once in a text that comes in pieces. */
 const windowBytes = 512 * 1024;
-/** Bytes that two windows share: no form is longer, and of a longer value a part is enough. */
+/** Bytes that two windows share: no form is longer, and a part of a longer value is enough. */
 const sharedBytes = 64 * 1024;
 
 /**
- * A text in parts that overlap. They are cut between lines, since half of a word may look like a secret; lines that are
- * longer than what two parts share are cut within.
+ * Cuts a text into parts that overlap. Cuts are between lines, since half of a word may look like a secret; a line that
+ * is longer than what two parts share is cut within.
  */
 export async function* windowsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const lineBefore = (bytes: Buffer, at: number): number => {

@@ -7,8 +7,9 @@ import type { Log } from "../log.ts";
 import { blobRef } from "../protocol/text.ts";
 
 /**
- * What checks said of a tree, kept over Tasks: a file each in the data folder. Nothing depends on one; what is not
- * there is run again. A result is believed for a day, because what the machine has besides the tree may change.
+ * The results of checks on a tree, kept across Tasks, one file each in the data folder. Nothing depends on a kept
+ * result: if it is missing, the check runs again. A result is trusted for a day, because the machine around the tree
+ * may change.
  */
 
 const keptResult = z.object({
@@ -30,12 +31,12 @@ export interface CheckResults {
   find(key: string): KeptResult | undefined;
   keep(key: string, result: KeptResult): void;
   forget(key: string): void;
-  /** The right to find a result out: one at a time for each key. */
+  /** The right to find out the result of a key; one holder at a time. */
   turn(key: string, signal: AbortSignal): Promise<Disposable>;
 }
 
 const dayMs = 24 * 3600_000;
-/** Files, beyond which the oldest go. */
+/** The number of files above which the oldest are removed. */
 const most = 2000;
 
 export const createCheckResults = (folder: string, now: () => Date, log: Log): CheckResults => {

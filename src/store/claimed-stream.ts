@@ -32,7 +32,8 @@ export const withClaim = async (
       unfinished = true;
       throw error;
     }
-    // Without this event, the end would be taken for a crash of the worker at this step. What was due is not done.
+    // Without this event, the end would look like a crash of the worker at this step. What was due is not done, so it
+    // stays due.
     const stopped: DomainEvent = { type: "run.stopped", data: { reason: "the service stopped" } };
     const appends = [{ stream, expected: "any" as const, events: [stopped] }];
     const due = [{ stream, due: "as-it-is" as const }];
@@ -57,9 +58,9 @@ export type Fold = {
   absorb: (event: Recorded) => void;
   /** Other streams that become due in the same commit. */
   wakes?: (events: readonly DomainEvent[]) => NonNullable<Write["due"]>;
-  /** Called with what this worker committed, before it is folded in. */
+  /** Called with the events that this worker committed, before they are folded in. */
   recorded: (events: readonly Recorded[]) => void;
-  /** Called with what others committed, when a write was based on an older version. */
+  /** Called with the events that others committed, when a write was based on an older version. */
   missed?: (events: readonly Recorded[]) => void;
   /** Whether the run only ends its stream, see `Write.urgent`. */
   urgent?: () => boolean;

@@ -3,20 +3,21 @@ import { hash } from "node:crypto";
 import type { Nodes } from "./node.ts";
 
 /**
- * The sessions that were logged out, until they would have ended: by their hash, so that what is kept opens nothing.
- * They are few, and read and written only where somebody has a valid session.
+ * Sessions that were logged out, until they would have expired. Only their hashes are kept, so that the file opens no
+ * session. They are few, and read and written only for requests with a valid session.
  */
 
 export interface EndedSessions {
   has(token: string): boolean;
-  /** Kept when this returns, also over a restart. */
+  /** Stored when this returns: with a file, it survives a restart. */
   add(token: string, until: number): void;
 }
 
 const most = 10_000;
 
 /**
- * Between two looks at what other nodes have ended, in milliseconds. They tell it; a look is for what was not heard.
+ * Milliseconds between two looks at the sessions that other nodes ended. Nodes tell each other at once; a look finds
+ * what was not heard.
  */
 const lookMs = 5_000;
 const topic = "ended session";
@@ -24,8 +25,8 @@ const topic = "ended session";
 type Others = Pick<Nodes, "tell" | "onTold" | "endedSessions" | "endSession">;
 
 /**
- * `file`: where they are kept; undefined: in memory only. `others`: the nodes at which the same sessions are good. What
- * could not be written for them is written with the next look.
+ * `file`: where the sessions are kept; undefined: in memory only. `others`: the nodes at which the same sessions are
+ * valid. An entry that could not be written for them is written with the next look.
  */
 export const createEndedSessions = (file: string | undefined, now: () => number, others?: Others): EndedSessions => {
   let kept: Map<string, number> | undefined;
@@ -50,7 +51,7 @@ export const createEndedSessions = (file: string | undefined, now: () => number,
       }
       note(await nodes.endedSessions());
     };
-    // The next look finds what this one could not.
+    // The next look does what this one could not.
     share().catch(() => {});
   };
   if (others !== undefined) {

@@ -50,8 +50,8 @@ export const lockFolder = async (dataDir: string): Promise<Disposable> => {
 
 /**
  * A lock that all services of this user on this machine share by name, whatever their data folders. undefined: it was
- * not free within `waitMs`. Lock files are never removed, since a removed one could be held twice; so names share 256
- * files, and whoever holds a lock must not ask for another.
+ * not free within `waitMs`. Lock files are never removed, since two processes could then hold the same lock. So names
+ * share 256 files, and the holder of a lock must not ask for another.
  */
 export const lockName = async (name: string, waitMs: number): Promise<Disposable | undefined> => {
   const uid = process.getuid?.();

@@ -1,11 +1,11 @@
 import type { StreamID } from "../domain/event.ts";
 import { ServiceError } from "../error.ts";
 
-/** Several services of one database, each with a data folder of its own: nodes. A store without a name has none. */
+/** Nodes: several services of one database, each with its own data folder. A store without a name has none. */
 
 /**
- * What a node says of itself. `room`: how many more runs it would begin; `diskFree`: bytes; `tier`: of its sandbox;
- * `draining`: it begins nothing more.
+ * What a node reports of itself. `room`: how many more runs it would begin; `diskFree`: bytes; `tier`: of its sandbox;
+ * `draining`: it begins no more runs.
  */
 export type NodeReport = {
   role: Role;
@@ -21,25 +21,25 @@ export type NodeReport = {
   url: string | null;
 };
 
-/** The parts of a configuration that decide a Task, by their digests. */
+/** The parts of a configuration that affect a Task; a `Configuration` has their digests. */
 export const configurationParts = ["squads", "permissions", "providers", "limits"] as const;
 export type ConfigurationPart = (typeof configurationParts)[number];
 export type Configuration = Record<ConfigurationPart, string>;
 
-/** What a Task asks of the node that takes it up. `tier`: of a sandbox that is no weaker. */
+/** What a Task requires of the node that takes it up. `tier`: the node's sandbox must not be weaker. */
 export type Terms = Configuration & { tier: number; browser: boolean };
 
 /**
- * What a node has for Tasks that any node may take up. `configuration` null: it is not known, as of an older version,
- * which takes whatever comes. `hasSpace`: on its disk, for a new Task.
+ * What a node offers to Tasks that any node may take up. `configuration` null: unknown, as with an older version, which
+ * takes up every Task. `hasSpace`: on its disk, for a new Task.
  */
 export type Offer = { configuration: Configuration | null; tier: number; browser: boolean; hasSpace: boolean };
 
-/** The parts in which two configurations differ. */
+/** The parts in which two configurations differ; none if one of them is unknown. */
 export const differing = (one: Configuration | null, other: Configuration | null): ConfigurationPart[] =>
   one === null || other === null ? [] : configurationParts.filter((part) => one[part] !== other[part]);
 
-/** Why a node does not take a Task up, in words; none: it does. */
+/** Why a node does not take up a Task, in words; empty: it does. */
 export const lacking = (terms: Terms | null, { configuration, tier, browser, hasSpace }: Offer): string[] => [
   ...(hasSpace ? [] : ["no room on its disk"]),
   ...(terms === null ? [] : differing(terms, configuration).map((part) => `other ${part}`)),
@@ -47,7 +47,7 @@ export const lacking = (terms: Terms | null, { configuration, tier, browser, has
   ...(terms?.browser === true && !browser ? ["no browser"] : []),
 ];
 
-/** Why none of the nodes takes a Task up; undefined: one does, when it has room. */
+/** Why no node takes up a Task; undefined: one does, when it has room. */
 export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer>): string | undefined => {
   if (takers.size === 0) return "waits for a node that runs Tasks, and none is up: start one";
   const why = [...takers].map(([name, offer]) => [name, lacking(terms, offer)] as const);
@@ -56,26 +56,29 @@ export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer
   return `waits for a node like the one that accepted it: ${each}`;
 };
 
-/** A node that was not heard of for so long is lost, in milliseconds; its claims end with it. */
+/** Milliseconds after which a node that was not heard of is lost; its claims end with it. */
 export const lostMs = 10_000;
 
-/** `all`: it answers requests and runs what is due; `api`: it runs nothing; `worker`: it answers about itself alone. */
+/**
+ * `all`: answers requests and runs what is due; `api`: only answers requests; `worker`: runs what is due, and answers
+ * only requests about itself.
+ */
 export type Role = "all" | "api" | "worker";
 
 export type Node = Omit<NodeReport, "draining"> & {
   name: string;
   version: string;
   host: string;
-  /** `stopped`: in good order. `lost`: not heard of for ten seconds. */
+  /** `stopped`: it shut down cleanly. `lost`: not heard of for ten seconds. */
   state: "up" | "draining" | "stopped" | "lost";
   startedAt: string;
   seenAt: string;
 };
 
-/** As others are shown it. `differs`: from the configuration of the node that is asked. */
+/** A node as it is listed. `differs`: from the configuration of the node that is asked. */
 export type ListedNode = Omit<Node, "configuration" | "url"> & { differs: ConfigurationPart[] };
 
-/** `untaken`: Tasks that no node takes, and why. */
+/** `untaken`: Tasks that no node takes up, and why. */
 export type NodeList = {
   self: string | null;
   nodes: ListedNode[];
@@ -85,34 +88,38 @@ export type NodeList = {
 export type SharedPackage = { digest: string; files: readonly { path: string; bytes: Buffer }[] };
 
 /**
- * The packages for every project, which all nodes of a database have: the newest of each in full, or that it was
- * removed.
+ * The packages for every project, which all nodes of a database share: the newest of each in full, or the fact that it
+ * was removed.
  */
 export interface SharedSquads {
-  /** By id. `digest` null: removed. `seen`: the digest that this data folder last had in common; null: it had none. */
+  /**
+   * By id. `digest` null: removed. `seen`: the digest on which this data folder and the database last agreed; null:
+   * none.
+   */
   list(): Promise<Map<string, { digest: string | null; seen: string | null }>>;
   /** undefined: there is none, or it was removed. */
   read(id: string): Promise<SharedPackage | undefined>;
   /**
-   * Replaces the package of this digest (null: none, or a removed one) by another, or removes it; false: it is another
-   * one.
+   * Replaces the package with the digest `before` (null: none, or a removed one) by `after`, or removes it (`after`
+   * null). Resolves to false if the package has another digest.
    */
   replace(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
-  /** This data folder now has in common what is of this digest; null: no package. */
+  /** Records that this data folder and the database agree on this digest; null: on having no package. */
   note(id: string, digest: string | null): Promise<void>;
 }
 
 export type Words = readonly (string | number)[];
 
 /**
- * Where a stream's files are, if not here. `movable`: another node takes it up where that one is lost or begins
- * nothing.
+ * The node that has a stream's files, if it is not this one. `movable`: another node takes the stream up if that node
+ * is lost or begins nothing.
  */
 export type Placed = { node: string; seenAt: string | null; isUp: boolean; movable: boolean };
 
 /**
- * A directory in which something was begun. `node`: whose it is, on which machine, and whether it is there; null: each
- * keeps such files for this repository by itself. `git`: it has commits.
+ * A directory in which something was begun. `node`: the node that owns it, on the machine `host`, and `isUp` whether
+ * that node is there. `node` null: no single node owns it, as each keeps its own files of this repository. `git`: it
+ * has commits.
  */
 export type KnownDirectory = {
   node: string | null;
@@ -124,58 +131,59 @@ export type KnownDirectory = {
 };
 
 /**
- * Something that one node at a time does. `isHeld`: false once the database cannot be reached, as another may do it
- * then.
+ * The right to do something that one node at a time does. `isHeld`: false once the database cannot be reached, because
+ * another node may then do it.
  */
 export type Turn = AsyncDisposable & { isHeld(): boolean };
 
 export interface Nodes {
-  /** This one's name. */
+  /** This node's name. */
   readonly name: string;
-  /**
-   * Has what goes by this name to itself until disposed, or until this node ends; undefined: somebody else is at it.
-   */
+  /** Takes the turn of this name until disposed, or until this node ends; undefined: somebody else has it. */
   turn(name: string): Promise<Turn | undefined>;
   /**
-   * Calls the listener when another node has made a stream due. May be lost, and may be of a stream that is not run
-   * here.
+   * Calls the listener when another node has made a stream due. A call may be lost, and may be for a stream that is not
+   * run here.
    */
   onDue(listener: (stream: StreamID, due: { at: Date; rank: number }) => void): Disposable;
-  /** What is known of the directories of this path, on any node. */
+  /** What is known of directories with this path, on any node. */
   directories(path: string): Promise<KnownDirectory[]>;
-  /** Those of the streams whose files are another node's, which alone runs them. */
+  /** Those of the streams whose files another node has; only that node runs them. */
   elsewhere(streams: readonly StreamID[]): Promise<Map<StreamID, Placed>>;
-  /** Tells the other nodes something that the log does not have. Lost where one of them does not hear it. */
+  /**
+   * Tells the other nodes something that the log does not have. A node that does not hear it will not learn of it
+   * later.
+   */
   tell(topic: string, words: Words): void;
-  /** Calls the listener with what other nodes tell of a topic, as it stands in the database. */
+  /** Calls the listener with what other nodes tell of a topic. The words are not validated. */
   onTold(topic: string, listener: (words: readonly unknown[]) => void): Disposable;
-  /** Says what this node has from now on; before, it takes up whatever comes. */
+  /** Declares what this node offers from now on; until then, it takes up every Task. */
   offer(offer: () => Offer): void;
-  /** The nodes that begin what is due: those that are there, but for the ones that drain or have the role `api`. */
+  /** The nodes that begin what is due: those that are up, are not draining, and do not have the role `api`. */
   takers(): Promise<Map<string, Offer>>;
   /**
-   * Those of the streams that any node may take up, with what they ask for: of no node yet, or of one that is lost or
+   * Those of the streams that any node may take up, with their terms: they have no node yet, or one that is lost or
    * begins nothing.
    */
   unplaced(streams: readonly StreamID[]): Promise<Map<StreamID, Terms | null>>;
-  /** What is due and may be taken up by any node, at most a thousand. */
+  /** Due streams that any node may take up, with their terms; at most a thousand. */
   untaken(): Promise<Map<StreamID, Terms | null>>;
   /** Streams whose files are still here though nobody needs them: another node erased the stream, or took it over. */
   unneeded(): Promise<StreamID[]>;
-  /** The files of such a stream are removed. */
+  /** Records that the files of such a stream are removed. */
   removed(stream: StreamID): Promise<void>;
-  /** The sessions of browsers that were logged out at any node: their marks, and when they would have ended. */
+  /** The browser sessions that were logged out at any node: their marks, and when they would have ended. */
   endedSessions(): Promise<[mark: string, until: number][]>;
   endSession(mark: string, until: number): Promise<void>;
 }
 
-/** Rejects with `node_away` if the stream's files are another node's. */
+/** Rejects with `node_away` if another node has the stream's files. */
 export const mustBeHere = async (nodes: Nodes | undefined, stream: StreamID): Promise<void> => {
   const placed = (await nodes?.elsewhere([stream]))?.get(stream);
   if (placed !== undefined) throw away(nodes, stream, placed);
 };
 
-/** What is said where only another node's files tell something. */
+/** The error of a request that needs files which only another node has. */
 export const away = (
   nodes: Pick<Nodes, "name"> | undefined,
   stream: StreamID,
@@ -187,6 +195,6 @@ export const away = (
     { details: { node, seenAt, up: isUp } },
   );
 
-/** When a node that is away was there, in words. */
+/** When an absent node was last heard of, in words. */
 export const lastSeen = (seenAt: string | null): string =>
   seenAt === null ? "is not known" : `was last heard of at ${seenAt}`;

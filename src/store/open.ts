@@ -24,17 +24,17 @@ import type { BlobMove, Blobs, Store } from "./store.ts";
 /** Opens the data folder of a service, and the store with it. */
 
 /**
- * `instance`: the folder's permanent id, by which a service recognises claims and processes of a dead one of the same
- * folder. `disk`: the watch over the folder's disk. `failure` watches from then on: it resolves when the service has
- * to end, because its data is damaged, or because another one has taken the database.
+ * `instance`: the folder's permanent id, by which a service recognises claims and processes that a dead service of the
+ * same folder left. `disk`: watches the folder's disk. `failure`: starts watching when called, and resolves when the
+ * service has to end, because its data is damaged or another service has taken the database.
  */
 export type Data = AsyncDisposable & {
   store: Store;
   instance: string;
   disk: Disk;
-  /** The clock of everything that is written and due. */
+  /** The clock of everything that is written or due. */
   now: Clock;
-  /** Among the services of the database; undefined: there are no others. */
+  /** This service among those of the database; undefined: there are no others. */
   member: Pick<Membership, "name" | "report" | "nodes" | "drain" | "drained" | "key" | "now" | "squads"> | undefined;
   failure: () => Promise<StartError>;
   /** The open connections to the database's server, by what they are for; none where there is no server. */
@@ -44,24 +44,24 @@ export type Data = AsyncDisposable & {
 type Wanted = Pick<DiskOptions, "dataDir"> & {
   limits: DiskOptions["limits"] & Pick<Limits, "running" | "runningPerProject">;
   databaseURL: string | undefined;
-  /** Past a pooler, for what needs a connection of its own; undefined: `databaseURL`. */
+  /** Bypasses a pooler, for work that needs a connection of its own; undefined: `databaseURL`. */
   databaseDirectURL: string | undefined;
-  /** undefined: in the database, if it is a server's and the folder has none. */
+  /** undefined: in the database, if it is a server's and the folder has no blobs. */
   blobs: "folder" | "database" | S3Place | undefined;
-  /** The name of this service among those of the database; undefined: it is called by its data folder. */
+  /** The name of this service among those of the database; undefined: it is named after its data folder. */
   node: string | undefined;
   version: string;
-  /** "local": no other service may have the database, and one without a name has no part in the rest. */
+  /** "local": no other service may use the database, and a service without a name does not become a node. */
   engine: "dbos" | "local";
   role: Role;
-  /** Removes a folder whatever programs made of it; rejects when something had to stay. */
+  /** Removes a folder, whatever state programs left it in; rejects when something had to stay. */
   removeTree: (path: string) => Promise<void>;
 };
 
 /**
- * Locks the folder for this process, and the database if it is a server's, removes temporary files of an earlier one,
- * and opens the store. Also on a full disk: then it uses the space that is kept back. `locked`: called once the folder
- * is this process's.
+ * Locks the folder for this process, and the database if it is a server's, removes temporary files of an earlier
+ * process, and opens the store. On a full disk, it uses the reserve. `locked`: called once this process holds the
+ * folder.
  */
 export const openData = async (
   wanted: Wanted,
@@ -82,7 +82,7 @@ export const openData = async (
   locked();
   for (const left of [join(dataDir, "tmp"), join(dataDir, "blobs", temporaryFolder)])
     await wanted.removeTree(left).catch((error: unknown) =>
-      // The next start tries it again.
+      // The next start tries again.
       log.warn({ error: messageOf(error) }, "temporary files of an earlier service could not be removed"),
     );
   const disk = scope.use(await openDisk({ dataDir, limits, log }));
@@ -130,7 +130,7 @@ export const openData = async (
           space: disk,
           log,
           bounds: boundsOf(limits),
-          // Nodes go by the database's clock.
+          // Nodes use the database's clock.
           ...(member === undefined
             ? { alone: true, now }
             : { node: { name: member.name, instance, turn: member.turn } }),
@@ -152,7 +152,7 @@ export const openData = async (
 const boundsOf = ({ running: all, runningPerProject: project }: Wanted["limits"]): RunningBounds | undefined =>
   all === 0 && project === 0 ? undefined : { all, project };
 
-/** Where blobs are; those of a folder stay there until they are moved. */
+/** Where blobs are kept; those in a folder stay there until they are moved. */
 const placeForBlobs = async (
   given: Wanted["blobs"],
   url: string | undefined,
@@ -177,7 +177,7 @@ const areInDatabase = async (url: string): Promise<boolean> => {
   });
 };
 
-/** What a service is called among others that nobody gave a name: after its data folder, as no other. */
+/** The name of a service that nobody named: that of its data folder, made unique. */
 const nameOf = (dataDir: string, instance: string): string => {
   const folder = basename(dataDir)
     .toLowerCase()
@@ -220,7 +220,7 @@ const own = async (options: Parameters<typeof ownDatabase>[0]): Promise<Held> =>
   return ownDatabase(options);
 };
 
-/** Lets other services to the database once they can read all of its blobs. */
+/** Admits other services to the database once they can read all of its blobs. */
 const shareOnceMoved = (move: BlobMove, { share }: Membership, log: Log): void => {
   void move.over.then(share).catch((error: unknown) => {
     log.warn({ error: messageOf(error) }, "other nodes are refused until the next start, though the blobs have moved");

@@ -3,9 +3,9 @@ import { ServiceError } from "../error.ts";
 import { isFull } from "./disk/full.ts";
 import type { Pieces, Store } from "./store.ts";
 
-/** A run outlives an outage of the database: it would lose what it has in hand, and has the time. */
+/** A run survives an outage of the database: ending it would lose the work in hand, and it has time to wait. */
 
-/** As long as its writes wait, and as the lease of its claim leaves. */
+/** As long as the run's writes wait, and as the lease of its claim allows. */
 const longestMs = 60_000;
 
 const againMs = 500;
@@ -23,9 +23,9 @@ const reads = [
   "productions",
 ] as const satisfies (keyof Store)[];
 
-/** The store for a run: its reads, too, and its blobs, wait for a database that cannot be reached. */
+/** The store for a run: its reads and its blobs, too, wait while the database cannot be reached. */
 export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S => {
-  // A file is there, or it is not.
+  // A file does not become unreachable for a while.
   if (store.kind === "sqlite") return store;
   const waiting =
     <Given extends unknown[], Answer>(operation: (...given: Given) => Promise<Answer>) =>

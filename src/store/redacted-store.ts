@@ -74,7 +74,7 @@ const finished = (event: DomainEvent): string | undefined => {
 };
 
 /**
- * The most texts of which the end is held back because it may be the beginning of a secret; beyond that, the oldest is
+ * The most texts whose end is held back because it may be the beginning of a secret; beyond that, the oldest end is
  * dropped.
  */
 const heldTexts = 1000;

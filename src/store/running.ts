@@ -1,20 +1,20 @@
 /**
- * Bounds on the Tasks that run at the same time, in all and of one project, over all nodes as on one; 0: none. A Task
- * runs while a claim on it is held. Missions do not count, and what only ends needs no room.
+ * Bounds on the Tasks that run at the same time, in all and per project, over all nodes together; 0: no bound. A Task
+ * runs while a claim on it is held. Missions do not count, and a run that only ends its Task needs no room.
  */
 export type RunningBounds = { all: number; project: number };
 
-/** What has no room left: Tasks of these projects, or all Tasks. */
+/** The Tasks for which there is no room: those of these projects, or all. */
 export type Full = { all: boolean; projects: readonly string[] };
 
 export type RunningCount = {
-  /** Which bound leaves no room for one more of the project; undefined: there is room. */
+  /** The bound that leaves no room for one more Task of the project; undefined: there is room. */
   lacks(project: string): "all" | "project" | undefined;
   take(project: string): void;
   full(): Full;
 };
 
-/** `running`: the projects of the Tasks that run, each as often as it has one. */
+/** `running`: the projects of the running Tasks, each as often as it has one. */
 export const countRunning = ({ all, project: each }: RunningBounds, running: Iterable<string>): RunningCount => {
   let sum = 0;
   const counts = new Map<string, number>();

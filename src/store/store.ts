@@ -16,16 +16,17 @@ import type { Webhooks } from "./webhook-queue.ts";
  * idempotency answers), and the blobs. Two implementations, `sqlite/sqlite.ts` and `postgres/postgres.ts`, pass one
  * contract suite, `test/store/store.test.ts`.
  *
- * Every write is one transaction: when its promise resolves the write is on disk (unless it is `lazy`), when it rejects
- * with a `store_unavailable` ServiceError nothing of it was kept, unless `details.outcome` is "unknown": the database
- * was lost during the commit, and could not be asked for a minute. The exceptions are `Blobs`, which have a place of
- * their own, and `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store refuses all writes.
+ * Every write is one transaction. When its promise resolves, the write is on disk (unless it is `lazy`). When it
+ * rejects with a `store_unavailable` ServiceError, nothing of it was kept, unless `details.outcome` is "unknown": the
+ * database was lost during the commit, and could not be asked for a minute. The exceptions are `Blobs`, which have a
+ * place of their own, and `Live`, which writes nothing. Reads reject with `store_unavailable`, too. A disposed store
+ * refuses all writes.
  *
- * What a lost connection or a lock that is not free stands in the way of is tried again: for ten seconds, and for a
- * minute through a claim.
+ * An operation that fails because of a lost connection or a lock that is not free is tried again: for ten seconds, and
+ * for a minute through a claim.
  *
- * Reads that take longer the larger the log is never hold up anything else. They take a signal: when it aborts, whoever
- * asked has gone; the read rejects with the signal's reason, and what has not begun does not.
+ * Reads that take longer the larger the log is never hold up anything else. They take a signal, which aborts when the
+ * caller has gone: the read then rejects with the signal's reason, and does not begin if it has not begun yet.
  */
 export interface Store extends AsyncDisposable {
   readonly kind: "sqlite" | "postgres";
@@ -39,7 +40,7 @@ export interface Store extends AsyncDisposable {
   readonly nodes?: Nodes;
   /** How many Tasks may run at the same time. Absent: as many as the nodes have room for. */
   readonly bounds?: RunningBounds;
-  /** The open connections to a database's server, by what they are for. Absent where the database is a file. */
+  /** The open connections to a database's server, by purpose. Absent where the database is a file. */
   readonly connections?: () => Readonly<Record<string, number>>;
 
   /**
@@ -119,8 +120,8 @@ export interface Store extends AsyncDisposable {
   list(query: ListQuery, signal?: AbortSignal): Promise<TaskSummary[]>;
 
   /**
-   * One page of the Tasks that ended and were last changed before the date, project by project, oldest first; without
-   * those of Missions that are there. A page may be empty: only `next` undefined is the end. By index.
+   * One page of the Tasks that ended and were last changed before the date, project by project, oldest first, without
+   * Tasks of Missions that still exist. A page may be empty: only `next` undefined is the end. Uses an index.
    */
   aged(query: AgedQuery, signal?: AbortSignal): Promise<{ tasks: TaskSummary[]; next: AgedQuery["after"] }>;
 
@@ -130,8 +131,8 @@ export interface Store extends AsyncDisposable {
   projects(limit: number, signal?: AbortSignal): Promise<Project[]>;
 
   /**
-   * What is going on, in all projects or in the one with this identity: how many Tasks failed since, and the rest as it
-   * is now. By index: what has ended does not count.
+   * What is going on, in all projects or in the one with this identity: how many Tasks failed since `since`, and
+   * everything else as it is now. Uses indexes: ended Tasks cost nothing.
    */
   overview(query: { since: Date; project: string | undefined }, signal?: AbortSignal): Promise<Overview>;
 
@@ -153,12 +154,12 @@ export interface Store extends AsyncDisposable {
   // ---- the queue ----------------------------------------------------------------------------------------------------
 
   /**
-   * At most `limit` unclaimed streams whose due time has come, lowest rank first; with `full`, without Tasks that have
-   * no room, except those that only end.
+   * At most `limit` unclaimed streams whose due time has come, lowest rank first. With `full`, leaves out Tasks for
+   * which there is no room, except those that only have to be ended.
    */
   due(now: Date, limit: number, full?: Full): Promise<DueStream[]>;
 
-  /** The Tasks on which a claim is held, and of which project the named ones are. */
+  /** The Tasks on which a claim is held, and the projects of the named Tasks. */
   running(named?: readonly StreamID[]): Promise<RunningTasks>;
 
   /** The earliest due time of an unclaimed stream, past or future; undefined when there is none. */
@@ -168,8 +169,8 @@ export interface Store extends AsyncDisposable {
   waiting(): Promise<number>;
 
   /**
-   * For each of these streams that waits in the queue, how many run before it: one query, two for more than two
-   * streams.
+   * For each of these streams that waits in the queue, how many streams run before it. One query, or two for more than
+   * two streams.
    */
   places(streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>>;
 
@@ -188,8 +189,8 @@ export type Write = {
   /** `expected`: the version the stream must be at, 0 for a new one; "any" appends at whatever version it is. */
   appends: readonly { stream: StreamID; expected: number | "any"; events: readonly DomainEvent[] }[];
   /**
-   * New due times. null: the stream is not due until a later write makes it so. "as-it-is": the time that it has stays
-   * when the claim is released, because what was due then was not done.
+   * New due times. null: the stream is not due until a later write makes it so. "as-it-is": the stream keeps its due
+   * time when the claim is released, because what was due then was not done.
    */
   due?: readonly { stream: StreamID; due: Due | null | "as-it-is" }[];
   /** An idempotency answer, stored together with the effect that it reports. */
@@ -206,9 +207,10 @@ export type Write = {
    */
   urgent?: boolean;
   /**
-   * The promise may resolve before the write is on disk: a crash of the machine may lose it, with all that came later;
-   * one of the service does not. For what can be found out or done again, so that nobody is told of it. Readers are
-   * shown it, and later writes resolve, when it is on disk. Default: false. Makes no difference on PostgreSQL.
+   * The promise may resolve before the write is on disk: a crash of the machine may lose it, together with everything
+   * later; a crash of the service does not. For writes that can be found out or done again, so that nobody has to be
+   * told. Readers see the write, and later writes resolve, only once it is on disk. Default: false. Makes no difference
+   * on PostgreSQL.
    */
   lazy?: boolean;
 };
@@ -216,7 +218,7 @@ export type Write = {
 /** The outcome of a write. A refused one left nothing behind; the caller decides again on the current state. */
 export type Committed =
   | { ok: true; recorded: Recorded[] }
-  /** A stream was not at the expected version; `version` is where it is. */
+  /** A stream was not at the expected version; `version` is its actual one. */
   | { ok: false; reason: "version"; stream: StreamID; version: number }
   /** The claim in `fence` no longer holds. */
   | { ok: false; reason: "fence" }
@@ -254,7 +256,8 @@ export interface Claim extends AsyncDisposable {
   /**
    * Gives the stream back. A due time that was set since the claim stays. Otherwise an active stream becomes due again
    * after a backoff of 1 to 60 seconds, so that none is forgotten. `unfinished`: the run failed, and what the stream
-   * was due for is not done; it becomes due again also where it is not active, as a Mission that hears of a Task's end.
+   * was due for is not done. It then becomes due again even if it is not active, for example a Mission that was to hear
+   * of a Task's end.
    */
   release(unfinished?: boolean): Promise<void>;
 }
@@ -291,7 +294,7 @@ export type ListQuery = {
   cursor?: { updated: number; taskID: string };
 };
 
-/** `after`: where the page before ended, as it was given. */
+/** `after`: `next` of the previous page; undefined: the first page. */
 export type AgedQuery = {
   before: Date;
   limit: number;
@@ -313,8 +316,9 @@ export type MissionQuery = {
   cursor?: { updated: number; sessionID: string };
 };
 
-/** How many of a Mission's Tasks have each lifecycle status. */
-/** `asking`: of the active ones. */
+/**
+ * How many of a Mission's Tasks have each lifecycle status. `asking`: how many of the active ones wait for an answer.
+ */
 export type TaskStats = Record<LifecycleStatus | "asking", number>;
 
 export type DueStream = {
@@ -331,24 +335,24 @@ export type RunningTasks = { running: ReadonlyMap<StreamID, string>; projects: R
 export type QueuePlace = { ahead: number; due: Due };
 
 /**
- * Bytes in pieces of at most about 256 KiB, which whoever is given them may keep. Called again it gives the same bytes
- * from their beginning.
+ * Bytes in pieces of at most about 256 KiB, which the receiver may keep. Each call gives the same bytes from their
+ * beginning.
  */
 export type Pieces = () => AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /**
- * A blob to be read, once. Nothing is open before its first piece is asked for, nor after the last, nor once the reader
- * stops. The pieces are `bytes` together, or reading rejects with `store_unavailable`: a blob that is dropped, or is not
- * what its name says, never looks like a shorter one.
+ * A blob to be read once. Nothing is open before the first piece is requested, after the last one, or once the reader
+ * stops. The pieces are `bytes` together, or reading rejects with `store_unavailable`: a blob that is dropped, or is
+ * not what its name says, never looks like a shorter one.
  */
 export type BlobRead = { bytes: number; pieces: AsyncIterable<Buffer> };
 
 /**
- * Long texts and files in the data folder, by the SHA-256 of their bytes. Put a blob before the commit that names it,
- * and commit soon: one that no stream names is kept for at least twenty minutes.
+ * Long texts and files, kept in the data folder, the database or a bucket by the SHA-256 of their bytes. Put a blob
+ * before the commit that names it, and commit soon: a blob that no stream names is kept for at least twenty minutes.
  *
- * `put` and `get` are for what is in memory anyway. What may have more than a MiB passes in pieces through `write` and
- * `read`, of which no place holds more than a few at once.
+ * `put` and `get` are for bytes that are in memory anyway. Anything that may have more than a MiB passes in pieces
+ * through `write` and `read`, and only a few of its pieces are in memory at once.
  */
 export interface Blobs {
   /**
@@ -358,26 +362,30 @@ export interface Blobs {
    */
   put(bytes: Uint8Array, exact?: boolean): Promise<BlobRef>;
   /**
-   * The same. The pieces are asked for once to learn their hash, and once for each try to store them. Rejects with
-   * `store_unavailable` also where they fail, or are others the second time; nothing of them is kept then.
+   * Stores the pieces, like `put`. They are requested once to compute their hash, and once for each try to store them.
+   * Also rejects with `store_unavailable` if reading them fails, or if they differ the second time; nothing of them is
+   * kept then.
    */
   write(pieces: Pieces, exact?: boolean): Promise<BlobRef>;
   /** undefined: there is no such blob (never stored, dropped, or deleted by hand). */
   get(sha256: string): Promise<Buffer | undefined>;
-  /** The same. */
+  /** The same, in pieces. */
   read(sha256: string): Promise<BlobRead | undefined>;
-  /** Deletes a blob that no stream names. `young`: it was stored recently, a commit may be about to name it; kept. */
+  /**
+   * Deletes a blob that no stream names. `young`: it was stored recently and is kept, since a commit may be about to
+   * name it.
+   */
   drop(sha256: string): Promise<"dropped" | "absent" | "young">;
 }
 
-/** The move of the blobs from the data folder to where other services find them, while the service runs. */
+/** The move of the blobs from the data folder to a place where other services find them, while the service runs. */
 export type BlobMove = {
   place: "database" | "s3";
-  /** Begins it, if it has not begun. From then on new blobs are put there. */
+  /** Begins the move, if it has not begun. From then on, new blobs are put in the new place. */
   begin(): Promise<void>;
-  /** How many have moved since the start of the service, and whether none is left that can. */
+  /** How many blobs have moved since the start of the service, and whether none is left that can be moved. */
   state(): { moved: number; isOver: boolean };
-  /** Resolves once none is left. */
+  /** Resolves once none is left that can be moved. */
   over: Promise<void>;
 };
 
@@ -389,18 +397,18 @@ export type OrphanBlobs = {
    */
   markOrphans(stream: StreamID): Promise<void>;
   /**
-   * Notes blobs that the stream's events name and nobody asks for any more: the stream counts as one that does not name
+   * Notes blobs that the stream's events name and nobody asks for any more. The stream then no longer counts as naming
    * them.
    */
   release(stream: StreamID, blobs: readonly string[]): Promise<void>;
   /**
-   * The noted blobs that no stream names now. The others are forgotten. None while it is not yet known what the events
-   * of an older version name (see `nameBlobs`).
+   * The noted blobs that no stream names now; the others are removed from the notes. None while it is not yet known
+   * which blobs the events of an older version name (see `nameBlobs`).
    */
   find(): Promise<string[]>;
   /**
-   * Finds out what the events of an older version name, in short steps until all is known or the signal aborts. Returns
-   * at once where that is known.
+   * Finds out which blobs the events of an older version name, in short steps, until all is known or the signal aborts.
+   * Returns at once if all is known.
    */
   nameBlobs(signal: AbortSignal): Promise<void>;
   /** Removes blobs from the notes, once they are dropped. */
@@ -408,17 +416,17 @@ export type OrphanBlobs = {
 };
 
 /**
- * Live deltas of a reply or of a running command for current subscribers, and how far those have come. Never stored,
- * lost in a crash.
+ * Live deltas of a reply or of a running command for current subscribers, and the progress of both. Never stored, lost
+ * in a crash.
  */
 export interface Live {
   /** `after`: the newest event that the frame follows; a reader that has not seen that event yet gets it first. */
   publish(frame: LiveFrame, after: Position): void;
   /** The reply, call or check with this id is complete. */
   end(stream: StreamID, id: string): void;
-  /** The stream does nothing any more. */
+  /** The stream has no more activity. */
   forget(stream: StreamID): void;
-  /** How far what the stream does has come; undefined: nothing counts. */
+  /** The progress of the stream's current activity; undefined: nothing is counted. */
   now(stream: StreamID): Extract<LiveFrame, { type: "now.delta" }> | undefined;
   /** Calls the listener for every frame of the stream until the result is disposed. It must not throw or block. */
   subscribe(stream: StreamID, listener: (frame: LiveFrame, after: Position) => void): Disposable;

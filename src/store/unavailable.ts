@@ -1,7 +1,7 @@
 import { messageOf, ServiceError } from "../error.ts";
 import { isFull } from "./disk/full.ts";
 
-/** The connection was lost during a commit, and nobody could tell since whether it was done. */
+/** The connection was lost during a commit, and its outcome could not be found out since. */
 export class OutcomeUnknown extends Error {}
 
 /** The error for a write that failed: nothing of it was kept, unless `details` says that its outcome is unknown. */
@@ -26,7 +26,7 @@ const failed = (what: string, cause: unknown): ServiceError => {
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** The same operations; what they reject with, unless their signal aborted, becomes what `made` makes of it. */
+/** The same operations. Every error with which one rejects is passed through `made`, except an abort of its signal. */
 export const withErrors = <Port extends object>(
   port: Port,
   made: (cause: unknown, name: string) => ServiceError,

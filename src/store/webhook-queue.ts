@@ -7,8 +7,8 @@ import type { Position, StreamID } from "../domain/event.ts";
  */
 
 /**
- * A secret that messages are signed with. `until`: a newer one has replaced it, and it is used besides that one until
- * then; null for the current one.
+ * A secret that signs messages. `until`: a newer secret has replaced this one, and both are used until then; null for
+ * the current secret.
  */
 export type SigningSecret = { secret: string; until: number | null };
 
@@ -94,7 +94,7 @@ export interface Webhooks {
   position(): Promise<Position>;
   /**
    * Stores deliveries and the position in one transaction. A delivery that exists already stays unchanged, so repeating
-   * this after a crash is harmless; one for an erased stream or a removed webhook is left out.
+   * this after a crash is harmless; a delivery for an erased stream or a removed webhook is left out.
    */
   record(deliveries: readonly NewDelivery[], through: Position, now: number): Promise<void>;
 
@@ -106,8 +106,8 @@ export interface Webhooks {
   /** Records an attempt and ends the lease. False: the worker no longer holds the delivery, and nothing is changed. */
   conclude(id: string, worker: string, verdict: Verdict, now: number): Promise<boolean>;
   /**
-   * At the start: ends the leases of all workers whose names begin with `workers`, without counting an attempt. What
-   * waits and was last changed in the future, because the clock was set back since, is due now.
+   * At the start: ends the leases of all workers whose names begin with `workers`, without counting an attempt. A
+   * pending delivery that was last changed in the future, because the clock has been set back since, is due now.
    */
   free(workers: string, now: number): Promise<void>;
   /** The earliest time at which a delivery is due or a lease ends; undefined when there is none. */

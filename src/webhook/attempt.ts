@@ -11,7 +11,7 @@ import { type AllowedTargets, optionsFor, type TargetOptions } from "./target.ts
  * aborts.
  */
 
-/** `isHeld`: whether it is still this process's to send; looked at before whatever would be there twice. */
+/** `isHeld`: whether this process may still send it; checked before anything that could otherwise be done twice. */
 export type Post = {
   url: string;
   message: string;
@@ -25,9 +25,9 @@ export type AttemptDeps = {
   allowed: AllowedTargets;
   way?: TargetOptions;
   redact: (text: string) => string;
-  /** Takes what is for an address of the service's own. */
+  /** Takes messages for the service's own addresses. */
   own?: ((post: Omit<Post, "secrets">, signal: AbortSignal) => Promise<OwnAnswer>) | undefined;
-  /** The machine's clock, with which receivers compare theirs. */
+  /** The machine's clock; receivers compare theirs with it. */
   wall: () => number;
 };
 
@@ -38,7 +38,7 @@ export type OwnAnswer = {
   retryAfter: string | undefined;
 };
 
-/** Not addresses of anybody's: no caller can name one, because webhooks go to http alone. */
+/** The service's own addresses. No caller can name one, because webhooks go only to http and https. */
 const isForge = (url: string): boolean => url.startsWith("forge:");
 
 const longestReason = 1024;

@@ -20,9 +20,9 @@ import {
 } from "./message.ts";
 
 /**
- * Turns events of the log into deliveries. It looks when an event of a notified type was committed; other events cost
- * nothing. The deliveries and the position up to which the log was read are one transaction, so that no delivery is
- * missed or made twice.
+ * Turns events of the log into deliveries. It looks at the log when an event of a notified type was committed; other
+ * events cost nothing. The deliveries and the position up to which the log was read are written in one transaction, so
+ * that no delivery is missed or made twice.
  */
 
 export type FollowerDeps = {
@@ -39,11 +39,11 @@ export type FollowerDeps = {
 
 const pageSize = 200;
 /**
- * After this many events without a delivery the position is written anyway; up to this many are read again after a
+ * After this many events without a delivery, the position is written anyway; up to this many are read again after a
  * crash.
  */
 const unwritten = 1000;
-/** Between two looks of which the first failed, in milliseconds. */
+/** The wait after the first failed look, in milliseconds; it doubles with each further failure. */
 const firstRestMs = 500;
 const longestRestMs = 30_000;
 
@@ -87,9 +87,9 @@ export const createFollower = (deps: FollowerDeps) => {
       try {
         all.push(...(await deliveriesFor(event, enabled)));
       } catch (error) {
-        // What the store could not say for a moment it says later: the page is read again.
+        // The store may be able to answer later: the page is read again.
         if (error instanceof ServiceError && error.retryable) throw error;
-        // An event whose delivery cannot be made must not hold back others.
+        // An event for which no delivery can be made must not hold back the others.
         log.error(
           { stream: event.stream, position: event.position, error: messageOf(error) },
           "an event was not sent to webhooks",
@@ -117,7 +117,10 @@ export const createFollower = (deps: FollowerDeps) => {
     return made === undefined ? [] : addressed(event, type, made, hooks, address);
   };
 
-  /** Whoever changed a plan and approved it with the change is asked nothing any more. */
+  /**
+   * Whether the ask was answered as it was opened, as for a person who changed a plan and approved it at once: nobody
+   * is asked anything any more.
+   */
   const isAnsweredAtOnce = async ({ type, data, stream, version, at }: NotifiedEvent): Promise<boolean> => {
     if (type !== "ask.opened" || data.kind !== "approval") return false;
     const [next] = await store.read(stream, { after: version, limit: 1 });

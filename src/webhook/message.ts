@@ -36,7 +36,7 @@ export const typeOf = (event: NotifiedEvent): MessageType | undefined => {
     case "run.started":
       return mission ? undefined : "task.started";
     case "ask.opened":
-      // Its Mission is asked first.
+      // The Task's Mission is asked first; `ask.passed` follows if it does not answer.
       if (event.data.passesAt !== undefined) return undefined;
       return mission ? "mission.asked" : "task.asked";
     case "ask.passed":

@@ -6,8 +6,8 @@ import { afterFailure, longestFailing } from "./retry.ts";
 import { shownURL } from "./target.ts";
 
 /**
- * Sends deliveries that are due. The queue is in the store; only the requests under way are here, one per target and at
- * most `most`, each leased before it is sent. A failing target delays only its own deliveries.
+ * Sends deliveries that are due. The queue is in the store; this process holds only the requests under way, one per
+ * target and at most `most`, each leased before it is sent. A failing target delays only its own deliveries.
  */
 
 export type SenderDeps = AttemptDeps & {
@@ -23,10 +23,11 @@ export type SenderDeps = AttemptDeps & {
 
 /** Most requests under way. */
 const most = 16;
-/** Longer than an attempt and recording its outcome, in milliseconds. */
+/** Longer than an attempt and the recording of its outcome, in milliseconds. */
 const leaseMs = 60_000;
 /**
- * Longer than one request takes, of a webhook or to a forge, in milliseconds. None begins with less left of its lease.
+ * Longer than one request to a webhook or a forge takes, in milliseconds. No request begins with less left of its
+ * lease.
  */
 const requestMs = 31_000;
 /** Longest delay of a delivery whose nudge was lost, in milliseconds. */
@@ -59,7 +60,7 @@ export const createSender = (deps: SenderDeps) => {
         const since = now();
         const claimed = await store.claim({ now: since, worker, leaseMs, limit: room });
         if (claimed.length > 0) await begin(claimed, since + leaseMs);
-        // While requests are under way, the end of each looks again; others may fall due in the meantime.
+        // The end of each request under way looks again; this is for deliveries that fall due in the meantime.
         const next = claimed.length > 0 ? now() : await store.nextDue();
         // A delivery that is due but was not claimed waits for another one to its target.
         if (next !== undefined) askIn(Math.max(1000, next - now()));
@@ -83,7 +84,7 @@ export const createSender = (deps: SenderDeps) => {
           : { url: webhook.url, secrets: webhook.secrets };
       const flight = deliver(delivery, webhook, { ...to, isHeld })
         .catch((error: unknown) => {
-          // Its lease expires, and it is sent again.
+          // The lease expires, and the delivery is sent again.
           if (!stopped) log.warn({ delivery: delivery.id, error: messageOf(error) }, "a delivery was not recorded");
         })
         .finally(() => {
@@ -99,8 +100,8 @@ export const createSender = (deps: SenderDeps) => {
     webhook: Webhook | undefined,
     { url, secrets, isHeld }: { url: string | null; secrets: readonly SigningSecret[]; isHeld: () => boolean },
   ): Promise<void> => {
-    // The webhook or Task was removed since the delivery was claimed, or this process was stopped, and others may send
-    // it.
+    // The webhook or Task was removed since the delivery was claimed, or this process was suspended for so long that
+    // others may send it.
     if (url === null || !isHeld()) return;
     const { message, body } = delivery;
     const tried = await attempt({ url, message, body, secrets, isHeld }, deps, stop.signal);
@@ -152,7 +153,7 @@ export const createSender = (deps: SenderDeps) => {
     /** Looks for deliveries that are due. */
     ask,
     flying: () => flying.size,
-    /** Gives requests under way a moment to end; the rest is due again for the next process. */
+    /** Gives requests under way a moment to end; the others are due again for the next process. */
     async stop(): Promise<void> {
       stopped = true;
       clearTimeout(timer);

@@ -32,7 +32,7 @@ import { type AllowedTargets, checkTarget, shownURL, type TargetOptions } from "
 
 export type WebhooksDeps = {
   store: Store;
-  /** The other services on this database, which hear of each change. */
+  /** The other nodes of this database, which are told of each change. */
   others?: Pick<Nodes, "tell" | "onTold"> | undefined;
   /** Targets that the operator allows besides public https. */
   allowed: AllowedTargets;
@@ -59,7 +59,7 @@ export type Webhooks = Awaited<ReturnType<typeof createWebhooks>>;
  * was unavailable.
  */
 const lookMs = 30_000;
-/** What nodes tell each other when webhooks or secrets have changed. */
+/** The topic under which nodes tell each other that webhooks or secrets have changed. */
 const topic = "webhooks";
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -119,7 +119,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
     } catch (error) {
       log.debug({ error: messageOf(error) }, "webhooks that another node changed could not be read");
     }
-    // Also for what was committed here before this was heard.
+    // Also for events that were committed here before this was heard.
     follower.ask();
     sender.ask();
   };
@@ -133,7 +133,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   for (const timer of timers) timer.unref();
   await rows.free(deps.instance, now());
   for (const { id, project: before, directory } of await read()) {
-    // Of an earlier version, which knew a repository by the path of its mirror.
+    // From an earlier version, which knew a repository by the path of its mirror.
     if (before === null || directory === null || !before.endsWith("/mirror.git")) continue;
     const place = await project(directory).catch(() => undefined);
     if (place !== undefined && place.project !== before) await rows.change(id, { project: place.project });
@@ -271,7 +271,10 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
   };
 };
 
-/** Checks a Task's `callbackURL`: where it is sent, and the part that may be shown. Throws `invalid_request`. */
+/**
+ * Checks a Task's `callbackURL`. Returns the URL to which messages are sent, and the part that may be shown. Throws
+ * `invalid_request`.
+ */
 export const callbackTo = (text: string, allowed: AllowedTargets): { url: string; shown: string } => {
   const url = checkTarget(text, allowed);
   if (typeof url === "string") throw refusedTarget("body.callbackURL", url);

@@ -8,7 +8,7 @@ import { checkURL, hostOf, isPublic, type OutboundOptions, OutboundRefused } fro
 
 export type AllowedTargets = { hosts: readonly { host: string; port: string | undefined }[]; networks: BlockList };
 
-/** Parses the operator's list; a string says what is wrong with it. */
+/** Parses the operator's list; a string says which entry is wrong, and why. */
 export const parseAllowed = (entries: readonly string[]): AllowedTargets | string => {
   const networks = new BlockList();
   const hosts: { host: string; port: string | undefined }[] = [];

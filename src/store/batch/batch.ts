@@ -5,8 +5,8 @@ import type { StoredAnswer } from "../store.ts";
 
 /**
  * A transaction, decided in memory without the database. Each member sees what is stored overlaid with the changes of
- * the members before it; a member that is refused or throws leaves no changes. So a batch is written in one go, and
- * both databases decide alike.
+ * the members before it; a member that is refused or throws leaves no changes. A batch is therefore written in one go,
+ * and both databases reach the same decisions.
  */
 
 export type Answer = { bodyHash: string; stored: StoredAnswer };
@@ -19,7 +19,7 @@ export type StoredView = {
   /** The stream with this name (see sql/row.ts). */
   named(name: string): StreamID | undefined;
   answer(id: string): Answer | undefined;
-  /** Asked for claims where the store has bounds: the Tasks that run, and of which project a Task is. */
+  /** The Tasks that run, with their projects. Only claims ask for it, and only where the store has bounds. */
   running(): ReadonlyMap<StreamID, string>;
   project(stream: StreamID): string | undefined;
 };
@@ -36,7 +36,7 @@ export type Changes = {
   answers: Map<string, Answer>;
   /** The callback URLs of new Tasks. */
   callbacks: Map<StreamID, string>;
-  /** Removed before anything else of the batch is written. */
+  /** Streams that are erased before anything else of the batch is written. */
   erased: Set<StreamID>;
   /** Streams whose claim was revoked. */
   revoked: Set<StreamID>;
@@ -113,7 +113,8 @@ export const runMember = <T>(member: BatchMember<T>, base: StoredView, batch: Ch
 };
 
 /**
- * The stream without a holder; the epoch fences off the old one. An active stream must not be left without a due time.
+ * Releases the stream and raises its epoch, which fences off the old holder. An active stream without a due time
+ * becomes due now, since nothing else would run it again.
  */
 export const releasedHead = (head: Head, now: Date): Head => ({
   ...head,

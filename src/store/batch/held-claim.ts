@@ -14,7 +14,7 @@ export type HeldClaims = {
   add(stream: StreamID, claimed: Claimed, since: number, release: (unfinished: boolean) => Promise<void>): Claim;
   /** Aborts `lost` of the claim that this process holds on the stream; with an epoch, only of that claim. */
   lose(stream: StreamID, epoch?: number): void;
-  /** Likewise, if its epoch is below this one. */
+  /** Aborts `lost` of the claim that this process holds on the stream if the claim's epoch is below this one. */
   loseBelow(stream: StreamID, epoch: number): void;
   renew(stream: StreamID, epoch: number, since: number): void;
   entries(): readonly Readonly<Entry>[];

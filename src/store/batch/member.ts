@@ -125,8 +125,8 @@ const answerOf = (once: IdempotencyRecord, changes: Changes, world: StoredView):
 export type Claimed = { epoch: number; version: number; dueSeq: number };
 
 /**
- * `leaseMs`: null where claims do not expire. `ahead`: how far their clock is ahead of that of other times. Refused
- * where a Task has no room within the bounds.
+ * `leaseMs`: null: claims do not expire. `ahead`: milliseconds by which the clock of leases is ahead of the clock of
+ * all other times. Returns undefined if the stream is unknown or held, or if the bounds leave no room for the Task.
  */
 export const claimMember =
   (
@@ -141,7 +141,7 @@ export const claimMember =
     if (head === undefined) return undefined;
     const lapsed = head.lease_until !== null && head.lease_until < at;
     if (head.holder !== null && !lapsed) return undefined;
-    // To end one (rank 0) needs no room.
+    // Rank 0: the Task only has to be ended, which needs no room.
     if (bounds !== undefined && head.rank !== 0 && !hasRoom(world, stream, bounds)) return undefined;
     const epoch = head.epoch + 1;
     const lease_until = leaseMs === null ? null : at + leaseMs;
@@ -159,8 +159,8 @@ const hasRoom = (world: StoredView, stream: StreamID, bounds: RunningBounds): bo
 const backoffMs = (fruitless: number): number => Math.min(60_000, 1000 * 2 ** Math.max(0, fruitless - 1));
 
 /**
- * Releasing uses up the due time that the claim found, unless the run is `unfinished`; one that was set since stays. A
- * run that added nothing but its first event made no progress, and lengthens the backoff.
+ * A release uses up the due time that the claim found, unless the run is `unfinished`; a due time that was set since
+ * stays. A run that added nothing but its first event made no progress, which lengthens the backoff.
  */
 export const releaseMember =
   (stream: StreamID, claimed: Claimed, unfinished: boolean): BatchMember<void> =>

@@ -11,8 +11,8 @@ import { piecesOfFile, writeWith } from "./piece.ts";
 
 /**
  * Blobs as files, `<folder>/ab/<sha256>`. A file gets its name only when all its bytes are on disk, so every file found
- * under a name is complete; a crash leaves at most a file in `<folder>/tmp` that is never read, and removed by the next
- * start.
+ * under a name is complete; a crash leaves at most a file in `<folder>/tmp`, which is never read and which the next
+ * start removes.
  */
 export const createBlobs = (folder: string, space: Space = unwatched): Blobs => {
   /** The last pending operation per file: operations on the same file run one after another. */
@@ -38,7 +38,7 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
     const path = pathOf(sha256);
     const found = await stat(path).catch(absent);
     if (found?.size === bytes) {
-      // Makes it young again, so that `drop` keeps it.
+      // Refreshes the file's age, so that `drop` keeps it.
       if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
       return;
     }
@@ -93,7 +93,10 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
   };
 };
 
-/** Of files on their way, in the folder of the blobs: only there do they get their name at once. */
+/**
+ * Holds files that are being written. It is inside the blobs' folder, since a rename gives a file its name at once only
+ * within one file system.
+ */
 export const temporaryFolder = "tmp";
 
 export const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
@@ -105,7 +108,10 @@ export const isHash = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
 export const touchedMs = 10 * 60_000;
 export const youngMs = 3 * touchedMs;
 
-/** For whatever is read of a folder: that it cannot be read now does not mean that it is not there. */
+/**
+ * For the `catch` of a read: undefined if the file does not exist. Throws any other error, since a file that cannot be
+ * read now may still exist.
+ */
 export const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;
 };
@@ -118,7 +124,9 @@ export const readBlob = (path: string): Promise<Buffer | undefined> =>
       throw unreadable(error);
     });
 
-/** The same in pieces. */
+/**
+ * Opens the file of a blob to read it in pieces. undefined: there is no such file. Rejects with `store_unavailable`.
+ */
 export const openFile = async (path: string): Promise<BlobRead | undefined> => {
   try {
     const found = await stat(path).catch(absent);

@@ -9,8 +9,9 @@ import { absent, isHash, openFile, readBlob } from "./folder.ts";
 import { following, measured, piecesOf } from "./piece.ts";
 
 /**
- * Moves blobs to where they are kept from now on, while the service runs. Until a blob has moved it is found where it
- * was, and it goes there only when its bytes are kept. Whatever it is killed in goes on at the next start.
+ * Moves blobs to the place where they are kept from now on, while the service runs. Until a blob has moved it is found
+ * at its old place, from which it is removed only after the new place has stored its bytes. A move that was killed
+ * continues at the next start.
  */
 
 /** Where blobs were kept before. */
@@ -18,7 +19,7 @@ export type Source = {
   /** For the log: "the data folder". */
   name: string;
   isEmpty(): Promise<boolean>;
-  /** Their names, one after the other. */
+  /** The names of its blobs, one after another. */
   all(): AsyncGenerator<string>;
   get: Blobs["get"];
   read: Blobs["read"];
@@ -27,7 +28,7 @@ export type Source = {
 
 const againMs = 60_000;
 
-/** How many are moved between two lines of the log. */
+/** Blobs moved between two lines of the log. */
 const told = 1000;
 
 const entriesOf = async (folder: string): Promise<Dirent[]> =>
@@ -38,7 +39,7 @@ const shelvesOf = async (folder: string): Promise<string[]> =>
     !entry.isFile() && /^[0-9a-f]{2}$/.test(entry.name) ? [entry.name] : [],
   );
 
-/** The folder's files, shelf by shelf. */
+/** The folder's blobs and unfinished files, shelf by shelf. Removes shelves that are empty. */
 async function* filesIn(folder: string): AsyncGenerator<string> {
   for (const shelf of await shelvesOf(folder)) {
     for (const { name } of await entriesOf(join(folder, shelf)))
@@ -62,7 +63,7 @@ export const fromFolder = (folder: string): Source => {
     isEmpty: () => isEmpty(folder),
     async *all() {
       for await (const path of filesIn(folder)) {
-        // An older version never finished it, so nothing names it.
+        // An older version did not finish writing this file, so nothing refers to it.
         if (path.endsWith(".tmp")) await rm(path, { force: true });
         else yield basename(path);
       }
@@ -75,15 +76,15 @@ export const fromFolder = (folder: string): Source => {
 
 export type Moving = AsyncDisposable & {
   blobs: Blobs;
-  /** How many have moved since the start. */
+  /** Blobs moved since the start. */
   count: () => number;
-  /** Resolves to true once what can be moved has been, to false if it was stopped before. */
+  /** Resolves to true once every blob that can be moved has moved, to false if the move was stopped before. */
   moved: Promise<boolean>;
 };
 
 /**
- * The same blobs, and those of the source that have not moved yet; these are on their way from now on. `settled`
- * resolves when nothing is put into the source any more; undefined: nothing is.
+ * Starts to move the blobs of the source into `blobs`. Returns the blobs of both places, including those that have not
+ * moved yet. `settled`: resolves when nothing is put into the source any more; undefined: nothing is put there now.
  */
 export const movingFrom = async (
   source: Source,
@@ -138,7 +139,7 @@ export const movingFrom = async (
       write: (pieces, exact) => blobs.write(pieces, exact),
       async get(sha256) {
         if (empty) return blobs.get(sha256);
-        // Asked a second time, as it may have moved in between.
+        // Looked up a second time, because the blob may have moved in between.
         return (await blobs.get(sha256)) ?? (await source.get(sha256)) ?? blobs.get(sha256);
       },
       async read(sha256) {

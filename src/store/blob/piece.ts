@@ -4,15 +4,15 @@ import { pace } from "../../pace.ts";
 import type { BlobRef } from "../../protocol/text.ts";
 import type { BlobRead, Blobs, Pieces } from "../store.ts";
 
-/** Bytes that pass in pieces, so that what is large is never in memory whole. */
+/** Blobs in pieces, so that a large one is never in memory as a whole. */
 
-/** Bytes of one piece, at most. */
+/** The most bytes of one piece. */
 export const pieceBytes = 256 * 1024;
 
-/** Bytes that are held at once at most: what has no more is stored like a text. */
+/** The most bytes held in memory at once. A blob that is no larger is stored like a text. */
 export const mostHeld = 1024 * 1024;
 
-/** The same bytes in pieces of exactly this size, but for the last. */
+/** The same bytes in pieces of exactly `size`, except for the last. */
 export async function* cut(pieces: ReturnType<Pieces>, size = pieceBytes): AsyncGenerator<Buffer> {
   let held: Buffer[] = [];
   let bytes = 0;
@@ -30,7 +30,10 @@ export async function* cut(pieces: ReturnType<Pieces>, size = pieceBytes): Async
   if (bytes > 0) yield Buffer.concat(held);
 }
 
-/** What the pieces make. `whole`: all of it, where that is at most `mostHeld`. Rejects with what they reject with. */
+/**
+ * The hash and size of the bytes. `whole`: all of them, or undefined if they are more than `mostHeld`. Rejects with the
+ * error that the pieces throw.
+ */
 export const measured = async (pieces: Pieces): Promise<{ ref: BlobRef; whole: Buffer | undefined }> => {
   const hash = createHash("sha256");
   let held: Uint8Array[] | undefined = [];
@@ -45,7 +48,10 @@ export const measured = async (pieces: Pieces): Promise<{ ref: BlobRef; whole: B
   return { ref: { sha256: hash.digest("hex"), bytes }, whole: held && Buffer.concat(held) };
 };
 
-/** The same pieces. Throws in the place of the last where they are not that blob, so that nobody takes them for it. */
+/**
+ * Passes the pieces on. Throws instead of yielding the last one if the bytes are not those of the blob, so that no
+ * reader takes them for it.
+ */
 export async function* checked<Piece extends Uint8Array>(
   pieces: AsyncIterable<Piece> | Iterable<Piece>,
   { sha256, bytes }: BlobRef,
@@ -66,7 +72,10 @@ export async function* checked<Piece extends Uint8Array>(
   if (last !== undefined) yield last;
 }
 
-/** The `write` of a place: `put` has what is small, `keep` the rest, as pieces that are checked each time. */
+/**
+ * Makes the `write` of a store of blobs: `put` stores a small blob, `keep` a large one, whose pieces are checked on
+ * every pass.
+ */
 export const writeWith =
   (
     put: (bytes: Buffer) => Promise<BlobRef>,
@@ -79,7 +88,7 @@ export const writeWith =
     return ref;
   };
 
-/** A file of this size, open as long as it is read. Throws where it is shorter. */
+/** Reads a file of this size, which is open while it is read. Throws if the file is shorter. */
 export async function* piecesOfFile(path: string, bytes: number): AsyncGenerator<Buffer> {
   await using file = await open(path, "r");
   for (let at = 0; at < bytes; ) {
@@ -91,7 +100,7 @@ export async function* piecesOfFile(path: string, bytes: number): AsyncGenerator
   }
 }
 
-/** A blob's pieces, from the beginning with each call. They throw where it is not there. */
+/** Each call of the returned function reads the blob from its beginning. The pieces throw if the blob is missing. */
 export const piecesOf = (blobs: Pick<Blobs, "read">, sha256: string) =>
   async function* (): AsyncGenerator<Buffer> {
     const found = await blobs.read(sha256);
@@ -99,20 +108,20 @@ export const piecesOf = (blobs: Pick<Blobs, "read">, sha256: string) =>
     yield* found.pieces;
   };
 
-/** For callers that need all of it at once. */
+/** Reads the blob into memory, for callers that need all of it at once. */
 export const wholeOf = async ({ pieces }: BlobRead): Promise<Buffer> => {
   const parts: Buffer[] = [];
   for await (const piece of pieces) parts.push(piece);
   return Buffer.concat(parts);
 };
 
-/** Bytes that are in memory, as a blob that is read. */
+/** Presents bytes in memory as a blob to read. */
 export const readOf = (bytes: Buffer): BlobRead => ({
   bytes: bytes.length,
   pieces: cut([bytes]),
 });
 
-/** Reads a blob of which the size is known: what is small at once. */
+/** Opens a blob of known size; a small one is read at once. undefined: the blob is missing. */
 export const openBlob = async (
   blobs: Pick<Blobs, "get" | "read">,
   { sha256, bytes }: BlobRef,
@@ -122,7 +131,10 @@ export const openBlob = async (
   return whole && readOf(whole);
 };
 
-/** A blob that may move away while it is read: `now` finds the rest where it is then; undefined: it is nowhere. */
+/**
+ * A blob that may be moved while it is read. When reading fails, `now` opens the blob at its new place, and the rest is
+ * read from there. If `now` resolves to undefined, the blob is nowhere, and the error is thrown.
+ */
 export const following = ({ bytes, pieces }: BlobRead, now: () => Promise<BlobRead | undefined>): BlobRead => ({
   bytes,
   pieces: follow(pieces, now),

@@ -4,25 +4,28 @@ import { type Moving, movingFrom, type Source } from "./move.ts";
 import { following } from "./piece.ts";
 
 /**
- * The blobs of a data folder, which move to where other services find them when that is asked for, while the service
- * runs.
+ * The blobs of a data folder. On request, and while the service runs, they move to a place where other services find
+ * them.
  */
 
 type Options = {
   folder: Blobs;
-  /** The same folder, to move from. */
+  /** The same folder, as the source of the move. */
   source: Source;
-  /** Where they are to be; called once, when the move begins. */
+  /** Opens the place to move to; called once, when the move begins. */
   target: () => Promise<Blobs>;
   to: BlobMove["place"];
-  /** It began with an earlier start, or begins with this one. */
+  /** The move began in an earlier run of the service, or begins with this one. */
   isBegun: boolean;
   log: Log;
 };
 
 export const placeBlobs = async (options: Options): Promise<{ blobs: Blobs; move: BlobMove } & AsyncDisposable> => {
   const { folder, source, target, to, isBegun, log } = options;
-  /** On their way into the folder: a move that does not wait for them would take them for remains of a crash. */
+  /**
+   * Writes into the folder that are under way. A move that did not wait for them would take their files for the remains
+   * of a crash.
+   */
   const underWay = new Set<Promise<unknown>>();
   let moving: Moving | undefined;
   let isOver = false;
@@ -65,7 +68,7 @@ export const placeBlobs = async (options: Options): Promise<{ blobs: Blobs; move
       write: (pieces, exact) => keep((blobs) => blobs.write(pieces, exact)),
       async get(sha256) {
         const asked = at();
-        // It may have moved in between.
+        // The move may have begun in between.
         return (await asked.get(sha256)) ?? (asked === at() ? undefined : at().get(sha256));
       },
       async read(sha256) {

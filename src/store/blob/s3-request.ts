@@ -4,13 +4,13 @@ import { messageOf } from "../../error.ts";
 import type { BlobRef } from "../../protocol/text.ts";
 import type { Pieces } from "../store.ts";
 
-/** Requests to a bucket, signed with AWS Signature Version 4 and tried again. */
+/** Requests to a bucket, signed with AWS Signature Version 4 and retried. */
 
 export type S3Place = {
   bucket: string;
-  /** Without slashes at its ends; "": none. */
+  /** Without slashes at its ends; "": no prefix. */
   prefix: string;
-  /** Without a slash at its end; undefined: Amazon's own, of the region. */
+  /** Without a slash at its end; undefined: Amazon's endpoint of the region. */
   endpoint: string | undefined;
   region: string;
   accessKeyID: string;
@@ -20,7 +20,7 @@ export type S3Place = {
 
 export type Answer = { status: number; headers: Headers; body: Buffer };
 
-/** The server refuses, and would refuse again. */
+/** The server answered with an error. Unless its status is in `passing`, it would refuse again. */
 export class Refused extends Error {
   readonly status: number;
   readonly code: string;
@@ -31,12 +31,15 @@ export class Refused extends Error {
   }
 }
 
-/** Milliseconds of one request; of its body besides, at a megabyte a second. */
+/** Milliseconds for one request, in addition to the time of its body at a megabyte a second. */
 const patienceMs = 20_000;
 export const tries = 5;
 export const passing = new Set([408, 429, 500, 502, 503, 504]);
 
-/** The address of the bucket: a name before Amazon's host, a path at any other's. */
+/**
+ * The bucket's address: at Amazon, the bucket's name precedes the host (unless the name has a dot); elsewhere it is the
+ * path.
+ */
 export const bucketURL = ({ bucket, endpoint, region }: S3Place): string =>
   endpoint === undefined
     ? bucket.includes(".")
@@ -54,7 +57,7 @@ type Sent = {
   /** The first byte that is wanted. */
   from?: number;
 };
-/** Pieces are asked for with each try. */
+/** Pieces are read from the beginning for each try. */
 export type Body = { ref: BlobRef; content: Uint8Array | Pieces };
 
 type Send = (sent: Sent, signal: AbortSignal) => Promise<Response>;
@@ -82,7 +85,8 @@ export const createSend = (place: S3Place): Send => {
     if (content instanceof Uint8Array) return fetch(signed.url, { ...sent, body: content as Uint8Array<ArrayBuffer> });
     signed.headers.set("content-length", String(ref.bytes));
     const given = watched(content);
-    // Of a request that it might have to send once more `fetch` keeps all that was sent: not where none may.
+    // `fetch` keeps all that it sent of a request that it might have to send again. These options rule a second sending
+    // out.
     const once = { redirect: "error", window: null, duplex: "half" } as const;
     const body = ReadableStream.from(given.pieces());
     return fetch(signed.url, { ...sent, ...once, body }).catch((error: unknown) => {
@@ -91,10 +95,10 @@ export const createSend = (place: S3Place): Send => {
   };
 };
 
-/** Pieces to be sent cannot be had, or are not the blob's. */
+/** The pieces to be sent could not be read, or are not those of the blob. */
 class SourceFault extends Error {}
 
-/** The same pieces. `fault`: that of theirs, which whoever is given them wraps in one of its own. */
+/** Passes the pieces on. `fault`: the error that they threw, which `fetch` wraps in one of its own. */
 const watched = (content: Pieces) => {
   let fault: SourceFault | undefined;
   return {
@@ -110,8 +114,8 @@ const watched = (content: Pieces) => {
 };
 
 /**
- * Sends and signs each try anew. Rejects with `Refused`, with why no try was answered, or at once with why there is
- * nothing to send.
+ * Sends a request, signing each try anew. Rejects with `Refused`, with the reason why no try was answered, or at once
+ * with a `SourceFault` if the body could not be read.
  */
 export const createCall = (send: Send, stopped: AbortSignal) => {
   const once = async (sent: Sent, signal: AbortSignal): Promise<Answer> => {
@@ -136,8 +140,8 @@ export const createCall = (send: Send, stopped: AbortSignal) => {
 };
 
 /**
- * What an object has from a byte on, as it comes; the answer is given up once the reader stops. Each wait for more has
- * its own time: the reader takes as long as it likes.
+ * The bytes of an object from `from` on, as they arrive; the response is cancelled when the reader stops. Only each
+ * wait for more bytes is bounded, so the reader may take as long as it likes.
  */
 export async function* receive(send: Send, wanted: Pick<Sent, "name"> & { from: number }, stopped: AbortSignal) {
   const stop = new AbortController();
@@ -152,7 +156,7 @@ export async function* receive(send: Send, wanted: Pick<Sent, "name"> & { from: 
       const text = await within(() => new Response(body).arrayBuffer());
       throw refusalOf({ status, headers, body: Buffer.from(text) });
     }
-    // A server without ranges begins anew.
+    // A server without ranges answers from the first byte.
     let before = status === 206 ? 0 : wanted.from;
     const reader = body?.getReader();
     for (;;) {
@@ -167,10 +171,13 @@ export async function* receive(send: Send, wanted: Pick<Sent, "name"> & { from: 
   }
 }
 
-/** Half of it by chance, so that those who failed together do not come back together. */
+/**
+ * Milliseconds to wait before the next try. Half of them are random, so that requests that failed together do not
+ * return together.
+ */
 export const waitMs = (tried: number): number => 100 * 2 ** tried * (0.5 + Math.random() / 2);
 
-/** What `fetch` says is in its cause. */
+/** `fetch` puts the reason into the cause of its error. */
 const reasonOf = (error: unknown): string =>
   messageOf(error instanceof Error && error.cause instanceof Error ? error.cause : error);
 

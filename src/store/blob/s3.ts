@@ -23,9 +23,9 @@ import {
 } from "./s3-request.ts";
 
 /**
- * Blobs as objects of a bucket, `<prefix>/ab/<sha256>`, signed with AWS Signature Version 4: of S3 itself and of what
- * speaks its protocol. The server holds each body against its hash, so an object that is found is complete; ages are by
- * the server's clock. Reads and writes are consistent, as S3 promises since 2020.
+ * Blobs as objects of a bucket, `<prefix>/ab/<sha256>`, signed with AWS Signature Version 4, on S3 or a server that
+ * speaks its protocol. The server verifies each body against its hash, so every object found is complete; ages are by
+ * the server's clock. Reads and writes are consistent, as S3 has promised since 2020.
  */
 
 export type { S3Place } from "./s3-request.ts";
@@ -34,23 +34,26 @@ const refuse = (answer: Answer): never => {
   throw refusalOf(answer);
 };
 
-/** Milliseconds since it was stored; undefined: it is not there. */
+/** Milliseconds since the object was stored; undefined: there is none. NaN: the server does not say. */
 const ageOf = ({ status, headers }: Answer): number | undefined => {
   if (status === 404) return undefined;
   const [now, stored] = [headers.get("date"), headers.get("last-modified")].map((at) => Date.parse(at ?? ""));
   return (now ?? Number.NaN) - (stored ?? Number.NaN);
 };
 
-/** Milliseconds within which a removal that was announced is done or given up. */
+/** Milliseconds within which an announced removal is done or given up. */
 const removalMs = 30_000;
-/** Whoever gave an older notice is gone. */
+/** The service that gave an older notice is gone. */
 const noticeMs = 2 * removalMs;
 
 export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   const send = createSend(place);
   const call = createCall(send, signal);
   const nameOf = (sha256: string) => `${sha256.slice(0, 2)}/${sha256}`;
-  /** Says that it is about to be removed: S3 has no removal of what is still as old as it was. */
+  /**
+   * The name of the notice that a blob is about to be removed. It is needed because S3 cannot delete an object on the
+   * condition that its age has not changed.
+   */
   const noticeOf = (sha256: string) => `${nameOf(sha256)}.removal`;
   const ageIn = async (name: string) => ageOf(await call({ method: "HEAD", name }));
   const store = async (body: Body): Promise<void> => {
@@ -70,13 +73,14 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 
   /**
-   * Whoever removes a blob says so first and looks at its age then. So one that is young stays when the notice comes
-   * later; else the notice is seen here, or the removal is over, and what is missing is stored again.
+   * A removal gives its notice first, then looks at the blob's age. If the notice comes after the blob was stored or
+   * found young here, the removal finds it young, and keeps it. Otherwise the notice is seen here, or the removal is
+   * over and the missing blob is stored again.
    */
   const write = async (body: Body): Promise<void> => {
     const { sha256 } = body.ref;
     const age = (await ageIn(nameOf(sha256))) ?? Number.POSITIVE_INFINITY;
-    // No notice is as old as this one.
+    // A notice given before the blob was stored has expired by now; one given later finds the blob young.
     if (age > noticeMs && age < touchedMs) return;
     const isNew = age === Number.POSITIVE_INFINITY && (await ageIn(noticeOf(sha256))) === undefined;
     if (!(age < touchedMs)) await store(body);
@@ -89,8 +93,8 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 
   /**
-   * Tried once: where the answer is lost, the blob may be stored again before the next try. False: the removal may be
-   * done yet, so the notice has to stand.
+   * Tries only once: if the answer is lost, the blob may be stored again before a second try. false: the removal may
+   * still happen, so the notice has to stand.
    */
   const remove = async (sha256: string, until: AbortSignal): Promise<boolean> => {
     try {
@@ -122,7 +126,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
     }
   }
 
-  /** Where an answer breaks off, the rest is asked for: as often as it takes, while something comes. */
+  /** When an answer breaks off, requests the rest, as often as it takes while bytes keep coming. */
   async function* received({ sha256, bytes }: BlobRef): AsyncGenerator<Buffer> {
     for (let at = 0, tried = 0; at < bytes; ) {
       try {
@@ -175,7 +179,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
       try {
         const before = await ageIn(nameOf(sha256));
         if (before !== undefined && !(before >= youngMs)) return "young";
-        // Another one is at it: whoever ends first would withdraw the other's notice.
+        // Another service is removing it: the first one to end would withdraw the other's notice.
         const other = await ageIn(noticeOf(sha256));
         if (other !== undefined && !(other > noticeMs)) return "young";
         if (before === undefined) {
@@ -197,13 +201,16 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
   };
 };
 
-/** Throws `StartError` where the bucket cannot be written, read and cleaned. `name`: of this service, among others. */
+/**
+ * Throws `StartError` if objects in the bucket cannot be written, read and deleted. `name`: distinguishes the test
+ * object of this service from those of others.
+ */
 export const expectBucket = async (place: S3Place, name: string, signal: AbortSignal): Promise<void> => {
   const call = createCall(createSend(place), signal);
   const where = `${place.bucket} at ${new URL(bucketURL(place)).origin}`;
   try {
     const at = { name: `start/${name}` };
-    // Without the right to list, what is not there is forbidden.
+    // Without the right to list, S3 answers "forbidden" for an object that does not exist.
     for (const method of ["PUT", "GET", "DELETE", "GET"] as const) {
       const answer = await call({ ...at, method, ...(method === "PUT" ? { body: nothing } : {}) });
       if (answer.status === 404 && method === "PUT") throw refusalOf(answer);

@@ -5,7 +5,7 @@ import type { Store } from "../store.ts";
 
 /**
  * Drops blobs that no stream names any more. Recently stored ones are kept and checked again next time. Resolves to the
- * number of dropped ones. `goesOn`: false stops early.
+ * number of dropped blobs. `goesOn`: stops the removal early when it returns false.
  */
 export const removeOrphanBlobs = async (
   { orphans, blobs }: Pick<Store, "orphans" | "blobs">,
@@ -25,7 +25,7 @@ export const removeOrphanBlobs = async (
 
 type Swept = Pick<Store, "orphans" | "blobs"> & { nodes?: Pick<Nodes, "turn"> };
 
-/** Drops them now and every hour, until disposed; one node at a time does. */
+/** Drops orphaned blobs now and every hour, until disposed. One node at a time does this. */
 export const sweepOrphanBlobs = (store: Swept, log: Log): AsyncDisposable => {
   const stop = new AbortController();
   const sweep = async (): Promise<void> => {

@@ -22,7 +22,7 @@ export const loadText = async (blobs: Blobs, text: LongText): Promise<string> =>
   return bytes?.toString("utf8") ?? `${text.head}… [the rest of ${text.blob.bytes} bytes is gone from the data folder]`;
 };
 
-/** What a JSON text holds; undefined: there is none, or its blob is missing. */
+/** The value of a JSON text; undefined: there is no text, or its blob is missing. */
 export const loadJSON = async (blobs: Pick<Blobs, "get">, text: LongText | null): Promise<Json | undefined> => {
   if (text === null) return undefined;
   const whole = typeof text === "string" ? text : (await blobs.get(text.blob.sha256))?.toString("utf8");
@@ -53,7 +53,7 @@ export const keepInput = async (blobs: Blobs, input: unknown): Promise<Json> => 
   return typeof kept === "string" ? (JSON.parse(kept) as Json) : kept;
 };
 
-/** The arguments; as invalid ones (`$invalid`) if their blob is missing. */
+/** The arguments of a call. If their blob is missing, an object that marks them as invalid (`$invalid`). */
 export const loadInput = async (blobs: Blobs, input: Json): Promise<Json> => {
   if (!isKept(input)) return input;
   const bytes = await blobs.get(input.blob.sha256);

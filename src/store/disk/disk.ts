@@ -7,35 +7,39 @@ import { isFull } from "./full.ts";
 import { createReserve, type Reserve } from "./reserve.ts";
 
 /**
- * Watches the disk of the data folder. When it runs short, all runs pause, and go on by themselves when there is space;
- * cancels and deletions go on meanwhile, on a reserve that nothing else may use.
+ * Watches the disk of the data folder. When it runs short, all runs pause, and continue by themselves once there is
+ * space. Meanwhile, cancels and deletions can use a reserve that nothing else may use.
  */
 export type Disk = AsyncDisposable &
   Space & {
-    /** Rejects with `disk_low` while there is less free than a new Task needs. */
+    /** Rejects with `disk_low` while less is free than a new Task needs. */
     admit: () => Promise<void>;
-    /** Whether there was as much as a new Task needs when last looked. */
+    /** Whether, at the last look, as much was free as a new Task needs. */
     hasSpace: () => boolean;
-    /** Why runs pause now, in words; undefined: they do not. */
+    /** Why runs pause now, in words; undefined: they do not pause. */
     shortage: () => string | undefined;
-    /** How often runs have paused so far, a pause under way included. */
+    /** How often runs have paused so far, including a pause under way. */
     pauses: () => number;
-    /** Resolves when runs do not pause, at once if they do not now. Rejects with the signal's reason when it aborts. */
+    /**
+     * Resolves once runs do not pause; at once if they do not pause now. Rejects with the signal's reason when it
+     * aborts.
+     */
     plenty: (signal: AbortSignal) => Promise<void>;
     /**
-     * Calls the listener when a pause begins, or has begun already, and when it ends. What it resolves to is awaited
-     * before a part of the reserve is given up. Disposal ends that.
+     * Calls the listener when a pause begins, at once if one has begun already, and when it ends. The promise that it
+     * returns is awaited (for at most `holdMs`) before a part of the reserve is given up. Disposal ends the
+     * subscription.
      */
     onPause: (listener: (pauses: boolean) => Promise<void> | void) => Disposable;
-    /** Bytes that were free when last looked. */
+    /** Bytes that were free at the last look. */
     free: () => number;
-    /** Looks now, instead of within two seconds. */
+    /** Measures the disk now, instead of within two seconds. */
     look: () => Promise<void>;
   };
 
-/** What whoever writes to the disk needs of it. */
+/** What a writer to the disk needs to know and to report. */
 export interface Space {
-  /** What is free now is kept for cancels and deletions: whoever does something else must not write. */
+  /** What is free now is kept for cancels and deletions: other writers must not write. */
   isKept(): boolean;
   /** Reports an error of a write. A full disk makes all runs pause until a write succeeds again. */
   report(error: unknown): void;
@@ -44,8 +48,8 @@ export interface Space {
 }
 
 /**
- * Carries out what ends or removes something. On a full disk it is tried again with each part of the reserve, and
- * rejects when that does not do.
+ * Carries out work that ends or removes something. On a full disk, the work is tried again with each part of the
+ * reserve, and rejects when that does not suffice.
  */
 export const withReserve = async <T>(space: Pick<Space, "giveUp">, work: () => T | Promise<T>): Promise<T> => {
   for (;;) {
@@ -57,14 +61,14 @@ export const withReserve = async <T>(space: Pick<Space, "giveUp">, work: () => T
   }
 };
 
-/** For stores without a watch over their disk. */
+/** For stores whose disk is not watched. */
 export const unwatched: Space = {
   isKept: () => false,
   report() {},
   giveUp: () => Promise.resolve(false),
 };
 
-/** Bytes and files; `files` is 0 where the file system has no bound for their number. */
+/** Bytes and files; `files` is 0 where the file system does not limit their number. */
 export type Room = { free: number; total: number; freeFiles: number; files: number };
 
 export type DiskOptions = {
@@ -79,19 +83,19 @@ const reserveBytes = 16 * 1024 ** 2;
 const reserveShare = 1 / 16;
 const smallestReserve = 1024 ** 2;
 
-/** What a start needs to write. */
+/** Bytes that a start needs to write. */
 const startBytes = 4 * 1024 ** 2;
 
 /** A Task makes many files, and a file system may run out of those, too. */
 const fewFiles = 1000;
 
-/** How fast a disk is assumed to fill at most, in bytes per second: decides when to look again. */
+/** How fast a disk is assumed to fill at most, in bytes per second; decides when to look again. */
 const fastest = 2 * 1024 ** 3;
 const oftenMs = 100;
 const seldomMs = 2000;
 const shortMs = 500;
 
-/** How long giving up a part of the reserve waits for the commands to be held. */
+/** How long giving up a part of the reserve waits until the commands are suspended, in milliseconds. */
 const holdMs = 1000;
 
 export const openDisk = async (options: DiskOptions): Promise<Disk> => {
@@ -111,7 +115,7 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
   let closed = false;
 
   const pauseAt = limits.diskPauseBytes;
-  /** More than where the pause began, lest it begins again at once. */
+  /** Higher than where the pause began, lest another one begins at once. */
   const goOnAt = pauseAt === 0 ? 2 * reserve.bytes : pauseAt + pauseAt / 8 + reserve.bytes;
   const isLow = ({ free, files, freeFiles }: Room, bytes: number) =>
     free < bytes || (files > 10 * fewFiles && freeFiles < fewFiles);
@@ -181,10 +185,10 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
 
   while (room.free < startBytes && reserve.giveUp()) room = await measure(dataDir);
   if (reserve.isBroken()) begin(true);
-  // Whoever opens it starts nothing on a disk that was not looked at.
+  // The caller must not start anything on a disk that has not been measured.
   else await look();
 
-  /** Of a new Task. */
+  /** The free bytes that a new Task needs. */
   const least = (): number => Math.max(limits.diskFreeBytes, (room.total * limits.diskFreePercent) / 100);
   return {
     isKept: () => reserve.isBroken(),
@@ -238,7 +242,7 @@ export const openDisk = async (options: DiskOptions): Promise<Disk> => {
   };
 };
 
-/** Whether hardly anything can be written to the disk of a folder. */
+/** Whether hardly anything can be written to the disk of a folder; false if its space cannot be read. */
 export const isFullAt = (folder: string): Promise<boolean> =>
   roomOf(folder).then(
     ({ free, files, freeFiles }) => free < hardlyBytes || (files > 10 * fewFiles && freeFiles < fewFiles),

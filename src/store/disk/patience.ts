@@ -5,8 +5,8 @@ import type { Disk } from "./disk.ts";
 import { isFull } from "./full.ts";
 
 /**
- * How a run waits for space on the disk. What it has in hand, a reply or the result of a call, stays in memory until it
- * can be written; and what it waited is on record, because that time is not the Task's.
+ * How a run waits for space on the disk. The reply or the result that it has in hand stays in memory until it can be
+ * written, and the wait is recorded, because it does not count towards the Task's time.
  */
 export type Patience = Disposable & {
   /**
@@ -14,7 +14,9 @@ export type Patience = Disposable & {
    * aborts.
    */
   space: () => Promise<void>;
-  /** After a write that failed: true, as soon as it may be tried again; false when space is not what it lacked. */
+  /**
+   * After a failed write: resolves to true as soon as the write may be tried again, to false if it did not lack space.
+   */
   retry: (error: unknown) => Promise<boolean>;
 };
 
@@ -24,13 +26,13 @@ export type PatienceOptions = {
   record: (event: DomainEvent) => Promise<unknown>;
   /** The run does not pause: it only ends its stream. */
   isEnding: () => boolean;
-  /** Lets others have the run's place meanwhile. */
+  /** Gives the run's place to others until disposed. */
   standAside: () => Disposable;
   signal: AbortSignal;
   now: () => Date;
 };
 
-/** Between two tries of a write, in milliseconds. */
+/** Milliseconds between two tries of a write. */
 const againMs = 500;
 
 export const createPatience = (options: PatienceOptions): Patience => {
@@ -65,7 +67,7 @@ export const createPatience = (options: PatienceOptions): Patience => {
     }));
 
   const heard = disk.onPause((pauses) => {
-    // What comes of it is noticed by whoever asks for space.
+    // A failure is noticed by the next caller of `space`.
     if (pauses && !isEnding()) void begin().catch(() => {});
   });
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 export interface Reserve {
   /** Bytes of all parts together. */
   readonly bytes: number;
-  /** A part was given up: what is free now is for nothing but cancels and deletions. */
+  /** A part was given up: what is free now is only for cancels and deletions. */
   isBroken(): boolean;
   isWhole(): boolean;
   /** Deletes a part. false: none is left. */
@@ -22,12 +22,15 @@ export interface Reserve {
 }
 
 /**
- * In several parts, so that another program that takes the space of the first leaves the rest: after all, ours may not
- * be the only one that waits for it.
+ * In several parts, so that another program that takes the space of the first leaves the rest: ours may not be the only
+ * program that waits for space.
  */
 const parts = 4;
 
-/** Random, because some file systems store nothing for zeros. Written again and again, to be cheap. */
+/**
+ * Random, because some file systems store nothing for zeros. One block is written repeatedly, because random bytes cost
+ * time.
+ */
 const block = 256 * 1024;
 
 export const createReserve = async (folder: string, wanted: number): Promise<Reserve> => {

@@ -5,7 +5,7 @@ type Listener = (streams: ReadonlySet<StreamID> | undefined, erased: ReadonlySet
 
 /** Signals followers that something was committed. A hint only: a listener then reads the log. */
 export type CommitSignal = {
-  /** `streams`: those that grew; undefined: any may have. `erased`: those that were erased. */
+  /** `streams`: the streams that grew; undefined: any may have grown. `erased`: the streams that were erased. */
   ring(streams?: ReadonlySet<StreamID>, erased?: ReadonlySet<StreamID>): void;
   listen(listener: Listener): Disposable;
   listeners(): number;
@@ -43,7 +43,10 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
     let rung = false;
     let erased = false;
     const whole = filter?.stream ?? filter?.mission;
-    /** Then what it asks for is at the end of the log, or of a stream, and there is no need to know where that is. */
+    /**
+     * Every event of the log, or of the stream, matches: an empty page is then its end, and there is no need to know
+     * its position.
+     */
     const everyMatches = filter?.types === undefined && filter?.project === undefined && filter?.mission === undefined;
     using _listener = commits.listen((streams, gone) => {
       erased ||= whole !== undefined && gone.has(whole);
@@ -67,7 +70,7 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
       let cursor = after;
       while (!over()) {
         rung = false;
-        // Read before the page: whatever is committed in between is found again with the next page.
+        // Read before the page, so that whatever is committed in between is found with the next page.
         const head = everyMatches ? undefined : await store.position();
         const page = head === undefined || head > cursor ? await pageAfter(cursor) : [];
         for (const event of page) {
@@ -75,7 +78,7 @@ export const createFollow = (commits: CommitSignal, store: Pick<Store, "since" |
           cursor = event.position;
           yield event;
         }
-        // However short a page is, more may have been cut from it, for its bytes.
+        // Even a short page may have been cut because of its bytes, so more may follow.
         if (page.length > 0 && (head === undefined || cursor < head)) continue;
         cursor = Math.max(cursor, head ?? 0);
         if (!rung && !over())

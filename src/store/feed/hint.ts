@@ -2,46 +2,52 @@ import type { Position, StreamID } from "../../domain/event.ts";
 import type { LiveFrame, TextFrame } from "../../protocol/event/frame.ts";
 
 /**
- * What one node tells the others, so that they look at once. Each may be lost, doubled and late: whoever hears nothing
- * looks by the second.
+ * What one node tells the others, so that they look at once. A hint may be lost, duplicated or late: a node that hears
+ * nothing looks every second anyway.
  */
 
-/** `grown`: null: any stream may have. `revoked`: claims of an epoch below this one are lost. `due`: time and rank. */
+/**
+ * `grown`: null: any stream may have grown. `revoked`: claims of an epoch below this one are lost. `due`: time and
+ * rank.
+ */
 export type Hint =
   | readonly ["grown", StreamID | null]
   | readonly ["erased", StreamID]
   | readonly ["revoked", StreamID, number]
   | readonly ["due", StreamID, number, number]
-  /** Somebody reads this stream's live frames at the node that says so. */
+  /** Somebody reads this stream's live frames at the sending node. */
   | readonly ["watched", StreamID]
   | readonly ["live", LiveFrame, Position]
-  /** What the log does not have (`Nodes.tell`). `id`: none is the same as another. */
+  /**
+   * Something that the log does not have (`Nodes.tell`). The `id` is unique, so that none replaces another in the
+   * queue.
+   */
   | readonly ["told", id: number, topic: string, words: readonly unknown[]];
 
 export type HintQueue = {
   tell(hints: readonly Hint[]): void;
-  /** Dropped where its stream, or all together, have too much on their way. */
+  /** Dropped if too much of its stream, or of all streams together, is queued. */
   frame(frame: LiveFrame, after: Position): void;
   close(): void;
 };
 
-/** Between two notifications, in milliseconds. The first one goes at once. */
+/** Milliseconds between two notifications. The first one is sent at once. */
 const everyMs = 20;
-/** PostgreSQL takes fewer than 8,000 bytes. */
+/** PostgreSQL accepts fewer than 8,000 bytes. */
 const mostBytes = 7_900;
-/** More streams than this are told as "any". */
+/** If more streams than this grew, they are told as "any". */
 const mostGrown = 200;
-/** Words on their way; what comes beyond is lost. */
+/** The most `told` hints that are queued; further ones are lost. */
 const mostTold = 200;
-/** Characters of text in a frame: each may take six bytes. */
+/** The most characters of a frame's text; each may take six bytes. */
 const mostText = 1_000;
-/** Characters of frames on their way, of one stream and of all. */
+/** The most characters of queued frames, of one stream and of all. */
 const mostOfStream = 32_768;
 const mostOfAll = 131_072;
 
 const keyOf = ([kind, stream]: Exclude<Hint, readonly ["live", ...unknown[]]>): string => `${kind} ${stream}`;
 
-/** `send` rejects for nobody: what could not be sent is lost. `self`: who sends, as others are told. */
+/** `send` must not reject: what could not be sent is lost. `self`: the sender's name, by which others recognise it. */
 export const createHintQueue = (self: string, send: (payloads: readonly string[]) => Promise<void>): HintQueue => {
   let hints = new Map<string, Hint>();
   let grown = 0;
@@ -111,7 +117,7 @@ export const createHintQueue = (self: string, send: (payloads: readonly string[]
   };
 };
 
-/** The second frame goes on with the text of the first. */
+/** One frame for both, if the second continues the text of the first and they fit into one; otherwise undefined. */
 const join = (first: LiveFrame, second: LiveFrame): LiveFrame | undefined => {
   if (first.type === "now.delta" || second.type === "now.delta" || first.type !== second.type) return undefined;
   if (idOf(first) !== idOf(second) || first.data.text.length + second.data.text.length > mostText) return undefined;
@@ -125,7 +131,7 @@ const withText = (frame: TextFrame, text: string): TextFrame =>
     ? { ...frame, data: { ...frame.data, text } }
     : { ...frame, data: { ...frame.data, text } };
 
-/** No character is cut in two. */
+/** Cuts a text into pieces of at most `mostText`, and no character in two. */
 const pieces = (text: string): string[] => {
   if (text.length <= mostText) return [text];
   const found: string[] = [];
@@ -139,7 +145,10 @@ const pieces = (text: string): string[] => {
   return found;
 };
 
-/** `head`: PostgreSQL leaves out a notification that is the same as another of its transaction, so none is. */
+/**
+ * Leaves out a hint that is too long for a payload. `head` makes payloads unique, because PostgreSQL drops a
+ * notification that equals another one of its transaction.
+ */
 const pack = (hints: readonly Hint[], head: () => readonly [string, number]): string[] => {
   const payloads: string[] = [];
   let open: string[] = [];
@@ -161,7 +170,7 @@ const pack = (hints: readonly Hint[], head: () => readonly [string, number]): st
   return payloads;
 };
 
-/** undefined: it is our own, or not a payload of this version. */
+/** The hints of a payload; undefined: it is our own, or not of this version. */
 export const unpack = (payload: string, self: string): Hint[] | undefined => {
   try {
     const [head, ...hints] = JSON.parse(payload) as [[string, number], ...Hint[]];

@@ -5,32 +5,32 @@ import { createNow } from "./now.ts";
 
 type Listener = (frame: LiveFrame, after: Position) => void;
 
-/** The way to other nodes. */
+/** How this node reaches the others. */
 type Far = {
   frame: (frame: LiveFrame, after: Position) => void;
-  /** These streams are read here. */
+  /** Tells the others that these streams are read here. */
   watch: (streams: readonly StreamID[]) => void;
 };
 
 export type FarLive = Live &
   Disposable & {
-    /** A frame of another node, for the readers that are here. */
+    /** Passes a frame of another node to the readers here. */
     receive(frame: LiveFrame, after: Position): void;
-    /** The stream is read at another node. */
+    /** Notes that the stream is read at another node. */
     watched(stream: StreamID): void;
   };
 
-/** How often readers are told of, and for how long that counts, in milliseconds. */
+/** How often other nodes are told of readers here, and how long that counts, in milliseconds. */
 const watchMs = 3_000;
 const watchedMs = 10_000;
 
 /**
- * Live frames within one process, and by `far` those of streams that are read at other nodes. A listener must not throw
- * or block: it is called in the middle of a reply.
+ * Live frames within one process and, through `far`, frames of streams that are read at other nodes. A listener must
+ * not throw or block: it is called in the middle of a reply.
  */
 export const createLive = (far?: Far): FarLive => {
   const listeners = new Map<StreamID, Set<Listener>>();
-  /** Until when a stream counts as read elsewhere, by `performance.now()`. */
+  /** Until when a stream counts as read at another node, by `performance.now()`. */
   const elsewhere = new Map<StreamID, number>();
   let timer: NodeJS.Timeout | undefined;
 

@@ -4,8 +4,8 @@ import type { LiveFrame, TextFrame } from "../../protocol/event/frame.ts";
 import type { SoFar } from "../../protocol/field.ts";
 
 /**
- * How far what a stream does has come, by its live frames. Of several things that grow at once the one that began last
- * is told. In memory only, and never exact: frames are sent so often at most, each with the newest number.
+ * The progress of what a stream is doing, counted from its live frames. If several things grow at once, the one that
+ * began last is told. In memory only, and never exact: a frame is sent at most every `everyMs`, with the newest number.
  */
 
 type NowFrame = Extract<LiveFrame, { type: "now.delta" }>;
@@ -18,7 +18,7 @@ const mostStreams = 1000;
 
 const counted = (count: number, unit: SoFar["unit"]): SoFar | undefined => (count > 0 ? { count, unit } : undefined);
 
-/** Words of a text whose pieces end anywhere. */
+/** Counts the words of a text whose pieces may end anywhere. */
 const createWords = (): Counter => {
   let words = 0;
   let within = false;
@@ -43,7 +43,7 @@ const counters: Record<TextFrame["type"], { text: string | null; make: () => Cou
   "tool.output": { text: null, make: createOutput },
 };
 
-/** `send` gets what readers are to be told. */
+/** `send` gets the frames for readers. */
 export const createNow = (send: (stream: StreamID, frame: NowFrame, after: Position) => void) => {
   const streams = new Map<StreamID, Known>();
 
@@ -63,7 +63,7 @@ export const createNow = (send: (stream: StreamID, frame: NowFrame, after: Posit
     return known;
   };
 
-  /** At once, or when the last one was sent long enough ago. */
+  /** Sends at once, or as soon as the last frame was sent long enough ago. */
   const offer = (stream: StreamID, known: Known): void => {
     if (known.due !== undefined) return;
     const flush = () => {
@@ -104,7 +104,7 @@ export const createNow = (send: (stream: StreamID, frame: NowFrame, after: Posit
         newest: { frame: { ...whose, type: "now.delta", data: { id, text, soFar } }, after },
       });
     },
-    /** What has this id does not grow any more. */
+    /** The thing with this id does not grow any more. */
     end: (stream: StreamID, id: string): void => {
       const known = streams.get(stream);
       if (known?.growing.delete(id) === true && known.growing.size === 0) forget(stream);

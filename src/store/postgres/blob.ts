@@ -13,11 +13,11 @@ import { clock } from "./lease.ts";
 import type { Trx } from "./outcome.ts";
 
 /**
- * Blobs as rows, so that every service of the database has them: one of `blobs` for each, and its bytes in
- * `blob_parts`. Both are written in one transaction, so every blob found is complete. Ages are of the database's clock.
+ * Blobs as rows, so that every service of the database has them: a row of `blobs` for each, and its bytes in
+ * `blob_parts`. Both are written in one transaction, so every blob found is complete. Ages are by the database's clock.
  */
 
-/** Bytes of one row, but for a blob's last. What is stored has them, so they stay. */
+/** Bytes of one row, except for a blob's last. It must not change, because stored blobs are cut this way. */
 const part = 256 * 1024;
 
 const tables = [
@@ -27,7 +27,7 @@ const tables = [
      primary key (sha256, part))`,
 ];
 
-/** Makes the tables where they are not. Older versions do not mind them. */
+/** Creates the tables if they are missing. Older versions ignore them. */
 export const prepareBlobs = async (db: Kysely<Tables>): Promise<void> => {
   await db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
@@ -36,7 +36,6 @@ export const prepareBlobs = async (db: Kysely<Tables>): Promise<void> => {
   });
 };
 
-/** Whether a database has blobs. */
 export const hasDatabaseBlobs = async (url: string): Promise<boolean> => {
   const client = await openClient(configOf(url), { statement: 5_000, lock: 2_000 });
   try {
@@ -48,7 +47,7 @@ export const hasDatabaseBlobs = async (url: string): Promise<boolean> => {
   }
 };
 
-/** `apart` runs a write in a transaction of its own, tried again until it is known to be done. */
+/** `apart`: runs a write in a transaction of its own, and retries it until it is known to be done. */
 export const createDatabaseBlobs = (options: {
   db: Kysely<Tables>;
   apart: (work: (trx: Trx) => Promise<void>) => Promise<void>;
@@ -61,7 +60,7 @@ export const createDatabaseBlobs = (options: {
       const { rows } = await sql<{ made: boolean }>`
         insert into blobs (sha256, bytes, at) values (${sha256}, ${bytes}, ${clock})
         on conflict (sha256) do update set at = excluded.at returning xmax = 0 as made`.execute(trx);
-      // Somebody else has, and it is young again.
+      // Somebody else has stored it, and the statement refreshed its age.
       if (rows[0]?.made !== true) return;
       let at = 0;
       for await (const data of cut(pieces(), part)) {
@@ -91,7 +90,7 @@ export const createDatabaseBlobs = (options: {
   };
   const writePieces = writeWith(put, keep);
 
-  /** A statement for each part: a reader may take its time, and holds no transaction open meanwhile. */
+  /** One statement per part, so that a slow reader does not hold a transaction open. */
   async function* partsOf(sha256: string, bytes: number): AsyncGenerator<Buffer> {
     try {
       for (let at = 0; at * part < bytes; at += 1) {
@@ -162,7 +161,7 @@ export const createDatabaseBlobs = (options: {
   };
 };
 
-/** Those that are in the database, where they are to be in another place. The tables stay. */
+/** The blobs in the database, as the source of a move to another place. The tables stay. */
 export const fromDatabase = (db: Kysely<Tables>, kept: Blobs, remove: (sha256: string) => Promise<void>): Source => {
   const next = async (after: string): Promise<string | undefined> => {
     const { rows } = await sql<{ sha256: string }>`

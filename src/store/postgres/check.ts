@@ -6,16 +6,16 @@ import type { Trx } from "./outcome.ts";
 
 /** Whether a write could be made now: takes the lock that every write takes, for a moment, and writes nothing. */
 
-/** Whoever asks wants to know within two and a half seconds. */
+/** The caller wants an answer within two and a half seconds. */
 const longestMs = 2_400;
 const lockMs = 1_500;
-/** A write takes milliseconds. */
+/** A write normally takes milliseconds. */
 const underWayMs = 2_000;
 
 const begin = sql`begin isolation level read committed`;
 const take = sql.raw(`set local lock_timeout = ${lockMs}; select position from log for update`);
 
-/** `underWay`: for how long the service's own write has been under way, in milliseconds. */
+/** `underWay`: for how long the service's own write has been under way, in milliseconds; 0: none is. */
 export const createCheck = (db: Trx, underWay: () => number): (() => Promise<void>) => {
   const lock = (): Promise<void> =>
     db.connection().execute(async (own) => {
@@ -45,7 +45,7 @@ export const createCheck = (db: Trx, underWay: () => number): (() => Promise<voi
     }
   };
 
-  /** Those who ask at the same time share one look. */
+  /** Callers that ask at the same time share one look. */
   let looking: Promise<void> | undefined;
   return async () => {
     try {

@@ -6,17 +6,17 @@ import { createIndex, type Index, indexes } from "../sql/migration/index-set.ts"
 import { cancelQuery, indexBounds, settle } from "./connection.ts";
 
 /**
- * Indexes of a log in use, made while the service runs: `create index concurrently` locks nobody out, and takes minutes
- * for a large log. One process at a time builds; what it leaves unfinished, the next one begins anew. Meanwhile the
- * pool of slow reads lacks a connection, which is closed afterwards with its lock and its bounds.
+ * Indexes of a log in use, built while the service runs: `create index concurrently` locks nobody out, and takes
+ * minutes for a large log. One process at a time builds; the next one begins unfinished indexes anew. Meanwhile the
+ * pool of slow reads lacks a connection, which is closed afterwards together with its lock and its bounds.
  */
 
 const againMs = 30_000;
 
-/** A log of fewer events gets its indexes in no time: they are made without ado. */
+/** A log of fewer events gets its indexes in no time, so they need not be built concurrently. */
 const large = 10_000;
 
-/** A part of a text is found by its trigrams. Without the extension that makes them, a search reads the texts. */
+/** Finds a part of a text by its trigrams. Without the extension that provides them, a search reads the texts. */
 const search: Omit<Index, "by"> = { name: "texts_search", on: "texts", columns: "" };
 
 export const buildIndexes = ({ pool, other, log }: { pool: Pool; other: Pool; log: Log }): AsyncDisposable => {
@@ -54,7 +54,7 @@ export const buildIndexes = ({ pool, other, log }: { pool: Pool; other: Pool; lo
   };
 };
 
-/** Resolves to false if another process builds. */
+/** Resolves to false if another process is building. */
 const build = async (client: PoolClient, log: Log, signal: AbortSignal): Promise<boolean> => {
   const names = async (where = ""): Promise<Set<string>> => {
     const { rows } = await client.query<{ name: string }>(
@@ -79,13 +79,13 @@ const build = async (client: PoolClient, log: Log, signal: AbortSignal): Promise
   );
   if (rows[0]?.got !== true) return false;
   const how = rows[0].position < large ? "" : "concurrently";
-  // Whoever held the lock before may have made some.
+  // The previous holder of the lock may have built some of them.
   const { wanted, replaced, broken } = await missing();
   for (const index of wanted) {
     if (signal.aborted) return true;
     if (how !== "")
       log.info({ index: index.name }, "an index is being created; lists and searches may be slow until then");
-    // A build that was cut short leaves one that is not valid.
+    // A build that was cut short leaves an invalid index.
     if (broken.has(index.name)) await client.query(`drop index ${how} if exists ${index.name}`);
     const text = createIndex(index, how);
     await client.query(index.name === search.name ? text.replace(" (", " using gin (") : text);
@@ -94,7 +94,7 @@ const build = async (client: PoolClient, log: Log, signal: AbortSignal): Promise
   return true;
 };
 
-/** The operator class for trigrams; undefined where this user may not have it. */
+/** The operator class for trigrams; undefined: the extension is missing, and this user may not create it. */
 const trigramsOf = async (client: PoolClient, log: Log): Promise<string | undefined> => {
   let refused: unknown;
   await client.query("create extension if not exists pg_trgm with schema public").catch((error: unknown) => {

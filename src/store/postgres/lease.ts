@@ -20,8 +20,8 @@ const renewal = `
   returning s.stream, s.epoch`;
 
 /**
- * Ends expired claims for everybody: raises the epoch, and makes an active stream due if it would be forgotten
- * otherwise.
+ * Ends expired claims of all processes: raises the epoch, and makes an active stream due that would otherwise be
+ * forgotten.
  */
 const sweep = `
   with lapsed as (
@@ -34,9 +34,9 @@ const sweep = `
     from lapsed where s.stream = lapsed.stream`;
 
 /**
- * Renews the claims of this process, ends expired ones of any process, and gives up in time: a claim that was not
- * renewed within two thirds of its lease counts as lost here, a third of the lease before another worker may take it.
- * The pool must not be shared and needs a timeout per query, so that a renewal never waits behind other work.
+ * Renews the claims of this process, ends expired claims of any process, and gives up claims in time: a claim that was
+ * not renewed within two thirds of its lease counts as lost here, a third of the lease before another worker may take
+ * it. The pool must not be shared and needs a timeout per query, so that a renewal never waits behind other work.
  */
 export const keepLeases = (options: {
   pool: Pool;

@@ -7,7 +7,7 @@ import type { CommitSignal } from "../feed/follow.ts";
 import { createHintQueue, type Hint, type HintQueue, unpack } from "../feed/hint.ts";
 import { type Bounds, openClient, shareOf } from "./connection.ts";
 
-/** What else a process does with what others tell it, besides waking its followers. */
+/** What a process does with the hints of others, besides waking its followers. */
 export type Heard = (hint: Exclude<Hint, readonly ["grown" | "erased", ...unknown[]]>) => void;
 
 export type Hints = Pick<HintQueue, "tell" | "frame"> & { isOpen(): boolean } & AsyncDisposable;
@@ -17,12 +17,12 @@ const pollMs = 1000;
 const bounds: Bounds = { statement: 5_000, lock: 5_000 };
 
 /**
- * Hints to and from other processes of the database, by NOTIFY on a connection of its own: within commits it would make
- * them wait for each other, and a listener that is stopped would hold them up for good once its queue is full. What is
- * told while there is no connection is lost; so the newest position is also asked for every second.
+ * Hints to and from other processes of the database, by NOTIFY on a connection of its own. Within commits, NOTIFY would
+ * make them wait for each other, and a listener that is stopped would hold them up for good once its queue is full.
+ * Hints are lost while there is no connection, so the newest position is also read every second.
  */
 export const listen = async (options: {
-  /** undefined: no other process has the database. */
+  /** undefined: no other process uses the database. */
   config: ClientConfig | undefined;
   channel: string;
   commits: CommitSignal;
@@ -68,7 +68,7 @@ export const listen = async (options: {
       await next.end().catch(() => {});
       throw error;
     }
-    // What was told meanwhile is lost.
+    // Hints that were sent meanwhile are lost.
     commits.ring();
   };
 

@@ -9,17 +9,17 @@ import { OutcomeUnknown } from "../unavailable.ts";
 import { endsSession } from "./fault.ts";
 
 /**
- * Transactions whose outcome is known. A connection that is lost after COMMIT was sent leaves open whether it was done;
- * the database knows by the transaction's id, and is asked on another connection. After a crash of the server it may
- * have given the id of a lost transaction to another one, so that "committed" proves nothing then.
+ * Transactions whose outcome is known. A connection that is lost after COMMIT was sent leaves it open whether the
+ * transaction was committed; the database knows it by the transaction's id, and is asked on another connection. After a
+ * crash, the server may have given the id of a lost transaction to another one, so "committed" then proves nothing.
  */
 
-/** Transactions see what is in them through this. */
+/** The handle on a transaction, through which queries see its changes. */
 export type Trx = Kysely<Tables>;
 
 /**
- * Runs one transaction: resolves if it was committed, rejects if nothing of it was kept. With `OutcomeUnknown` where
- * that could not be found out within `unknownMs`, or the server crashed meanwhile.
+ * Runs one transaction: resolves if it was committed, rejects if nothing of it was kept. Rejects with `OutcomeUnknown`
+ * if that could not be found out within `unknownMs`, or if the server crashed meanwhile.
  */
 export type Transact = <T>(work: (trx: Trx) => Promise<{ value: T; id: string }>) => Promise<T>;
 
@@ -31,7 +31,7 @@ const unknownMs = 60_000;
 
 const againMs = 200;
 
-/** The time between two crashes of the server. `now`: as far as it is known here. */
+/** The time between two crashes of the server. `now`: the era that was read last. */
 export type Era = {
   now(): string;
   /** Whether the server has crashed, or a standby has taken over, since `before`. */
@@ -39,12 +39,12 @@ export type Era = {
 };
 
 /**
- * PostgreSQL empties an unlogged table when it recovers from a crash and when a standby takes over, and keeps it through
- * a stop in good order. Older versions do not mind the table.
+ * PostgreSQL empties an unlogged table when it recovers from a crash and when a standby takes over, and keeps it
+ * through a clean shutdown. Older versions ignore the table.
  */
 export const openEra = async (db: Trx): Promise<Era> => {
   const table = sql`create unlogged table if not exists eras (id integer primary key, era text not null)`;
-  // Two that create it at once clash; then it is there.
+  // Two services that create it at once clash; on the second try it exists.
   await table.execute(db).catch(() => table.execute(db));
   const read = async (): Promise<string> => {
     await sql`insert into eras (id, era) values (1, ${randomUUID()}) on conflict do nothing`.execute(db);
@@ -72,10 +72,10 @@ export const createTransact = ({ db, era, log, signal }: Options): Transact => {
         const status = rows[0]?.status;
         if (status === "aborted") return status;
         if (status === "committed") return (await era.isOver(before)) ? undefined : status;
-        // Beyond what the database remembers.
+        // The database does not remember transactions this old.
         if (status !== "in progress") return undefined;
       } catch (error) {
-        // The id is of the future: a standby took over that never had this transaction.
+        // The id is in the future: a standby took over that never had this transaction.
         if (error instanceof DatabaseError && error.code === "22023") return "aborted";
       }
       await pause(againMs, undefined, { signal }).catch(() => {});
@@ -93,7 +93,7 @@ export const createTransact = ({ db, era, log, signal }: Options): Transact => {
         try {
           done = await work(trx);
         } catch (error) {
-          // Without a connection it is rolled back as well.
+          // Without a connection, the server rolls it back by itself.
           await sql`rollback`.execute(trx).catch(() => {});
           throw error;
         }

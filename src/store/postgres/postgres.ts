@@ -68,38 +68,39 @@ import { runAll, webhooksOn } from "./webhook.ts";
 
 type Options = {
   url: string;
-  /** Past a pooler, for all but short transactions. Default: `url`. */
+  /** Bypasses a pooler, for all but short transactions. Default: `url`. */
   directURL?: string | undefined;
   dataDir: string;
   log: Log;
   space?: Space;
   /**
-   * How long a claim outlives a crashed holder, in milliseconds. Two thirds of it are as long as a run waits for a
-   * database that cannot be reached. Default: 90 seconds, of a node as long as until it counts as lost.
+   * How long a claim outlives a crashed holder, in milliseconds. While the database cannot be reached, a run waits for
+   * two thirds of this time. Default: 90 seconds; for a node, the time after which it counts as lost.
    */
   leaseMs?: number;
   /**
-   * Where blobs are kept: in the data folder (the default), in the database, or in another place that all services
-   * have.
+   * Where blobs are kept: in the data folder (the default), in the database, or in another place that all services can
+   * reach.
    */
   blobs?: "folder" | "database" | Blobs;
   /** Schema for the tables instead of the connection's default; created if missing. */
   schema?: string;
   /**
-   * No other process has the database (`node/owner.ts`): every claim is of a dead one, and freed at once.
+   * No other process uses the database (`node/owner.ts`): every claim belongs to a dead process, and is freed at once.
    */
   alone?: boolean;
-  /** The name of this node: other processes have the database, too (`node/member.ts`). */
+  /** This service as a node: other processes use the database, too (`node/member.ts`). */
   node?: Pick<Nodes, "name" | "turn"> & { instance: string };
   /** How many Tasks may run at the same time, over all processes; undefined: any number. */
   bounds?: RunningBounds | undefined;
-  /** The clock of the one process, for events and due times. Default: the database's, which all processes share. */
+  /** The clock of a sole process, for events and due times. Default: the database's, which all processes share. */
   now?: Clock;
 };
 
 /**
- * The store on PostgreSQL, for any number of processes. All times that processes compare are the database's
- * unless there is only one. */
+ * The store on PostgreSQL, for any number of processes. All times that processes compare are by the database's clock,
+ * unless there is only one process.
+ */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
   const { url, dataDir, log, space = unwatched, schema, bounds } = options;
   const { leaseMs = options.node === undefined ? 90_000 : lostMs } = options;
@@ -187,7 +188,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     return found;
   }
 
-  /** By how much the clock of leases, the database's, is ahead of that of events and due times. */
+  /** Milliseconds by which the clock of leases (the database's) is ahead of the clock of events and due times. */
   let ahead = 0;
 
   const write = async (members: readonly Member[]): Promise<void> => {
@@ -245,7 +246,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     }
   };
 
-  /** Other writes, each in a transaction of its own, tried again like reads. */
+  /** Runs any other write in a transaction of its own, and tries it again like reads. */
   const apart = <T>(work: (trx: Trx) => Promise<T>): Promise<T> =>
     again(
       () =>
@@ -311,7 +312,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     commit: (write) =>
       pump.submit(needsOf(write), commitMember(write), { urgent: write.urgent, underClaim: write.fence !== undefined }),
     async claim(stream, worker, urgent = false) {
-      // The lease counts from before the request, which is the safe side.
+      // The lease counts from before the request, to be on the safe side.
       const since = performance.now();
       const claimed = await pump.submit(
         { streams: [stream], claims: bounds === undefined ? [] : [stream] },
@@ -322,8 +323,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
     },
     follow: createFollow(commits, reads),
     orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
-    // Under the log's lock, as every commit that changes counts of projects: those rows are then locked by one at a
-    // time.
+    // Takes the log's lock, like every commit that changes counts of projects, so that only one transaction at a time
+    // locks their rows.
     erase: (stream, expected) =>
       pump.submit({ streams: [stream], appends: true }, eraseMember(stream, expected), { urgent: true }),
     async forget(before) {
@@ -361,7 +362,7 @@ const needsOf = (write: Write): Needs => ({
   answers: write.once === undefined ? [] : [answerID(write.once.scope, write.once.key)],
 });
 
-/** Brings the schema up to date, and frees what dead services held. */
+/** Brings the schema up to date, and frees the claims of dead services. */
 const prepare = async (
   config: PoolConfig,
   { schema, alone = false, node, log, now = createClock() }: Options,
@@ -380,7 +381,7 @@ const prepare = async (
         .where("holder", "is not", null)
         .$if(node !== undefined, (rows) => rows.where("holder", "like", `${node?.instance}/%`))
         .execute();
-    // As on SQLite: if the log's newest event is of the future, no due time of the future can be believed.
+    // As on SQLite: if the log's newest event is in the future, no due time in the future can be trusted.
     const at = now();
     if (alone)
       await sql`

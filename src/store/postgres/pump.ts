@@ -9,8 +9,8 @@ import { isClash, isPassing, pauseAfter, requestMs } from "./fault.ts";
 import type { Needs } from "./transaction.ts";
 
 /**
- * One transaction at a time; members that arrive meanwhile share the next. What a lost connection, a lock that is not
- * free or the like keeps from being written is tried again, for as long as each member has time.
+ * Runs one transaction at a time; members that arrive meanwhile share the next one. A write that failed because of a
+ * lost connection, a lock that was not free or the like is tried again, for as long as each member has time.
  */
 
 export type Member = Needs & {
@@ -20,25 +20,27 @@ export type Member = Needs & {
 
 type Waiting = Member & {
   urgent: boolean;
-  /** Until when it is tried, by `performance.now()`. */
+  /** The time until which it is tried, by `performance.now()`. */
   until: number;
   fail(error: unknown): void;
 };
 
-/** `urgent`: see `Write.urgent`. `underClaim`: whoever writes has time, and would lose its work. */
+/**
+ * `urgent`: see `Write.urgent`. `underClaim`: a run writes, which has time to wait and would otherwise lose its work.
+ */
 export type Manner = { urgent?: boolean | undefined; underClaim?: boolean };
 
-/** As long as the lease of a claim leaves, in milliseconds. */
+/** How long a write under a claim is tried: as long as the claim's lease allows, in milliseconds. */
 const claimMs = 60_000;
 
-/** Tries at once of what other transactions overtook. */
+/** Immediate tries of a transaction that others overtook. */
 const mostClashes = 10;
 
 export type Pump = {
   submit<T>(needs: Partial<Needs>, member: BatchMember<T>, manner?: Manner): Promise<T>;
-  /** For how long the transaction under way has been, in milliseconds; 0: none is. */
+  /** For how long the current transaction has been under way, in milliseconds; 0: there is none. */
   underWay(): number;
-  /** Refuses what comes from now on, and resolves when the rest is written or has failed. */
+  /** Refuses further members, and resolves when the others are written or have failed. */
   close(): Promise<void>;
 };
 
@@ -77,7 +79,7 @@ export const createPump = (options: {
     pumping = undefined;
   };
 
-  /** Those that wait behind a transaction that takes long. */
+  /** Fails members that have waited too long behind a slow transaction. */
   const expire = (): void => {
     const now = performance.now();
     const late = waiting.filter(({ until }) => until < now);
@@ -86,7 +88,7 @@ export const createPump = (options: {
     for (const member of late) member.fail(new Error("the database currently accepts no writes"));
   };
 
-  /** Resolves to the members that are to be tried again later; the others are settled, or have failed. */
+  /** Resolves to the members that are to be tried again later; the others are settled or have failed. */
   const attempt = async (members: readonly Waiting[], tries = 1): Promise<Waiting[]> => {
     try {
       await transact(members);
@@ -102,7 +104,7 @@ export const createPump = (options: {
         for (const member of members) rest.push(...(await attempt([member])));
         return rest;
       } else if (isFull(error) && members.some(({ urgent }) => urgent) && (await space.giveUp())) {
-        // The database may be on the same disk.
+        // The database may be on the disk of the reserve.
         return attempt(members);
       }
       const failed = members.filter((member) => !rest.includes(member));

@@ -5,12 +5,13 @@ import { unreadable } from "../unavailable.ts";
 import { cancelQuery } from "./connection.ts";
 import { endsSession } from "./fault.ts";
 
-/** Reads that may wait for a connection. */
+/** The most reads that may wait for a connection. */
 const most = 1000;
 
 /**
- * Slow reads of PostgreSQL, on connections of their own: however many there are, commits find one. A read whose signal
- * aborts is cancelled in the database, too, through the other pool; disposal does that to all.
+ * Slow reads of PostgreSQL, on connections of their own, so that commits find a connection however many reads there
+ * are. A read whose signal aborts is also cancelled in the database, through the other pool; disposal does so for all
+ * reads.
  */
 export const createReader = (pool: Pool, other: Pool): Reader & AsyncDisposable => {
   const stopping = new AbortController();
@@ -33,7 +34,7 @@ export const createReader = (pool: Pool, other: Pool): Reader & AsyncDisposable 
       throw error;
     } finally {
       signal.removeEventListener("abort", drop);
-      // Given back only then, so that nothing else is cancelled.
+      // Released only after the cancellation, which might otherwise hit the next query.
       await cancelling;
       client.release(broken);
     }

@@ -21,7 +21,7 @@ import { type Head, ofStreams, type Tables } from "../sql/schema.ts";
 import type { Json, RunningTasks } from "../store.ts";
 import { runningIn } from "../sql/running.ts";
 
-/** What a batch loads under its locks on PostgreSQL, and how it is written. */
+/** What a batch on PostgreSQL loads under its locks, and how it is written. */
 
 export type Needs = {
   streams: readonly StreamID[];
@@ -32,16 +32,16 @@ export type Needs = {
   answers: readonly string[];
   /** Names that new Missions ask for. */
   names: readonly string[];
-  /** Streams to be claimed, where the number of Tasks that run is bounded. */
+  /** Streams to be claimed, where the number of running Tasks is bounded. */
   claims: readonly StreamID[];
 };
 
 const noTasks: RunningTasks = { running: new Map(), projects: new Map() };
 
 /**
- * Locks are taken in the same order in every transaction: idempotency keys, names, the bounds, streams by id, then the
- * log's row. Whoever holds the log's row is the only one to assign positions until it commits, so that position 2 is
- * never visible before position 1.
+ * Every transaction takes its locks in the same order: idempotency keys, names, the bounds, streams by id, then the
+ * log's row. Only the holder of the log's row assigns positions until it commits, so that position 2 is never visible
+ * before position 1.
  */
 export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
   const streams = [...new Set([...needs.streams, ...needs.folds])];
@@ -68,7 +68,7 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
     for (const row of await trx.selectFrom("missions").select(["name", "stream"]).where("name", "in", wanted).execute())
       names.set(row.name, row.stream);
   }
-  // One claim at a time where the Tasks that run are counted: two could take the last place.
+  // Where running Tasks are counted, only one claim is taken at a time: two could take the last place.
   if (needs.claims.length > 0)
     await sql`select pg_advisory_xact_lock(hashtextextended('running ' || current_schema(), 2))`.execute(trx);
   const heads = new Map<StreamID, Head>();
@@ -97,8 +97,8 @@ export const lockAndLoad = async (trx: Trx, needs: Needs, cache: Cache) => {
 };
 
 /**
- * The fold at this version or a later one: the cached one if it is new enough, else the cached one or the snapshot plus
- * the events since.
+ * The fold at this version or a later one: the cached one if it has this version, otherwise the cached one or the
+ * snapshot plus the events since.
  */
 export const loadState = async (
   db: Kysely<Tables>,
@@ -163,7 +163,10 @@ export const save = async (trx: Trx, changes: Changes, now: Date): Promise<void>
 /** Rows per statement; PostgreSQL allows 65,535 parameters. */
 const chunk = 1000;
 
-/** Inserts rows; with a key, replaces the row that has the same key. A clause of SQL may say otherwise. */
+/**
+ * Inserts rows. With a column as `key`, replaces the row that has the same value there; with a clause of SQL, does what
+ * it says on a conflict.
+ */
 const put = async <T extends keyof Tables>(
   trx: Trx,
   table: T,

@@ -6,15 +6,13 @@ import type { Webhooks } from "../webhook-queue.ts";
 import { eachAgain } from "./fault.ts";
 import type { Trx } from "./outcome.ts";
 
-/**
- * The webhook queue on PostgreSQL: what changes something runs in a transaction, so that its outcome can be found out.
- */
+/** The webhook queue on PostgreSQL: its writes run in transactions, so that their outcome can be found out. */
 
 export const runAll = async (trx: Trx, queries: Parameters<Atomically>[0]): Promise<void> => {
   for (const query of queries) await trx.executeQuery(query);
 };
 
-/** `apart` runs a write in a transaction of its own. */
+/** `apart`: runs a write in a transaction of its own. */
 export const webhooksOn = (options: {
   db: Trx;
   reader: Reader;

@@ -1,6 +1,6 @@
 /**
- * The end of a string with a hash before it. Whatever stands as a hash in an event is a name of a blob; at worst a file
- * is kept for nothing. Looked for from its end: a long run of digits is not tried at every digit.
+ * The end of a string that ends in a hash. Every hash in an event counts as the name of a blob; at worst a file is kept
+ * for nothing. The search starts from the end, so that a long run of digits is not tried at every digit.
  */
 const hashEnd = /(?<=[0-9a-f]{64})"/g;
 

@@ -7,7 +7,7 @@ import { runningIn } from "./running.ts";
 
 /** The queue of due streams, with the same SQL for both databases. */
 
-/** `here`: which streams are this service's to run at this moment; all, if that is not said. */
+/** `here`: which streams this service may run at this moment; by default all. */
 export const createQueue = (
   db: Kysely<Tables>,
   here: () => RawBuilder<SqlBool> = () => sql<SqlBool>`true`,
@@ -80,7 +80,9 @@ export const createQueue = (
   },
 });
 
-/** Without Tasks for which there is no room. Missions need none, nor what only ends (rank 0). */
+/**
+ * Leaves out Tasks for which there is no room. Missions need none, nor do Tasks that only have to be ended (rank 0).
+ */
 const hasRoom = (full: Full | undefined): RawBuilder<SqlBool> => {
   if (full === undefined || (!full.all && full.projects.length === 0)) return sql`true`;
   const [all, projects] = [sql.lit(full.all), sql`tasks.project in (${sql.join([...full.projects, ""])})`];
@@ -88,7 +90,7 @@ const hasRoom = (full: Full | undefined): RawBuilder<SqlBool> => {
     select 1 from tasks where tasks.stream = streams.stream and (${all} or ${projects})))`;
 };
 
-/** All that wait, in the order in which they run. */
+/** All waiting streams, in the order in which they run. */
 const queued = (db: Kysely<Tables>) =>
   db
     .selectFrom("streams")
@@ -99,14 +101,14 @@ const queued = (db: Kysely<Tables>) =>
     .orderBy("due_at")
     .orderBy("stream");
 
-/** For this many streams those ahead are counted for each. */
+/** Up to this many streams, the streams ahead are counted for each one separately. */
 const few = 2;
 
 /** A stream that becomes due later than this one does not run before it, whatever its rank. */
 const counted = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promise<Map<StreamID, QueuePlace>> => {
   const now = Date.now();
-  // As rows, so that both databases count along the index of those that wait, in its order; `+` keeps SQLite from
-  // another one.
+  // Compared as rows, so that both databases count along the index of waiting streams, in its order; `+` keeps SQLite
+  // from using another index.
   const { rows } = await sql<{ stream: StreamID; rank: number; due_at: number; ahead: number }>`
     select own.stream, own.rank, own.due_at, (
       select count(*) from streams as other
@@ -123,8 +125,8 @@ const counted = async (db: Kysely<Tables>, streams: readonly StreamID[]): Promis
 type Waiting = { stream: StreamID; rank: number; at: number };
 
 /**
- * Of streams that are due now, in the order in which they run: counts those from each to the next, which is once along
- * the queue.
+ * The places of streams that are due now, given in the order in which they run: counts the streams from each one to the
+ * next, which passes the queue only once.
  */
 const between = async (
   db: Kysely<Tables>,
@@ -155,7 +157,7 @@ const between = async (
   return places;
 };
 
-/** Reads all that wait in the order in which they run. */
+/** Reads all waiting streams, in the order in which they run. */
 const numbered = async (
   db: Kysely<Tables>,
   streams: readonly StreamID[],

@@ -14,8 +14,9 @@ export const isTaskFold = (fold: Fold): fold is TaskState => !isMissionFold(fold
 export const streamOf = (fold: Fold): StreamID => (isMissionFold(fold) ? fold.sessionID : fold.taskID);
 
 /**
- * Of an event that this version does not know, which a node of the next one has written, only the position counts. That
- * version folds the stream anew, since a new event raises the fold's revision.
+ * Folds an event into its stream. An event that this version does not know comes from a node of a newer version; only
+ * its place and time count. The newer version folds the stream from the beginning, since a new event raises the fold's
+ * revision.
  */
 export const evolveFold = (before: Fold | undefined, event: Recorded): Fold => {
   if (before !== undefined && !isKnown(event.type))

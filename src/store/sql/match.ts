@@ -6,19 +6,19 @@ import { hash } from "./row.ts";
 import type { Kind, Tables } from "./schema.ts";
 
 /**
- * Finds events of the whole log that a filter wants. A search walks along the log in short windows where much of it
- * matches, and along the streams of a project or a Mission where little does: no query looks at the whole log.
+ * Finds the events of the whole log that match a filter. A search walks along the log in short windows where much of it
+ * matches, and along the streams of a project or a Mission where little does: no query reads the whole log.
  */
 
 /** An event by its position, and the bytes of its data. */
 export type Match = { position: Position; size: number };
 
-/** Events that one query looks at. */
+/** Events that one query reads. */
 const window = 5000;
 
 type Wanted = { after: Position; limit: number; filter: Filter };
 
-/** At most `limit` matching events after a position, in ascending order; none only where there are none. */
+/** At most `limit` matching events after a position, in ascending order; an empty page only if there are none. */
 export const createMatches = (db: Kysely<Tables>, reader: Reader, kind: Kind) => {
   const run = <R>(query: RawBuilder<R>, signal: AbortSignal | undefined) => reader.rows(query.compile(db), signal);
   const log: CompiledQuery<Pick<Tables["log"], "position" | "old">> = db
@@ -26,18 +26,18 @@ export const createMatches = (db: Kysely<Tables>, reader: Reader, kind: Kind) =>
     .select(["position", "old"])
     .compile();
 
-  /** All matching ones, if only these streams can have any. */
+  /** All matching events, if only these streams can have any. */
   const ofStreams = async (streams: RawBuilder<unknown>, { after, limit, filter }: Wanted, signal?: AbortSignal) => {
     const types = ofTypes(filter);
     return run(
       kind === "postgres"
-        ? // Each stream gives its first ones by the index; PostgreSQL would walk along the log otherwise.
+        ? // Takes the first events of each stream by the index; PostgreSQL would otherwise walk along the log.
           sql<Match>`
             select e.position, e.size from (${streams}) s cross join lateral (
               select position, octet_length(data) as size from events
                where stream = s.stream and position > ${after} ${types} order by position limit ${limit}) e
              order by e.position limit ${limit}`
-        : // Positions alone are in the index, so that only those of the page are looked up.
+        : // The index has positions only, so the events are looked up for this page alone.
           sql<Match>`
             select position, octet_length(data) as size from events where position in (
               select position from (${streams}) s cross join events on events.stream = s.stream
@@ -55,7 +55,7 @@ export const createMatches = (db: Kysely<Tables>, reader: Reader, kind: Kind) =>
       signal,
     );
 
-  /** Those within a window of the log. */
+  /** The matching events within a window of the log. */
   const near = ({ after, limit, filter }: Wanted, signal?: AbortSignal) =>
     run(
       sql<Match>`
@@ -84,11 +84,11 @@ export const createMatches = (db: Kysely<Tables>, reader: Reader, kind: Kind) =>
 const ofTypes = ({ types }: Filter): RawBuilder<unknown> =>
   types === undefined ? sql`` : sql`and type in (${sql.join([...types])})`;
 
-/** What a filter asks of an event besides its stream. */
+/** The conditions of a filter apart from the stream. */
 const otherwise = (filter: Filter): RawBuilder<unknown> => {
   const { project, mission } = filter;
   const task = sql`select mission from tasks where tasks.stream = events.stream`;
-  // As a value, looked up for each event: of an `exists`, PostgreSQL would first collect all Tasks of the project.
+  // A value that is looked up for each event: for an `exists`, PostgreSQL would first collect all Tasks of the project.
   const ofProject =
     project === undefined
       ? sql``
@@ -98,7 +98,9 @@ const otherwise = (filter: Filter): RawBuilder<unknown> => {
   return sql`${ofProject} ${ofMission} ${ofTypes(filter)}`;
 };
 
-/** The streams that may have events after the position, if the filter wants those of a project or a Mission. */
+/**
+ * The streams that may have matching events after the position; undefined: the filter names no project and no Mission.
+ */
 const streamsOf = ({ project, mission }: Filter, after: Position, old: Position): RawBuilder<unknown> | undefined => {
   const unknown = after < old ? sql`or position is null` : sql``;
   const ofProject =

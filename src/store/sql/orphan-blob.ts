@@ -10,8 +10,8 @@ import type { Kind, Tables } from "./schema.ts";
 import type { Atomically } from "./write.ts";
 
 /**
- * Finds blobs that no stream names any more. Each commit notes which blobs its events name; erasing a stream leaves the
- * hashes that it named, and a sweep asks for each whether another stream has it.
+ * Finds blobs that no stream names any more. Each commit records which blobs its events name; erasing a stream leaves
+ * the hashes that it named, and a sweep checks for each one whether another stream names it.
  */
 
 /** Events read at a time. */
@@ -23,7 +23,7 @@ const chunk = 500;
 const chunks = <T>(rows: readonly T[]): T[][] =>
   Array.from({ length: Math.ceil(rows.length / chunk) }, (_, index) => rows.slice(index * chunk, (index + 1) * chunk));
 
-/** Events of an older version that are looked through at a time, and the pause after them in milliseconds. */
+/** Events of an older version that are searched at a time, and the pause after them in milliseconds. */
 const step = 1000;
 const pauseMs = 25;
 
@@ -45,7 +45,7 @@ export const createOrphanBlobs = (
         .execute();
   };
 
-  /** What the stream's own events name. */
+  /** The hashes that the stream's own events name. */
   const namedBy = async (stream: StreamID): Promise<Set<string>> => {
     const named = new Set<string>();
     for (let after = 0; ; ) {
@@ -77,7 +77,7 @@ export const createOrphanBlobs = (
     for (const part of chunks(orphans)) await db.deleteFrom("orphans").where("sha256", "in", part).execute();
   };
 
-  /** The hashes that events of a stretch of the log hold, as words of a text. */
+  /** The hashes in the data of an event, separated by spaces; null: it has none. */
   const hashes =
     kind === "sqlite"
       ? sql<string>`hashes_in(data)`
@@ -105,7 +105,7 @@ export const createOrphanBlobs = (
           .onConflict((conflict) => conflict.doNothing())
           .compile(),
       ),
-      // Some may have been erased since they were read.
+      // Some streams may have been erased since they were read.
       ...chunks(streams).map((part) =>
         db
           .deleteFrom("blob_names")

@@ -12,25 +12,25 @@ import type { Kind, Tables } from "./schema.ts";
 /** Events of a stream that are read at a time. */
 const pageSize = 1000;
 
-/** What a page of the whole log may hold of events' data, in bytes. */
+/** The most bytes of events' data in a page of the whole log. */
 export const pageBytes = 2 * 1024 ** 2;
 
-/** What is parsed before other work gets its turn, in characters. */
+/** Characters of data that are parsed before other work gets its turn. */
 const slice = 256 * 1024;
 
 export type EventReads = Pick<Store, "read" | "since">;
 
-/** `db` writes the queries, `reader` runs them, for so many events of a stream at a time (default: 1,000). */
+/** `db` builds the queries, `reader` runs them. `atOnce`: how many events of a stream are read at a time. */
 export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind, atOnce = pageSize): EventReads => {
   const matches = createMatches(db, reader, kind);
 
   /**
-   * A page where every event matches, in one query, as each follower of the log asks for it after each commit;
-   * undefined: by `matches`.
+   * The query for a page on which every event matches: a single one, because each follower of the log runs it after
+   * each commit. undefined: the page is found by `matches`.
    */
   const wholePage = (after: Position, limit: number, filter: Filter): CompiledQuery<Tables["events"]> | undefined => {
     const { stream, types, project, mission } = filter;
-    // On SQLite they mostly come from memory, and otherwise from prepared statements.
+    // On SQLite, such pages mostly come from memory, and otherwise from prepared statements.
     if (kind === "sqlite" || types !== undefined || project !== undefined || mission !== undefined) return undefined;
     const own = stream === undefined ? sql`` : sql`and stream = ${stream}`;
     return sql<Tables["events"]>`
@@ -80,7 +80,7 @@ export const createEventReads = (db: Kysely<Tables>, reader: Reader, kind: Kind,
   };
 };
 
-/** The first of them, as far as their data fits; at least one. */
+/** The first matches, as far as their data fits into `bytes`; at least one. */
 const within = (found: readonly Match[], bytes: number): Position[] => {
   const wanted: Position[] = [];
   let sum = 0;

@@ -57,7 +57,7 @@ export const record = (event: DomainEvent, place: Omit<Recorded, "type" | "data"
 export const fromSnapshot = (snapshot: Tables["snapshots"] | undefined): Fold | undefined =>
   snapshot?.revision === revisionOf(snapshot?.stream ?? "") ? inProject(JSON.parse(snapshot.state) as Fold) : undefined;
 
-/** A snapshot of an earlier version may have another identity of its project. */
+/** In a snapshot of an earlier version, the project may have another identity. */
 const inProject = (state: Fold): Fold => {
   state.project = projectOf(state);
   return state;

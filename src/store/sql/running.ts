@@ -3,9 +3,7 @@ import type { StreamID } from "../../domain/event.ts";
 import type { RunningTasks } from "../store.ts";
 import type { Tables } from "./schema.ts";
 
-/**
- * The Tasks on which a claim is held, and of which project the named ones are, with the same SQL for both databases.
- */
+/** The Tasks on which a claim is held, and the projects of the named Tasks, with the same SQL for both databases. */
 export const runningIn = async (db: Kysely<Tables>, named: readonly StreamID[]): Promise<RunningTasks> => {
   const held = await db
     .selectFrom("streams")

@@ -11,8 +11,8 @@ export type Tables = {
   migrations: { name: string; at: string };
   /**
    * One row, id 1: the newest position, and whether the last process closed the database cleanly (SQLite only). `old`:
-   * the newest position when `tasks.position` and `blob_names` were added; `named`: up to which of those older events
-   * the blobs are in `blob_names`. Both 0 in a database that began with them.
+   * the newest position when `tasks.position` and `blob_names` were added; `named`: the position up to which the blobs
+   * of those older events are in `blob_names`. Both are 0 in a database that has had them from the beginning.
    */
   log: { id: number; position: number; clean: number; old: number; named: number };
   events: { position: number; stream: string; version: number; type: string; at: string; data: string };
@@ -35,16 +35,16 @@ export type Tables = {
     call: string | null;
     /** For a Task that produces a squad: the phase that the squad is to own. */
     production: string | null;
-    /** Of its newest event; null while that is at or before `log.old`. */
+    /** The position of its newest event; null while that is at or before `log.old`. */
     position: number | null;
-    /** What it counts as in the overview, and since when it has failed; null: as nothing. */
+    /** What it counts as in the overview, and since when it has failed; null: it does not count. */
     overview: "need" | "run" | "queue" | "failed" | null;
     settled: number | null;
   };
   /**
-   * How many Tasks a project has, how many of them are active, and as what those count in the overview: kept by
-   * triggers on `tasks`. `counted` 0: they began to count at a log in use, and what was there before is not in it yet.
-   * `latest`: the Task that was added last, as long as it is there.
+   * How many Tasks a project has, how many of them are active, and what those count as in the overview; maintained by
+   * triggers on `tasks`. `counted` 0: the triggers were added to a log in use, and the Tasks from before are not
+   * counted yet. `latest`: the Task that was added last, as long as it exists.
    */
   project_counts: {
     project: string;
@@ -66,24 +66,24 @@ export type Tables = {
     archived: number;
     revision: number;
     summary: string;
-    /** How many of its own asks are open; null: not known, because it was written before this was kept. */
+    /** How many of its own asks are open; null: unknown, because the row was written before this was recorded. */
     asks: number | null;
     priority: string;
   };
   /** What `search` matches, in lower case; rewritten only when the title changes. */
   texts: { stream: string; text: string };
   /**
-   * SQLite only, beside the virtual table `text_trigrams`: the numbers that texts have in it, and those that wait for
-   * one. `text_index` has one row, id 1. `upto`: of the texts that were there before the index, those up to this stream
-   * are in it; null: all are. `removed`: how many texts went since it was last rewritten; `merged`: rows that the last
-   * step of a merge changed.
+   * SQLite only, together with the virtual table `text_trigrams`: the numbers that texts have in it, and the texts that
+   * wait for one. `text_index` has one row, id 1. `upto`: of the texts from before the index, those up to this stream
+   * are in it; null: all are. `removed`: how many texts were removed since the last rewrite; `merged`: how many rows
+   * the last step of a merge changed.
    */
   text_ids: { id: number; stream: string };
   text_pending: { stream: string };
   text_index: { id: number; upto: string | null; removed: number; merged: number };
   metadata: { stream: string; key: string; value: string };
   snapshots: { stream: string; version: number; revision: number; state: string };
-  /** Which streams name which blobs; for events at or before `log.old` as far as `log.named`. */
+  /** Which streams name which blobs. For events at or before `log.old`, only those up to `log.named` are included. */
   blob_names: { sha256: string; stream: string };
   /** Hashes that erased streams named, until a sweep has checked whether another stream names them. */
   orphans: { sha256: string };
@@ -103,7 +103,7 @@ export type Tables = {
     state: string;
     reason: string | null;
     secrets: string;
-    /** The log's position when it was added: it gets later events only. */
+    /** The log's position when it was added: it gets only later events. */
     since: number;
     failing_since: number | null;
     created: number;

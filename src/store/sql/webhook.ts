@@ -248,7 +248,7 @@ export const createWebhooks = (db: Kysely<Tables>, reader: Reader, atomically: A
   return withErrors(webhooks, (error, name) => (reads.has(name) ? unreadable(error) : unavailable(error)));
 };
 
-/** Those that change something, and may not be done twice. `purge` may, and takes many steps. */
+/** The operations that change something and must not run twice. `purge` may, and takes many steps. */
 export const webhookWrites = [
   "secrets",
   "setSecrets",

@@ -5,17 +5,14 @@ import type { Tables } from "./schema.ts";
 
 /** How rows that no commit writes are changed. */
 
-/**
- * Runs several statements in one transaction. In SQLite it does not yield to other code before the transaction has
- * ended.
- */
+/** Runs several statements in one transaction. On SQLite, no other code runs until the transaction has ended. */
 export type Atomically = (queries: readonly CompiledQuery[]) => Promise<void>;
 
-/** Rows of one statement, and the pause after it in milliseconds. */
+/** Rows per statement, and the pause after it in milliseconds. */
 const step = 500;
 const pauseMs = 10;
 
-/** Deletes all rows that match, however many, a few at a time: other work gets between. */
+/** Deletes all rows that match, however many, a few at a time, so that other work gets its turn. */
 export const removeInSteps = async (
   db: Kysely<Tables>,
   reader: Reader,

@@ -4,9 +4,8 @@ import { type CompiledQuery, type DatabaseConnection, type QueryResult, SqliteDi
 import type { DiskSync } from "./disk-sync.ts";
 
 /**
- * Somebody else writes to the file: a backup, or a person with a shell of SQLite's. SQLite would wait for them within
- * the call, and nothing else of the service would go on meanwhile. So it is told not to wait, and who writes tries
- * again.
+ * For writes while somebody else writes to the file: a backup, or a person with the SQLite shell. SQLite would wait for
+ * them within the call, which would block the whole service. So it is told not to wait, and the writer tries again.
  */
 
 export const patienceMs = 5000;
@@ -15,12 +14,12 @@ export const stepMs = 20;
 export const isBusy = (error: unknown): boolean =>
   error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
 
-/** From now on a write that others are in the way of fails at once; `inCall`: it waits within the call, as at first. */
+/** From now on, a write that somebody else blocks fails at once; `inCall`: it waits within the call, as at first. */
 export const setPatience = (database: Database.Database, inCall: boolean): void => {
   database.pragma(`busy_timeout = ${inCall ? patienceMs : 0}`);
 };
 
-/** The first try is within the call. Rejects with the last error once others were in the way for too long. */
+/** The first try is within the call. Rejects with the last error once others have blocked the write for too long. */
 export const patiently = async <T>(work: () => T | Promise<T>): Promise<T> => {
   const until = performance.now() + patienceMs;
   for (;;) {
@@ -33,7 +32,7 @@ export const patiently = async <T>(work: () => T | Promise<T>): Promise<T> => {
   }
 };
 
-/** Queries over a connection that waits by itself neither for others nor for the disk. */
+/** Queries on a connection that blocks the thread neither for other writers nor for the disk. */
 export const patientDialect = (database: Database.Database, disk: DiskSync): SqliteDialect => {
   const config = { database };
   const dialect = new SqliteDialect(config);

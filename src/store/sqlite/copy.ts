@@ -7,13 +7,13 @@ import type { Log } from "../../log.ts";
 
 const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
 
-/** What a migration adds to the database at most, as a part of its size: indexes. */
+/** The most that a migration adds to the database, as a share of its size: indexes. */
 const growth = 0.1;
 
-/** A copy until it is whole: one that was killed is not taken for the database of before. */
+/** The name of a copy until it is complete, so that one that was killed is not taken for the old database. */
 const partOf = (file: string): string => `${file}.before-part`;
 
-/** Copies of the same form, which earlier starts made that were killed before the migration was over. */
+/** Copies of a database with the same schema, from earlier starts that were killed before the migration was over. */
 const earlierOf = (file: string, from: string): string[] => {
   const folder = dirname(file);
   const start = `${basename(file)}.before-${from}-`;
@@ -23,8 +23,8 @@ const earlierOf = (file: string, from: string): string[] => {
 };
 
 /**
- * Copies the database before a migration, next to itself, in place of copies of the same form. `from`: the newest
- * migration in it. Throws `StartError` where there is no room for the copy and what the migration adds.
+ * Copies the database before a migration, next to itself, and replaces copies with the same schema. `from`: the newest
+ * migration in it. Throws `StartError` if there is no room for the copy and what the migration adds.
  */
 export const copyBeside = async (
   database: Database.Database,
@@ -45,7 +45,7 @@ export const copyBeside = async (
     const { bavail, bsize } = await statfs(dirname(file));
     return bavail * bsize;
   };
-  // The database has what they have; they go first only where there is no room for one more.
+  // The database has everything that they have. They are removed first only if there is no room for another copy.
   const spare = await free();
   if (spare < wanted && spare + sizeOf(earlier) >= wanted) remove(earlier);
   const room = await free();

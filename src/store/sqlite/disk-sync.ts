@@ -2,21 +2,21 @@ import { close, fdatasync, fdatasyncSync, openSync } from "node:fs";
 import { promisify } from "node:util";
 
 /**
- * Waits for the disk off the thread that answers. SQLite itself would wait within the commit, and nothing else of the
- * service would go on meanwhile.
+ * Waits for the disk on another thread. SQLite itself would wait within the commit, which would block the whole
+ * service.
  */
 
 export type DiskSync = {
   /** Resolves when everything that was written before the call is on disk. */
   sync(): Promise<void>;
-  /** Returns then. */
+  /** Blocks until then. */
   syncNow(): void;
   close(): void;
 };
 
 const datasync = promisify(fdatasync);
 
-/** `file`: the database, with a write-ahead log once it is first called; ":memory:" has no disk to wait for. */
+/** `file`: the database, which has a write-ahead log by the first call; ":memory:" has no disk to wait for. */
 export const createDiskSync = (file: string): DiskSync => {
   if (file === ":memory:") return { sync: async () => {}, syncNow: () => {}, close: () => {} };
   let opened: number | undefined;

@@ -41,6 +41,9 @@ export const notStarted = (file: string, error: unknown): StartError => {
       );
 };
 
-/** After a failed sync the page cache may differ from the disk, and a retry would only hide that. */
+/**
+ * Errors after which nothing more may be written: after a failed sync, the page cache may differ from the disk, and a
+ * retry would only hide that.
+ */
 export const isFatal = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /CORRUPT|NOTADB|IOERR_(DIR_)?FSYNC|IOERR_READ/.test(error.code);

@@ -3,9 +3,9 @@ import Database from "better-sqlite3";
 import { messageOf } from "../../error.ts";
 
 /**
- * The process of `integrity.ts`: writes "ok" or what is wrong with the file that it is given, or why that cannot be
- * found out, and then ends with exit code 1. The check runs in a thread, so that the process sees the end of its input
- * and is gone with whoever started it.
+ * The process of `integrity.ts`. It writes "ok" or what is wrong with the given file, or else why that could not be
+ * found out, and then ends with exit code 1. The check runs in a thread, so that the process notices the end of its
+ * input, and ends together with the service that started it.
  */
 
 type Found = { text: string; code: 0 | 1 };
@@ -19,7 +19,7 @@ const check = (file: string): Found => {
       database.close();
     }
   } catch (error) {
-    // What the file says is wrong is; that it could not be opened or read says nothing about it.
+    // Damage is a finding; a file that could not be opened or read says nothing about it.
     const damaged = error instanceof Database.SqliteError && /CORRUPT|NOTADB/.test(error.code);
     return { text: messageOf(error), code: damaged ? 0 : 1 };
   }

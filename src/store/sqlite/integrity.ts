@@ -6,15 +6,16 @@ import { entryPoint } from "../../package-root.ts";
 
 /**
  * SQLite's own check of a whole file, in a process of its own: it takes minutes for a large file and cannot be cut
- * short within a process, which a stop of the service would wait for. It gives way to everything else on the machine.
+ * short within a process, so a stop of the service would wait for it. The process has the lowest priority on the
+ * machine.
  */
 
 /**
- * What is wrong with the file; undefined if nothing, or if the signal aborts first, which ends the process. Rejects if
- * it could not be found out, such as for want of descriptors: that says nothing about the file.
+ * What is wrong with the file; undefined: nothing, or the signal aborted first, which ends the process. Rejects if it
+ * could not be found out, for example for lack of descriptors: that says nothing about the file.
  */
 export const quickCheck = async (file: string, signal: AbortSignal): Promise<string | undefined> => {
-  // The process ends itself when its input does: with the service, however that ends.
+  // The process ends itself when its input ends: together with the service, however that ends.
   const child = spawn(process.execPath, [entryPoint("store/sqlite/integrity-check"), file], {
     env: { NODE_NO_WARNINGS: "1" },
     stdio: ["pipe", "pipe", "ignore"],
@@ -42,6 +43,6 @@ const giveWay = (pid: number): void => {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch {
-    // It has ended already.
+    // The process has ended already.
   }
 };

@@ -5,13 +5,13 @@ import type { prepareStatements } from "./statement.ts";
 
 /**
  * Chooses where events are read: the newest ones, which engines and followers ask for at each step, from memory; on the
- * service's own connection where few can be looked at; and otherwise apart.
+ * service's own connection if there are only few to look at; and otherwise on the reader's.
  */
 
 /** The most events that a read may look at on the service's own connection. */
 const few = 100;
 
-/** So many are read there at a time: an event has up to 64 KiB. */
+/** Events read there at a time: an event has up to 64 KiB. */
 export const eventsAtOnce = 16;
 
 export const withNearReads = (options: {
@@ -33,14 +33,14 @@ export const withNearReads = (options: {
       const bound = Math.min(version - after, types === undefined ? limit : Number.POSITIVE_INFINITY);
       if (bound <= few) return here.read(stream, asked);
       if (!last || limit > few) return apart.read(stream, asked);
-      // What is asked for last mostly stands at the end.
+      // The last events of these types are mostly near the end.
       const found = await here.read(stream, { ...asked, after: Math.max(after, version - few) });
       return found.length === limit ? found : apart.read(stream, asked);
     },
 
     async since(after, limit, filter = {}, signal) {
       const { types, project, mission, stream } = filter;
-      // What the disk does not have yet is nothing that anybody could go on after (decision 109).
+      // Events that are not on disk yet are not shown: nobody may continue from them (decision 109).
       if (after >= position()) return [];
       if (types === undefined && project === undefined && mission === undefined)
         return recent.since(after, limit, stream) ?? synced(rows.since(after, limit, stream, pageBytes));

@@ -6,13 +6,13 @@ import { isFatal } from "./file.ts";
 import type { Order, Reply } from "./reader.ts";
 
 /**
- * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows go back in parts, each of which
- * is asked for, so that the service takes them between other work. Checkpoints have a connection of their own.
+ * The thread of `reader.ts`: runs one query at a time on a read-only connection. Rows are sent back in parts, each on
+ * request, so that the service receives them between other work. Checkpoints have a connection of their own.
  */
 
 const partBytes = 256 * 1024;
 
-/** Prepared statements that are kept. */
+/** The most prepared statements that are kept. */
 const keptStatements = 100;
 
 const database = new Database(String(workerData), { readonly: true, fileMustExist: true, timeout: 5000 });
@@ -35,7 +35,7 @@ const prepare = (sql: string): Database.Statement<unknown[], object> => {
 
 let writer: Database.Database | undefined;
 
-/** Copies what the log beside the database holds into it, as far as nobody still reads what was there before. */
+/** Copies the write-ahead log into the database, as far as no reader still needs the older pages. */
 const checkpoint = (): Reply => {
   if (writer === undefined) {
     writer = new Database(String(workerData), { fileMustExist: true, timeout: 0 });

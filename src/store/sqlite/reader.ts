@@ -7,9 +7,9 @@ import type { Reader } from "../sql/reader.ts";
 import { unreadable } from "../unavailable.ts";
 
 /**
- * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none stops the service,
- * and its checkpoints, which wait for the disk. The thread starts with the first of them and ends when none came for a
- * while.
+ * Slow reads of SQLite, in a thread with a read-only connection (`reader-thread.ts`), so that none blocks the service.
+ * Its checkpoints run there, too, since they wait for the disk. The thread starts with the first job and ends when none
+ * has come for a while.
  */
 
 export type ThreadReader = Reader & AsyncDisposable & { checkpoint(): void };
@@ -18,14 +18,14 @@ export type Order =
   | { kind: "query"; sql: string; parameters: readonly unknown[] }
   | { kind: "more" }
   | { kind: "checkpoint" }
-  /** No more of this query. */
+  /** The rest of this query is not wanted. */
   | { kind: "end" }
   | { kind: "close" };
 
 /** `fatal`: what a checkpoint wrote may not be on the disk. */
 export type Reply = { rows: object[]; done: boolean } | { error: string; fatal: boolean };
 
-/** Reads that may wait. */
+/** The most jobs that may wait. */
 const most = 1000;
 
 const idleMs = 60_000;
@@ -36,7 +36,7 @@ type Job = {
   rows: object[];
   settle(rows: object[]): void;
   fail(error: Error): void;
-  /** The signal aborted: whoever asked has their answer already. */
+  /** The signal aborted: the caller has its answer already. */
   dropped: boolean;
 };
 
@@ -48,7 +48,7 @@ export const createReader = ({
 }: {
   file: string;
   log: Log;
-  /** A checkpoint failed so that nothing more may be written. */
+  /** Called when a checkpoint failed in such a way that nothing more may be written. */
   broken: (error: Error) => void;
   idle?: number;
 }): ThreadReader => {
@@ -108,14 +108,14 @@ export const createReader = ({
     try {
       thread ??= start();
     } catch (error) {
-      // The machine has no more threads for us; the next read tries again.
+      // The machine has no more threads for this process; the next read tries again.
       const lost = current;
       current = undefined;
       lost.fail(unreadable(error));
       return next();
     }
     const { query } = current;
-    // A checkpoint keeps no process alive: the next start has what it would have written.
+    // A checkpoint keeps no process alive: what it would have written is still in the log at the next start.
     if (query === undefined) return tell({ kind: "checkpoint" });
     thread.ref();
     tell({ kind: "query", sql: query.sql, parameters: query.parameters });
@@ -164,8 +164,8 @@ export const createReader = ({
         if (current === undefined) next();
       }),
     /**
-     * Has a checkpoint made after the reads that wait, unless one waits already. One that fails is made up for by a
-     * later one.
+     * Requests a checkpoint after the waiting reads, unless one is waiting already. If it fails, a later one makes up
+     * for it.
      */
     checkpoint() {
       if (closed || waiting.length >= most || waiting.some(({ query }) => query === undefined)) return;
@@ -180,7 +180,7 @@ export const createReader = ({
       const left = [...waiting.splice(0), ...(current === undefined ? [] : [current])];
       for (const job of left.filter(({ query }) => query !== undefined))
         job.fail(unreadable(new Error("the store is closed")));
-      // A statement is not cut short, but each is bounded.
+      // A statement cannot be cut short, but each is bounded.
       await thread?.terminate();
     },
   };

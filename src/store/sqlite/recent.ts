@@ -2,11 +2,11 @@ import type { Position, Recorded, StreamID } from "../../domain/event.ts";
 import type { Changes } from "../batch/batch.ts";
 
 /**
- * The newest events, as they were written: each commit is read at once by several followers, and need not be read from
- * the file and parsed for each of them.
+ * The newest events, as they were written. Several followers read each commit at once, and it need not be read from the
+ * file and parsed for each of them.
  */
 export type RecentEvents = {
-  /** A batch is on disk. `bytes`: of its events' data, as text. */
+  /** Adds a batch that is on disk. `bytes`: the size of its events' data, as text. */
   add(batch: Pick<Changes, "position" | "events" | "erased">, bytes: number): void;
   /** At most `limit` events after a position, in order; undefined: not all of them are known here. */
   since(after: Position, limit: number, stream: StreamID | undefined): Recorded[] | undefined;

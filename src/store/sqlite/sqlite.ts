@@ -47,13 +47,13 @@ export type SqliteStore = Store & {
   verify(): Promise<void>;
 };
 
-/** Pages of the log beside the database after which a checkpoint is due, as SQLite has it. */
+/** Changed pages after which a checkpoint of the write-ahead log is due; SQLite's own default. */
 const checkpointPages = 1000;
-/** So many are there if none could be made: then one within a commit. */
+/** If no checkpoint could be made until this many pages have changed, one is made within a commit. */
 const latePages = 16_000;
-/** A transaction changes some eight pages, and those of its events' data. */
+/** A transaction changes about eight pages, and those of its events' data. */
 const pagesOf = (bytes: number): number => 8 + bytes / 4096;
-/** What a step of the work beside changes at most. */
+/** The most bytes that a step of background work changes. */
 const stepBytes = 256 * 1024;
 
 type Options = {
@@ -113,7 +113,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     rows.freeAll(now());
     rows.commit();
     setPatience(database, false);
-    // Who writes from now on waits for the disk with `disk`, and a checkpoint is made apart unless that fails for long.
+    // From now on, writers wait for the disk with `disk`, and checkpoints are made in the reader's thread unless that
+    // fails for long.
     database.pragma("synchronous = NORMAL");
     database.pragma(`wal_autocheckpoint = ${latePages}`);
   });
@@ -125,7 +126,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     if (state !== undefined) cache.set(state);
     return state;
   };
-  /** The same for those who read. */
+  /** The fold for reads, which reject with `unreadable`. */
   const foldOf = (stream: StreamID): Fold | undefined => {
     try {
       return stateOf(stream);
@@ -165,7 +166,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     },
   });
   const { submit } = transactions;
-  /** Beside the work. */
+  /** For background work. */
   const lazily: Atomically = async (queries) => {
     await transactions.lazily(queries);
     pagesChanged(pagesOf(stepBytes));
@@ -177,7 +178,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
 
   /**
    * A full disk must not leave a stream claimed by nobody: retries until it succeeds. After a stop, the next start
-   * frees it.
+   * frees the claim.
    */
   const release = async (stream: StreamID, claimed: Claimed, unfinished: boolean): Promise<void> => {
     try {
@@ -242,7 +243,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       const claimed = await submit(claimMember(stream, worker, null, { bounds }), { urgent });
       if (claimed === undefined) return undefined;
       const claim = held.add(stream, claimed, performance.now(), (unfinished) => release(stream, claimed, unfinished));
-      // Revoked in the same transaction as the claim.
+      // The claim may have been revoked in the same transaction.
       if (rows.head(stream)?.epoch !== claimed.epoch) held.lose(stream, claimed.epoch);
       return claim;
     },
@@ -272,7 +273,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
       const whole = transactions.close();
       commits.close();
       stopping.abort();
-      // What still reads would keep the log beside the database from being written back.
+      // A read under way would keep the write-ahead log from being written back.
       await reader[Symbol.asyncDispose]?.();
       await Promise.all(ended);
       if (whole) {
@@ -291,7 +292,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
   return store;
 };
 
-/** The same reads, each of which waits before it answers. */
+/** The same reads, each of which waits after reading, before it answers. */
 const afterwards = <Reads extends object>(reads: Reads, wait: () => Promise<void>): Reads =>
   Object.fromEntries(
     (Object.entries(reads) as [string, (...given: unknown[]) => Promise<unknown>][]).map(([name, read]) => [

@@ -147,7 +147,7 @@ export const prepareStatements = (database: Database.Database) => {
       const row = getAnswer.get(id);
       return row && { bodyHash: row.body_hash, stored: { status: row.status, body: JSON.parse(row.body) as Json } };
     },
-    /** Ends early where the events' data are more than `bytes` together. */
+    /** Ends early when the events' data exceed `bytes` together; returns at least one event if there is any. */
     since(after: Position, limit: number, stream: StreamID | undefined, bytes: number): Recorded[] {
       const events: Recorded[] = [];
       let sum = 0;
@@ -175,9 +175,9 @@ export const prepareStatements = (database: Database.Database) => {
     project: (stream: StreamID): string | undefined => getProject.get(stream)?.project,
     waiting: (): number => countWaiting.get()?.count ?? 0,
     /**
-     * At the start no claim can be held: frees all, and makes every active stream due. If the log's newest event is of
-     * the future, the clock was set back, and no due time of the future can be believed: all are due now, and each run
-     * sees for itself whether it has to wait on.
+     * At the start, no claim can be held: frees all, and makes every active stream due. If the log's newest event is in
+     * the future, the clock was set back, and no due time in the future can be trusted: all are due now, and each run
+     * sees for itself whether it has to wait longer.
      */
     freeAll(now: Date): void {
       freeHeld();

@@ -14,8 +14,8 @@ import { isFatal } from "./file.ts";
 import type { prepareStatements } from "./statement.ts";
 
 /**
- * How SQLite is written: one transaction per tick for all commits of it, and others between. The members of a
- * transaction are told of it when it is on disk; those that come meanwhile are the next one.
+ * How SQLite is written: one transaction for all commits of a tick, and others in between. The members of a transaction
+ * are told when it is on disk; members that arrive meanwhile form the next one.
  */
 
 type Waiting = {
@@ -29,10 +29,10 @@ type Waiting = {
 /** See `Write.urgent` and `Write.lazy`. */
 export type Manner = { urgent?: boolean | undefined; lazy?: boolean | undefined };
 
-/** What was written, and by whom. `bytes`: of the events' data, as text. */
+/** What was written, and for which members. `bytes`: the size of the events' data, as text. */
 type Written = { batch: Changes; members: readonly Waiting[]; bytes: number };
 
-/** The same view, which looks each head up once: several members of a transaction ask for the same ones. */
+/** The same view, which looks up each head only once, since several members of a transaction ask for the same ones. */
 const lookingOnce = (view: StoredView): StoredView => {
   const heads = new Map<StreamID, ReturnType<StoredView["head"]>>();
   return {
@@ -54,21 +54,21 @@ export const createTransactions = (options: {
   now: () => Date;
   /** Called when a batch is on disk, before its members are told. */
   applied: (batch: Changes, bytes: number) => void;
-  /** Called after them. */
+  /** Called after the members are told. */
   told: (batch: Changes) => void;
 }) => {
   const { database, rows, view, disk, space, log, now, applied, told } = options;
   let waiting: Waiting[] = [];
-  /** Written, and not yet known to be on disk. */
+  /** The transaction that is written, but not yet known to be on disk. */
   let unsynced: Written | undefined;
-  /** Called when it is, or when nobody will know. */
+  /** Called when it is on disk, or when that cannot be known any more. */
   const synced: (() => void)[] = [];
   let closed = false;
   /** Why the last transaction failed; `check` tries again. */
   let failing: unknown;
   /** The file is damaged or a sync failed: its content is unknown, so nothing more is written. */
   let broken: unknown;
-  /** While others write to the file: until when what waits is tried again. */
+  /** While others write to the file: the time until which waiting members are tried again. */
   let patientUntil: number | undefined;
   let closing = false;
 
@@ -120,7 +120,7 @@ export const createTransactions = (options: {
       if (isBusy(error) && !closing) {
         patientUntil ??= performance.now() + patienceMs;
         if (performance.now() < patientUntil) {
-          // In the order in which they came.
+          // Keeps the order in which the members came.
           waiting = [...members, ...waiting];
           setTimeout(flush, stepMs);
           return;
@@ -154,17 +154,17 @@ export const createTransactions = (options: {
     told(batch);
   };
 
-  /** The disk has it. Unless it was waited for otherwise meanwhile. */
+  /** The transaction is on disk. Does nothing if that was found out in another way meanwhile. */
   const kept = (written: Written): void => {
     if (unsynced !== written) return;
     unsynced = undefined;
     tell(written);
     for (const resolve of synced.splice(0)) resolve();
-    // With those that the ones told now bring.
+    // On the next tick, to include the writes of the callers that have just been told.
     if (waiting.length > 0) setImmediate(flush);
   };
 
-  /** What the disk has of it is unknown. */
+  /** How much of the transaction is on disk is unknown. */
   const lost = (written: Written, error: unknown): void => {
     if (unsynced !== written) return;
     unsynced = undefined;
@@ -186,7 +186,7 @@ export const createTransactions = (options: {
     }
   };
 
-  /** On a full disk: once more, with a part of the space that is kept back. */
+  /** On a full disk: tries once more, with a part of the reserve. */
   const withReserve = async (members: readonly Waiting[], error: unknown): Promise<void> => {
     if (!(await space.giveUp())) {
       for (const member of members) member.fail(unavailable(error));
@@ -196,7 +196,7 @@ export const createTransactions = (options: {
     flush();
   };
 
-  /** Returns when the transaction is written, and still has to be synced: the bytes of its events' data. */
+  /** Writes a transaction, which then still has to be synced. Returns the bytes of its events' data. */
   const write = (batch: Changes, at: Date): number => {
     rows.begin();
     try {
@@ -248,20 +248,20 @@ export const createTransactions = (options: {
     atomically,
 
     /**
-     * For rows that can be found out again: a crash of the machine may lose what came last, and nothing waits for the
+     * For rows that can be found out again: a crash of the machine may lose the newest ones, and nothing waits for the
      * disk.
      */
     lazily,
 
     /**
-     * Resolves when what is written now is on disk, and known here. Who reads from the file sees it before; an answer
-     * that shows it waits for this, so that it is never newer than the states, nor than what a crash leaves.
+     * Resolves when everything that is written now is on disk and applied here. A reader of the file sees it earlier;
+     * an answer that shows it waits for this, so that it is never newer than the states, nor than what a crash leaves.
      */
     onDisk: async (): Promise<void> => {
       if (unsynced !== undefined) await new Promise<void>((resolve) => void synced.push(resolve));
     },
 
-    /** Whether anything will be written any more. */
+    /** Whether the store still writes. */
     writes: (): boolean => !closed && broken === undefined,
 
     /** Throws `store_unavailable` while nothing can be written. */
@@ -282,7 +282,9 @@ export const createTransactions = (options: {
       broken = why;
     },
 
-    /** Writes what waits, and refuses the rest. False: the last write failed, so the file needs a look. */
+    /**
+     * Writes what waits, and refuses everything after it. False: the last write failed, so the file has to be checked.
+     */
     close(): boolean {
       closing = true;
       setPatience(database, true);

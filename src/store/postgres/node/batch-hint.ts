@@ -8,12 +8,12 @@ import type { Due } from "../../store.ts";
 import type { Heard } from "../notify.ts";
 import type { Placing } from "./placement.ts";
 
-/** What other nodes are told of a batch, and what this one does with what they tell. */
+/** What a batch tells other nodes, and what this node does with their hints. */
 
-/** What is due later than this, in milliseconds, is found by looking. */
+/** Milliseconds. No hint is sent for a stream that is due later than this; nodes find it by looking. */
 const soonMs = 1_000;
 
-/** `self`: this node; what it has begun for itself is nobody else's to run. */
+/** `self`: this node. Streams that it has begun for itself run nowhere else, so others get no `due` hint for them. */
 export const hintsOf = (
   { heads, states, erased, revoked }: Pick<Changes, "heads" | "states" | "erased" | "revoked">,
   before: ReadonlyMap<StreamID, Head>,
@@ -54,7 +54,7 @@ export const createDueSignal = (): DueSignal => {
   };
 };
 
-/** What is told by topic. */
+/** Passes on what other nodes tell, by topic. */
 export type ToldSignal = {
   listen(topic: string, listener: (words: readonly unknown[]) => void): Disposable;
   ring(topic: string, words: readonly unknown[]): void;

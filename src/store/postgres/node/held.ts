@@ -7,11 +7,14 @@ import { type Bounds, openClient, shareOf } from "../connection.ts";
 import { notStarted } from "./not-started.ts";
 
 /**
- * A lock of the database that a service holds for its life, on a connection of its own: it ends with the service. A row
- * beside it says whose it is, and is renewed, so that a service whose connection is gone is still heard of.
+ * A lock of the database that a service holds for its whole life, on a connection of its own, so that the lock ends
+ * with the service. A row names the holder, too, and is renewed, so that a service that lost its connection can still
+ * be heard of.
  */
 export type Held = AsyncDisposable & {
-  /** Resolves when another service has the lock: the connection was lost for so long that it could take it. */
+  /**
+   * Resolves when another service has the lock: the connection was lost for so long that the other one could take it.
+   */
   lost: Promise<StartError>;
   /** The connection, while there is one. */
   client: () => Client | undefined;
@@ -20,17 +23,17 @@ export type Held = AsyncDisposable & {
 type Options = {
   config: ClientConfig;
   log: Log;
-  /** Between two renewals, in milliseconds. */
+  /** Milliseconds between two renewals. */
   everyMs: number;
   /** Takes the lock for the first time, and writes the row. Throws `StartError` while another service has it. */
   take: (client: Client) => Promise<void>;
-  /** Renews the row, which answers whoever waits for a sign of this service. False: it is another service's. */
+  /** Renews the row, which shows waiting services that this one is alive. False: the row is another service's. */
   renew: (client: Client) => Promise<boolean>;
-  /** Takes the lock again, after the connection broke. False: not yet, the broken one may still have it. */
+  /** Takes the lock again after the connection broke. False: not yet, since the broken connection may still hold it. */
   lock: (client: Client) => Promise<boolean>;
-  /** The last words, of a service that ends in good order. */
+  /** The last statement of a service that shuts down cleanly. */
   leave: (client: Client) => Promise<unknown>;
-  /** What is logged when the lock is held again. */
+  /** Logged when the lock is held again. */
   back: string;
   /** Why this service ends when another one has the lock. */
   taken: string;
@@ -38,7 +41,7 @@ type Options = {
 
 const bounds: Bounds = { statement: 5_000, lock: 2_000 };
 
-/** Between two attempts, in milliseconds. */
+/** Milliseconds between two attempts. */
 export const againMs = 300;
 
 /** Throws `StartError`: 75 while another service has the lock, 69 if the database cannot be used. */
@@ -47,7 +50,7 @@ export const holdLock = async (options: Options): Promise<Held> => {
   const config = { ...options.config, ...shareOf("lock") };
   const closing = new AbortController();
   let client: Client | undefined;
-  /** Wakes whoever waits for the next renewal. */
+  /** Aborts the wait for the next renewal when the connection is lost. */
   let gone = new AbortController();
   const hold = (own: Client): void => {
     client = own;
@@ -115,7 +118,7 @@ export const holdLock = async (options: Options): Promise<Held> => {
   };
 };
 
-/** A connection that holds the lock, with the row written. */
+/** Opens a connection, takes the lock on it, and writes the row. */
 const begin = async (config: ClientConfig, take: Options["take"]): Promise<Client> => {
   let client: Client | undefined;
   try {
@@ -129,14 +132,14 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
 };
 
 /**
- * The two numbers of an advisory lock, as SQL: `kind` is the first one's text, `name` an expression for the second
- * one's. `values` are the parameters of `name`.
+ * The two numbers of an advisory lock, as SQL: the hash of the text `kind`, and the hash of the expression `name`.
+ * `values`: the parameters of `name`.
  */
 export type LockKey = { kind: string; name: string; values?: readonly unknown[] };
 
 export const numbersOf = ({ kind, name }: LockKey): string => `hashtext('${kind}'), hashtext(${name})`;
 
-/** Together with others where `shared`. */
+/** Resolves to whether the lock was free and is now held. `shared`: together with others that take it shared. */
 export const tryLock = async (client: ClientBase, key: LockKey, shared = false): Promise<boolean> => {
   const { values = [] } = key;
   const take = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
@@ -144,7 +147,7 @@ export const tryLock = async (client: ClientBase, key: LockKey, shared = false):
   return rows[0]?.got === true;
 };
 
-/** Ends the connection of an earlier life of the same data folder, whose end the server has not noticed yet. */
+/** Ends the connection of an earlier process of the same data folder, whose end the server has not noticed yet. */
 export const endHolder = async (client: Client, { kind, name, values = [] }: LockKey): Promise<void> => {
   await client.query(
     `select pg_terminate_backend(pid) from pg_locks
@@ -156,13 +159,13 @@ export const endHolder = async (client: Client, { kind, name, values = [] }: Loc
   );
 };
 
-/** Whose a row is. `silent`: milliseconds since it was renewed. */
+/** The holder that a row names. `silent`: milliseconds since the row was renewed. */
 export type Holder = { instance: string; host: string; process: number; folder: string; silent: number };
 
 /** The columns of this service's row: instance, host, process and data folder. */
 export const holderOf = (instance: string, dataDir: string) => [instance, hostname(), process.pid, dataDir] as const;
 
-/** For a message: whose a row is, if there is one. */
+/** For a message: the holder that the row names; "": there is no row. */
 export const whoIs = (row: Holder | undefined): string =>
   row === undefined
     ? ""

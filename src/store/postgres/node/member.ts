@@ -27,28 +27,30 @@ import { createSharedSquads } from "./squad.ts";
 import { createTurns } from "./turn.ts";
 
 /**
- * One of several services of a database: it has a name, which no other live one has, and says every two seconds that it
- * is there. All of them hold the lock of a sole service together, so that none of those comes between.
+ * One of several services of a database. It has a name that no other live one has, and gives a sign of life every two
+ * seconds. All nodes hold the lock of a sole service together, so that no sole service can start among them.
  */
 export type Membership = AsyncDisposable &
   Pick<Held, "lost" | "client"> & {
     name: string;
-    /** The database's clock, as far as this machine knows it: all nodes share it, however wrong their own are. */
+    /**
+     * The database's clock, as far as this machine knows it: all nodes share it, however wrong their own clocks are.
+     */
     now: () => Date;
-    /** What the next signs of life say. */
+    /** Sets what the next signs of life report. */
     report: (about: () => NodeReport) => void;
-    /** All nodes that were there within the last day, by name. */
+    /** All nodes that were heard of within the last day, by name. */
     nodes: () => Promise<Node[]>;
-    /** What the nodes of this database sign their requests to one another with. */
+    /** The key with which the nodes of this database sign their requests to one another. */
     key: () => Promise<Uint8Array>;
-    /** What the nodes share of the squads for every project. */
+    /** The squads for every project, which the nodes share. */
     squads: SharedSquads;
     turn: Nodes["turn"];
-    /** Asks the node of this name to drain; it hears of that with its next sign of life. */
+    /** Asks the node of this name to drain; it learns of that with its next sign of life. */
     drain: (name: string) => Promise<void>;
-    /** Resolves when this node is asked to. */
+    /** Resolves when this node is asked to drain. */
     drained: Promise<void>;
-    /** Lets others to the database, which this one had alone for its blobs. */
+    /** Admits other nodes to the database, which this node had alone because of its blobs. */
     share: () => Promise<void>;
   };
 
@@ -59,11 +61,12 @@ type Options = {
   instance: string;
   version: string;
   /**
-   * Why it has the database alone all the same: its engine knows of no others, or they could not read its blobs, or not
-   * all of them yet. With `moving` it is one of several where others are there already.
+   * Why the node must have the database alone: its engine knows of no other nodes, or they could not read its blobs, or
+   * not all of them yet (`moving`). With `moving`, it joins other nodes that are there already. undefined: it need not
+   * have it alone.
    */
   sole: "engine" | "blobs" | "moving" | undefined;
-  /** What is known of the node before its first report. */
+  /** The role of the node until its first report. */
   role: Role;
   clock: Clock;
   log: Log;
@@ -79,9 +82,9 @@ type Row = Holder & {
 };
 
 const beatMs = 2_000;
-/** Who stops in good order has gone by then. */
+/** A service that shuts down cleanly is gone by then. */
 const patienceMs = 1_500;
-/** For the node with the data folder of the service that had the database alone. */
+/** How long to wait for the node with the data folder of the service that had the database alone. */
 const ownerMs = 15_000;
 const dayMs = 24 * 3_600_000;
 
@@ -111,7 +114,10 @@ const beat = `update nodes set seen = ${clockSQL}, about = $3 where name = $1 an
 
 const leave = `update nodes set stopped = true, seen = ${clockSQL} where name = $1 and instance = $2`;
 
-/** Throws `StartError` with exit code 75 while another live service has the name, or a sole service the database. */
+/**
+ * Throws `StartError` with exit code 75 while another live service has the name, or while a sole service has the
+ * database.
+ */
 export const joinDatabase = async (options: Options): Promise<Membership> => {
   const { url, name, dataDir, instance, version, role, clock, log } = options;
   const config = configOf(url);
@@ -140,7 +146,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     take: async (client) => {
       await prepareNodes((text) => client.query(text));
       isAlone = await take(client, options);
-      // Of an earlier life.
+      // Left over from an earlier process of this node.
       await client.query("delete from node_drains where name = $1", [name]);
       await sign(client, write, [...holderOf(instance, dataDir), name, version]);
       await inherit(client, config, options);
@@ -156,8 +162,8 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
   });
   const closing = new AbortController();
   /**
-   * With the connection that holds the name, again where that is lost: only for what does the same when it is done
-   * twice.
+   * Runs a query on the connection that holds the name, and tries again if that is lost: only for statements that may
+   * run twice with the same result.
    */
   const query = async <Found extends object>(text: string, values: readonly unknown[] = []): Promise<Found[]> => {
     const work = async () => {
@@ -178,7 +184,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
     drained,
     async share() {
       if (!isAlone || options.sole === "engine") return;
-      // Taken together with others, too, before it is given up for this one alone.
+      // Takes the shared lock before it gives up the exclusive one.
       isAlone = false;
       await query(
         `select pg_try_advisory_lock_shared(${numbersOf(soleKey)}), pg_advisory_unlock(${numbersOf(soleKey)})`,
@@ -240,7 +246,10 @@ const othersLive = async (client: Client, name: string): Promise<boolean> => {
   return rows.length > 0;
 };
 
-/** Nodes start at once, and what was there before them is of the one with its data folder. */
+/**
+ * Waits, at most `ownerMs`, until the node with the old owner's data folder has adopted everything from before there
+ * were nodes: several nodes may start at the same time.
+ */
 const waitForOwner = async (client: Client, log: Log): Promise<void> => {
   const until = performance.now() + ownerMs;
   if (await hasUnadopted(client))
@@ -248,14 +257,14 @@ const waitForOwner = async (client: Client, log: Log): Promise<void> => {
   while ((await hasUnadopted(client)) && performance.now() < until) await pause(againMs);
 };
 
-/** Resolves to whether it has the database alone. */
+/** Takes the locks of the database and of the name. Resolves to whether this node has the database alone. */
 const take = async (client: Client, { name, instance, sole }: Options): Promise<boolean> => {
   const until = performance.now() + patienceMs;
   const known = async (): Promise<Row | undefined> =>
     (await client.query<Row>(`select *, ${clockSQL} - seen as silent from nodes where name = $1`, [name])).rows[0];
   let isAlone = sole !== undefined;
   while (!(await tryLock(client, soleKey, !isAlone))) {
-    // Of a life whose end the server has not noticed: this process has the lock of the folder.
+    // This process has the folder's lock, so the holder is an earlier process whose end the server has not noticed.
     if ((await known())?.instance === instance) await endHolder(client, keyOf(name));
     if (performance.now() > until) {
       if (!isAlone || sole !== "moving") throw new StartError(75, notShared[sole ?? "moving"]);
@@ -269,7 +278,7 @@ const take = async (client: Client, { name, instance, sole }: Options): Promise<
     else if (performance.now() > until) throw refused(name, row);
     await pause(againMs);
   }
-  // One whose connection has gone may live all the same, and says so within the time of a lease.
+  // A node that lost its connection may still live; it gives a sign of life within the time of a lease.
   const row = await known();
   if (row !== undefined && row.instance !== instance && !row.stopped && row.silent < lostMs) throw refused(name, row);
   return isAlone;
@@ -285,8 +294,8 @@ const notShared = {
 };
 
 /**
- * What belonged to this data folder under another name, or to one at the same place of this machine that is there no
- * more, is this node's.
+ * Gives this node what belonged to its data folder under another name, or to a node that is gone and had its data
+ * folder at the same place of this machine.
  */
 const inherit = async (client: Client, config: ClientConfig, { name, instance, dataDir }: Options): Promise<void> => {
   const [, host] = holderOf(instance, dataDir);

@@ -5,9 +5,9 @@ import type { Log } from "../../../log.ts";
 import type { Tables } from "../../sql/schema.ts";
 import { leastConnections as least, mostConnections as most } from "../connection.ts";
 
-/** Why a service cannot start on a database, each in one line with the remedy. */
+/** Why a service cannot start on a database: one line each, with the remedy. */
 
-/** Of this service, when it looks: its lock's, and the one that it looks through. */
+/** The connections of this service during the check: that of its lock, and that of the check itself. */
 const own = 2;
 const remedy = "raise max_connections, or the limit of the user or the database, or stop what uses them";
 
@@ -27,7 +27,7 @@ const remedyOf = (error: unknown): string => {
   }
 };
 
-/** Throws `StartError` where a service could not work for want of connections; warns where it may come to want some. */
+/** Throws `StartError` if the service could not work for lack of connections; warns if it may run out of them. */
 export const expectConnections = async (db: Kysely<Tables>, log: Log): Promise<void> => {
   const { rows } = await sql<{ free: number }>`
     select least(

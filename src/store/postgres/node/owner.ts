@@ -16,20 +16,20 @@ import {
   whoIs,
 } from "./held.ts";
 
-/** One live service per database, where it is to have that alone (`SERVICE_ENGINE=local`). */
+/** One live service per database, if it is to have the database alone (`SERVICE_ENGINE=local`). */
 
 type Options = { url: string; dataDir: string; instance: string; log: Log };
 
 type Row = Holder & { renewed: number };
 
 const renewMs = 5_000;
-/** A service that was heard of so recently may live, though its connection has gone; it renews its row at once then. */
+/** A service that was heard of so recently may live although its connection is lost; it then renews its row at once. */
 const freshMs = 15_000;
 const hearMs = 2_000;
-/** Who stops in good order has gone by then. */
+/** A service that shuts down cleanly is gone by then. */
 const patienceMs = 1_000;
 
-/** The lock of a sole service. Nodes hold it together, so that none comes between them. */
+/** The lock of a sole service. Nodes hold it together, so that no sole service can start among them. */
 export const soleKey: LockKey = { kind: "sortie", name: "'service ' || current_schema()" };
 
 const table = `
@@ -40,8 +40,8 @@ const table = `
 const read = `select *, ${clockSQL} - renewed as silent from live_service where id = 1`;
 
 /**
- * The first row goes with the service. The second stays, and tells nodes whose files are those of streams that no node
- * has.
+ * The first row is removed when the service ends. The second one stays, and tells nodes which data folder has the files
+ * of streams that belong to no node.
  */
 const write = `
   insert into live_service (id, instance, host, process, folder, renewed)
@@ -51,7 +51,7 @@ const write = `
 
 const beat = `update live_service set renewed = ${clockSQL} where id = 1 and instance = $1`;
 
-/** The data folder of the service that had this database alone last; undefined: none is known. */
+/** The instance of the data folder whose service was the last to have this database alone; undefined: none is known. */
 export const lastOwner = async (client: Client): Promise<string | undefined> => {
   const { rows } = await client.query<{ made: string | null }>("select to_regclass('live_service')::text as made");
   if (rows[0]?.made == null) return undefined;
@@ -59,7 +59,7 @@ export const lastOwner = async (client: Client): Promise<string | undefined> => 
   return owners[0]?.instance;
 };
 
-/** Throws `StartError` with exit code 75 while another service, with another data folder, has the database. */
+/** Throws `StartError` with exit code 75 while a service with another data folder has the database. */
 export const ownDatabase = ({ url, dataDir, instance, log }: Options): Promise<Held> =>
   holdLock({
     config: configOf(url),
@@ -75,12 +75,12 @@ export const ownDatabase = ({ url, dataDir, instance, log }: Options): Promise<H
 
 const take = async (client: Client, instance: string, dataDir: string): Promise<void> => {
   const known = async (): Promise<Row | undefined> => (await client.query<Row>(read)).rows[0];
-  // Two that create it at once clash; then it is there.
+  // Two services that create it at once clash; on the second try it exists.
   await client.query(table).catch(() => client.query(table));
   const until = performance.now() + patienceMs;
   while (!(await tryLock(client, soleKey))) {
     const row = await known();
-    // This process has the lock of the folder.
+    // This process has the folder's lock, so the holder is an earlier process whose end the server has not noticed.
     if (row?.instance === instance) await endHolder(client, soleKey);
     else if (performance.now() > until) throw refused(row);
     await pause(againMs);
@@ -91,7 +91,7 @@ const take = async (client: Client, instance: string, dataDir: string): Promise<
     while (performance.now() < hearUntil) {
       await pause(againMs);
       const row = await known();
-      // It has stopped in good order.
+      // It has shut down cleanly.
       if (row === undefined) break;
       if (row.renewed !== before.renewed) throw refused(row);
     }

@@ -11,9 +11,9 @@ import { sessionTables } from "./session.ts";
 import { squadTables } from "./squad.ts";
 
 /**
- * Which node has the files of a stream, and so runs it. Of a directory it is the one that the stream was begun on; of a
- * repository by address the one that took it up first, and none before. The row is written in the commit that makes the
- * stream, and outlives the stream until that node has removed its files.
+ * Which node has the files of a stream, and so runs it. A stream on a directory belongs to the node on which it was
+ * begun; a stream on a repository by address belongs to the first node that takes it up, and to none before. The row is
+ * written in the commit that makes the stream, and outlives the stream until that node has removed its files.
  */
 
 const tables = [
@@ -23,7 +23,7 @@ const tables = [
   `create table if not exists placements (
      stream text primary key, node text not null, erased boolean not null default false)`,
   "alter table placements add column if not exists movable boolean not null default false",
-  // What whoever takes it up is to have; null: nothing that is known.
+  // What a node must have to take the stream up; null: nothing is known of it.
   "alter table placements add column if not exists configuration text, add column if not exists tier integer, add column if not exists browser boolean",
   `create table if not exists directories (
      path text not null, node text not null, project text not null, git boolean not null, url text, ref text,
@@ -36,13 +36,13 @@ const tables = [
   "create index if not exists placements_erased on placements (node) where erased",
 ];
 
-/** Makes the tables where they are not. Older versions do not mind them. */
+/** Creates the tables that are missing. Older versions ignore them. */
 export const prepareNodes = async (run: (text: string) => Promise<unknown>): Promise<void> => {
-  // Two that create one at once clash; then it is there.
+  // Two services that create one at once clash; on the second try it exists.
   for (const table of tables) await run(table).catch(() => run(table));
 };
 
-/** Whether something at work is of no node yet, as from before there were any. */
+/** Whether an active stream belongs to no node yet, as in a database from before there were nodes. */
 export const hasUnadopted = async (client: Client): Promise<boolean> => {
   const { rows: made } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
   if (made[0]?.made == null) return false;
@@ -53,9 +53,9 @@ export const hasUnadopted = async (client: Client): Promise<boolean> => {
   return rows.length > 0;
 };
 
-/** What no node has, as from before there were any, becomes this node's. */
+/** Gives this node all streams that belong to none, as in a database from before there were nodes. */
 export const adopt = async (config: ClientConfig, node: string): Promise<void> => {
-  // Of a large log it takes long.
+  // This takes long for a large log.
   const client = await openClient(config, schemaBounds);
   try {
     const { rows } = await client.query<{ made: string | null }>("select to_regclass('streams')::text as made");
@@ -71,9 +71,9 @@ export const adopt = async (config: ClientConfig, node: string): Promise<void> =
   }
 };
 
-/** What nodes of other names had is of this one. Done again after a kill, it goes on. */
+/** Gives this node everything that belongs to nodes of other names. Can be repeated after a kill. */
 export const rename = async (config: ClientConfig, from: readonly string[], to: string): Promise<void> => {
-  // Of a large log it takes long.
+  // This takes long for a large log.
   const client = await openClient(config, schemaBounds);
   try {
     const values = [[...from], to];
@@ -95,41 +95,41 @@ export const rename = async (config: ClientConfig, from: readonly string[], to: 
   }
 };
 
-/** The name of no node: of what none has taken up. */
+/** The name of no node: streams that none has taken up have it. */
 const nobody = "";
 
-/** Whether a node that is there begins what is due. */
+/** Whether a node that is up begins what is due. */
 const begins = sql<SqlBool>`(coalesce(nodes.about::json ->> 'role', 'all') <> 'api'
   and coalesce(nodes.about::json ->> 'draining', 'false') <> 'true')`;
 
 /**
- * Whether any node may take up a stream that nobody holds: it is nobody's, or can be taken over from a node that is
- * lost or begins nothing. One that stopped in good order may come back within the time of a lease.
+ * Whether any node may take up a stream on which no claim is held: it belongs to nobody, or it is movable and its node
+ * is lost or begins nothing. A node that shut down cleanly may come back within the time of a lease.
  */
 const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not exists (
   select 1 from nodes where nodes.name = placements.node and nodes.seen >= ${clock} - ${lostMs} and ${begins}))`;
 
-/** Whether a node has what a stream asks for; `lacking` says it in words. */
+/** Whether a node has what a stream asks for; `lacking` gives the reasons in words. */
 const fits = ({ configuration, tier, browser, hasSpace }: Offer): RawBuilder<SqlBool> => sql<SqlBool>`(
   ${hasSpace}::boolean and coalesce(placements.configuration = ${configuration && textOf(configuration)}::text, true)
     and coalesce(placements.tier >= ${tier}::integer, true)
     and (${browser}::boolean or placements.browser is not true))`;
 
 /**
- * Whether a stream is this node's to run: its own, or one that any may take up and for which it has what is asked. To
- * end one (rank 0) nothing is needed.
+ * Whether a stream is this node's to run: its own, or one that any node may take up and for which it has what is asked.
+ * To end a stream (rank 0), a node needs none of it.
  */
 export const isHere = (node: string, offer: Offer | undefined): RawBuilder<SqlBool> => sql<SqlBool>`not exists (
   select 1 from placements where placements.stream = streams.stream and placements.node <> ${node}
      and not (${isFree} and (streams.rank = 0 or ${offer === undefined ? sql`true` : fits(offer)})))`;
 
-/** In one order, so that the database can compare it. */
+/** Always in the same order, so that the database can compare the text. */
 const textOf = ({ squads, permissions, providers, limits }: Configuration): string =>
   JSON.stringify({ squads, permissions, providers, limits });
 
 /**
- * What a batch means for the placements. `movable`: any node may take it up. `node`: whose it is else, by default this
- * one's. `claimed`: this node has taken it up.
+ * What a batch means for the placements. `movable`: any node may take the stream up. `node`: the node to which it
+ * belongs otherwise; undefined: this one. `claimed`: the streams that this node has taken up.
  */
 export type Placing = {
   made: readonly (Omit<KnownDirectory, "node" | "host" | "isUp"> & {
@@ -143,7 +143,10 @@ export type Placing = {
   erased: readonly StreamID[];
 };
 
-/** The streams that the events begin. What makes a squad needs the files beside which the squad is to stand. */
+/**
+ * The streams that the events begin. A Task that makes a squad is not movable: it needs the files beside which the
+ * squad will be installed.
+ */
 export const madeIn = (events: readonly Recorded[]): Placing["made"] =>
   events.flatMap(({ type, stream, data }) => {
     if (type !== "task.created" && type !== "mission.created") return [];
@@ -156,17 +159,17 @@ export const madeIn = (events: readonly Recorded[]): Placing["made"] =>
     return [{ stream, movable, ...about, repository: named }];
   });
 
-/** The streams that a claim was taken on. */
+/** The streams on which a claim was taken. */
 export const claimedIn = (after: ReadonlyMap<StreamID, Head>, before: ReadonlyMap<StreamID, Head>): StreamID[] =>
   [...after.values()].flatMap(({ stream, holder, epoch }) =>
     holder !== null && epoch !== before.get(stream)?.epoch ? [stream] : [],
   );
 
-/** Writes down which streams are here, and which erased ones have files elsewhere. */
+/** Records which streams are on this node, and which erased ones have files on other nodes. */
 export const place = async (trx: Trx, node: string, { made, claimed, erased }: Placing): Promise<void> => {
   if (made.length > 0) await takeIn(trx, node, made);
   if (claimed.length > 0) {
-    // What it has of an earlier time its run removes; what another one has, that one.
+    // The run removes files that this node has from an earlier time; another node removes its own.
     await sql`delete from leftovers where stream = any(${[...claimed]}::text[]) and node = ${node}`.execute(trx);
     await sql`insert into leftovers (stream, node)
               select stream, node from placements
@@ -182,10 +185,10 @@ export const place = async (trx: Trx, node: string, { made, claimed, erased }: P
   await sql`update placements set erased = true where stream = any(${[...erased]}::text[])`.execute(trx);
 };
 
-/** A project of which something on a node is erased; `listed`: its name in list rows. */
+/** A project of which a node has a stream that is being erased; `listed`: the project's name in list rows. */
 type Left = { node: string; project: string; listed: string };
 
-/** Where the streams are that a batch erases; asked while they are there. */
+/** The nodes and projects of the streams that a batch erases; call it before they are erased. */
 export const projectsOf = async (trx: Trx, erased: readonly StreamID[]): Promise<Left[]> => {
   if (erased.length === 0) return [];
   const { rows } = await sql<Left>`
@@ -199,8 +202,8 @@ export const projectsOf = async (trx: Trx, erased: readonly StreamID[]): Promise
 };
 
 /**
- * A directory in which a node has nothing any more is known as its no longer: it may be another node's, or gone with
- * it.
+ * A node is no longer known to own a directory in which it has nothing any more: the directory may be another node's,
+ * or gone with the node.
  */
 export const forgetDirectories = async (trx: Trx, left: readonly Left[]): Promise<void> => {
   const on = (table: "tasks" | "missions", { node, listed }: Left) => sql`exists (
@@ -233,7 +236,7 @@ const takeIn = async (trx: Trx, self: string, made: Placing["made"]): Promise<vo
     await sql`insert into directories (path, node, project, git, url, ref) values ${sql.join([...places.values()])}
               on conflict (path, node) ${again}`.execute(trx);
   };
-  // Whether there are commits only a Task says.
+  // Only a Task tells whether there are commits.
   await keep(
     made.filter(({ stream }) => !isMission(stream)),
     sql`do update set git = excluded.git where directories.git <> excluded.git`,
@@ -320,7 +323,7 @@ export const createPlacements = (db: Trx, node: string) => ({
     return rows.map(({ stream }) => stream);
   },
 
-  /** Their files are removed. */
+  /** Records that the stream's files are removed. */
   async removed(stream: StreamID): Promise<void> {
     await sql`delete from placements where stream = ${stream} and node = ${node} and erased`.execute(db);
     await sql`delete from leftovers where stream = ${stream} and node = ${node}`.execute(db);
@@ -334,7 +337,7 @@ const termsOf = ({ configuration, tier, browser }: TermsRow): Terms | null =>
     ? null
     : { ...(JSON.parse(configuration) as Configuration), tier: tier ?? 3, browser: browser ?? false };
 
-/** What a node says of itself. An older version says less, and takes whatever comes. */
+/** What a node offers, by its report. An older version reports less, and takes up every Task. */
 const offerOf = (about: string): Offer => ({
   configuration: null,
   tier: 1,

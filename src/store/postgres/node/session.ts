@@ -3,7 +3,7 @@ import { clock } from "../lease.ts";
 import type { Trx } from "../outcome.ts";
 
 /**
- * The sessions of browsers that were logged out, which no node takes any more: few, and only until they would have
+ * Browser sessions that were logged out, which no node accepts any more: few, and kept only until they would have
  * ended.
  */
 

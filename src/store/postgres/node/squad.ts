@@ -1,8 +1,7 @@
 import type { SharedSquads } from "../../node.ts";
 
 /**
- * The packages that the nodes share, in the database: at most 1 MiB each, of which nodes read only the digests again
- * and again.
+ * The packages that the nodes share, in the database: at most 1 MiB each. Only their digests are read again and again.
  */
 
 export const squadTables = [
@@ -11,17 +10,20 @@ export const squadTables = [
      instance text not null, id text not null, digest text, primary key (instance, id))`,
 ];
 
-/** A package of 1 MiB in base64, with its paths. */
+/** Enough for a package of 1 MiB in base64, with its paths. */
 const mostChars = 2 * 1024 * 1024;
 
-/** Pairs of a path and bytes in base64. Nothing else is made bytes of: an object with a length would be as many. */
+/**
+ * Pairs of a path and bytes in base64. Nothing else is made into bytes: of an object with a `length`, `Buffer.from`
+ * would make that many.
+ */
 const isFiles = (value: unknown): value is [string, string][] =>
   Array.isArray(value) &&
   value.every(
     (pair: unknown) => Array.isArray(pair) && pair.length === 2 && pair.every((part) => typeof part === "string"),
   );
 
-/** None where it is something else: whoever reads a package holds it against its digest. */
+/** None if the text is something else; the reader of a package verifies its digest. */
 const filesOf = (text: string): { path: string; bytes: Buffer }[] => {
   try {
     const value: unknown = JSON.parse(text);
@@ -33,7 +35,7 @@ const filesOf = (text: string): { path: string; bytes: Buffer }[] => {
 
 type Query = <Found extends object>(text: string, values?: readonly unknown[]) => Promise<Found[]>;
 
-/** `instance`: of the data folder, whatever the node's name. */
+/** `instance`: the id of the data folder, which is independent of the node's name. */
 export const createSharedSquads = (query: Query, instance: string): SharedSquads => ({
   async list() {
     const rows = await query<{ id: string; digest: string | null; seen: string | null }>(
@@ -64,7 +66,7 @@ export const createSharedSquads = (query: Query, instance: string): SharedSquads
       [id, before, after?.digest ?? null, files === undefined ? null : JSON.stringify(files)],
     );
     if (rows.length > 0) return true;
-    // It may have been done, and the answer lost.
+    // An earlier try may have succeeded although its answer was lost.
     const [now] = await query<{ digest: string | null }>("select digest from user_squads where id = $1", [id]);
     return now !== undefined && now.digest === (after?.digest ?? null);
   },

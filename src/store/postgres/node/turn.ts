@@ -4,11 +4,11 @@ import { unreadable } from "../../unavailable.ts";
 import { again, NotConnected } from "../fault.ts";
 
 /**
- * What one node at a time does: locks of the database, on the connection that holds the node's name, so that they end
- * with the node, however that ends. `connection`: that one, while there is one.
+ * Turns that one node at a time has: locks of the database, on the connection that holds the node's name, so that they
+ * end with the node, however it ends. `connection`: that connection, while there is one.
  */
 export const createTurns = (connection: () => Client | undefined, signal: AbortSignal): Nodes["turn"] => {
-  /** The database would let the same connection in twice. */
+  /** The database would grant a lock to the same connection twice. */
   const taken = new Set<string>();
 
   const lock = async (name: string): Promise<Client | undefined> => {
@@ -17,7 +17,7 @@ export const createTurns = (connection: () => Client | undefined, signal: AbortS
     const { rows } = await client.query<{ got: boolean }>(`select pg_try_advisory_lock(${key}) as got`, [name]);
     return rows[0]?.got === true ? client : undefined;
   };
-  /** A connection that is lost has taken its locks with it. */
+  /** A lost connection has taken its locks with it. */
   const unlock = async (client: Client, name: string): Promise<void> => {
     if (connection() === client) await client.query(`select pg_advisory_unlock(${key})`, [name]);
   };
@@ -43,5 +43,5 @@ export const createTurns = (connection: () => Client | undefined, signal: AbortS
   };
 };
 
-/** Names of other locks are hashed with other seeds. */
+/** The seed (3) differs from those of other locks. */
 const key = "hashtextextended($1 || ' ' || current_schema(), 3)";

@@ -2,21 +2,21 @@ import { setTimeout as pause } from "node:timers/promises";
 import { messageOf } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 
-/** Work in small steps beside everything else, such as on what was in a database before this version. */
+/** Background work in small steps, such as on data from before this version. */
 
-/** After each step, in milliseconds: other work gets between. */
+/** Milliseconds after each step, in which other work gets its turn. */
 const pauseMs = 10;
 const againMs = 30_000;
 
 export type Steps = AsyncDisposable & {
-  /** There may be something to do again. */
+  /** Tells that there may be something to do again. */
   wake(): void;
 };
 
 /**
- * Runs a step after the other: each resolves to how long the next one may wait, or to undefined once nothing is left
- * until `wake` is called. `soonMs`: how long it waits then, as more may come. One that fails is tried again later;
- * `failed` is what the log says the first time. Disposal waits for the step under way.
+ * Runs one step after another. Each resolves to the milliseconds that the next one may wait, or to undefined once
+ * nothing is left until `wake` is called. `soonMs`: how long a step waits after `wake`, since more may come. A step
+ * that fails is tried again later; `failed` is what the log says the first time. Disposal waits for the step under way.
  */
 export const inSteps = (options: {
   step: () => Promise<number | undefined>;
@@ -31,7 +31,7 @@ export const inSteps = (options: {
 
   const rest = (ms: number) => pause(ms, undefined, { signal, ref: false }).catch(() => {});
   const run = async (): Promise<void> => {
-    // The store is open first.
+    // Lets the store open first.
     await pause(0);
     let isFailing = false;
     while (!signal.aborted) {
@@ -48,7 +48,7 @@ export const inSteps = (options: {
       if (waits === undefined) await more;
       else if (waits < soonMs) await rest(Math.max(pauseMs, waits));
       else await Promise.race([rest(waits), more]);
-      // What it was woken for until now, the next step sees.
+      // The next step sees everything for which it was woken until now.
       woken = Promise.withResolvers();
     }
   };

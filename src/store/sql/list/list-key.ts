@@ -8,41 +8,42 @@ import type { Kind, Tables } from "../schema.ts";
 import { hasTrigrams, searched, type TextSearch } from "./text-index.ts";
 
 /**
- * Which Tasks a list shows. Columns are asked of an index that has them in the list's order. Texts and metadata are not
- * in it: on SQLite, a search looks through the first Tasks of the list, where what many have is met; then it asks the
- * index of texts, and what that does not know (fewer than three letters, or too many texts) it looks for along the rest
- * of the list, in short queries, so that other reads get between.
+ * Which Tasks a list shows. Conditions on columns use an index that has the columns in the list's order. Texts and
+ * metadata are not in it: on SQLite, a search looks through the first Tasks of the list, which is enough for a frequent
+ * text; then it asks the index of texts. What that does not know (fewer than three letters, or too many texts) it looks
+ * for along the rest of the list, in short queries, so that other reads get their turn.
  */
 
 type Key = { updated: number; stream: StreamID };
 
-/** Tasks whose texts one query looks at, and how many it looks at before the index of texts is asked. */
+/** Tasks whose texts one query reads, and how many it reads before the index of texts is asked. */
 const window = 2000;
 const firstWindow = 200;
 
 /**
- * Tasks with a value of metadata that are looked up one by one; a value of more is common enough to be met on the way.
+ * Up to this many Tasks with a value of metadata are looked up one by one; a more frequent value is soon met along the
+ * list.
  */
 const rare = 1000;
 
-/** Whether the row comes after this place of the list. */
+/** Whether the row comes after this place in the list. */
 export const before = (updated: number, stream: StreamID): RawBuilder<SqlBool> =>
   sql<SqlBool>`(updated, stream) < (${updated}, ${stream})`;
 
-/** Whether the texts of the row's stream have this part, anywhere. */
+/** Whether the texts of the row's stream contain this part. */
 export const matches = (table: "tasks" | "missions", search: string): RawBuilder<SqlBool> => {
   const pattern = `%${searched(search).replaceAll(/[\\%_]/g, "\\$&")}%`;
   const own = sql.ref(`${table}.stream`);
   return sql<SqlBool>`exists (select 1 from texts where texts.stream = ${own} and texts.text like ${pattern} escape '\\')`;
 };
 
-/** An entry of `metadata`, by its index and then in full. */
+/** Whether a row of `metadata` is this entry: compared by its index, and then in full. */
 export const entry = (key: string, value: string): RawBuilder<SqlBool> => {
   const part = (column: string, text: string) => sql`${sql.raw(indexedPart(column))} = ${indexedText(text)}`;
   return sql<SqlBool>`${part("key", key)} and ${part("value", value)} and key = ${key} and value = ${value}`;
 };
 
-/** The streams of one page, in no order. */
+/** The streams of one page, in no particular order. */
 export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byText: TextSearch) => {
   const isRare = async (one: RawBuilder<SqlBool>, signal?: AbortSignal): Promise<boolean> => {
     const found = sql<{ count: number }>`
@@ -51,7 +52,7 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byTex
     return (row?.count ?? 0) <= rare;
   };
 
-  /** The place in the list, after `from`, up to which the next query looks; undefined: to the end. */
+  /** The place in the list, after `from`, at which the next query stops; undefined: at the end. */
   const edgeOf = async (
     project: string,
     from: Key | undefined,
@@ -76,9 +77,9 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byTex
     const project = hash(query.project);
     const { search, cursor } = query;
     const entries = Object.entries(query.metadata ?? {}).map(([key, value]) => entry(plain(key), plain(value)));
-    /** Conditions on texts and metadata, which no index of Tasks has. */
+    /** Conditions on texts and metadata, which are not in the index of Tasks. */
     const others: RawBuilder<SqlBool>[] = search === undefined || search === "" ? [] : [matches("tasks", search)];
-    /** What leads SQLite to the few Tasks that can match; PostgreSQL finds that out by itself. */
+    /** The condition that leads SQLite to the few Tasks that can match; PostgreSQL finds it by itself. */
     let lead: "mission" | "metadata" | undefined =
       kind === "sqlite" && query.missionID !== undefined ? "mission" : undefined;
     for (const one of entries)
@@ -128,7 +129,9 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byTex
   };
 };
 
-/** Before a column: SQLite does not look for it in an index, of which it would else take the one with the order. */
+/**
+ * Keeps SQLite from using an index for the column that follows: it would otherwise use the one with the list's order.
+ */
 export const unindexed = (yes: boolean): RawBuilder<unknown> => (yes ? sql`+` : sql``);
 
 /** Conditions on the columns of the list's index. */

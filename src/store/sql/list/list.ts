@@ -16,8 +16,8 @@ import type { Store } from "../../store.ts";
 /** Lists of Tasks, Missions and projects, with the same SQL for both databases. */
 
 /**
- * A row written by an older revision of the fold is computed from the events instead; the next commit of its stream
- * updates the row.
+ * The summary in a row. If an older revision of the fold wrote the row, the summary is computed from the events
+ * instead; the next commit of its stream updates the row.
  */
 const taskOf = async (
   { stream, revision, summary }: { stream: StreamID; revision: number; summary: string },
@@ -154,8 +154,8 @@ export const createLists = (
     },
 
     async projects(limit, signal) {
-      // Counts are kept; what is newest in each project is asked of `tasks_page`. A project that is not counted yet is
-      // counted here.
+      // The counts are stored; the newest Task of each project comes from the index `tasks_page`. A project that is not
+      // counted yet is counted here.
       const own = sql`from tasks where tasks.project = shown.project`;
       const rows = await reader.rows(
         sql<{ tasks: number; active: number; updated: number; summary: string }>`

@@ -10,8 +10,8 @@ import { hash } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * Numbers over all projects: what is at work by the counts that are kept for each project, and what failed by an index
- * that has little else. What has ended, however much it is, costs nothing.
+ * Numbers over all projects: Tasks at work from the counts that are stored for each project, failed ones from an index
+ * that has little else. Ended Tasks cost nothing, however many there are.
  */
 
 type Counts = Overview["total"];
@@ -22,18 +22,18 @@ type Place = Pick<Overview["projects"][number], "directory" | "repository">;
 const nowhere: Place = { directory: "", repository: null };
 const placeOf = ({ directory, repository }: Pick<TaskSummary, "directory" | "repository">): Place => ({
   directory,
-  // A Mission's has its branch, too.
+  // The repository of a Mission has its branch, too.
   repository: repository == null ? null : { url: repository.url, ref: repository.ref },
 });
 
-/** Asks that are shown. */
+/** The most asks that are shown. */
 const mostAsks = 200;
 
 const states = ["need", "run", "queue"] as const;
 
 const mostKnown = 10_000;
 
-/** Values of one query. */
+/** The most values of one query. */
 const chunk = 500;
 const chunks = <T>(all: readonly T[]): T[][] =>
   Array.from({ length: Math.ceil(all.length / chunk) }, (_, index) => all.slice(index * chunk, (index + 1) * chunk));
@@ -44,14 +44,17 @@ export const createOverview = (
   kind: Kind,
   { state, mission }: Pick<Store, "state" | "mission">,
 ): Store["overview"] => {
-  /** Narrows to a project. SQLite would else walk along all of it, by another index. */
+  /**
+   * Narrows a query to a project. With `+`, because SQLite would otherwise walk along the whole project, by another
+   * index.
+   */
   const within = (project: string | undefined) =>
     project === undefined ? sql`` : sql`and ${sql.raw(kind === "sqlite" ? "+" : "")}project = ${project}`;
 
-  /** Where Tasks are that are the latest of their projects; it does not change. */
+  /** The places of Tasks that are the latest of their projects; a Task's place does not change. */
   const known = new Map<string, Place>();
 
-  /** Where each project is: by its latest Task, of which most are known. */
+  /** The place of each project, by its latest Task; most of these are known already. */
   const placesOf = async (projects: readonly string[], signal?: AbortSignal) => {
     const latest: { project: string; stream: string }[] = [];
     for (const part of chunks(projects))

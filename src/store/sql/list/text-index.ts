@@ -4,27 +4,24 @@ import type { Reader } from "../reader.ts";
 import { plain } from "../row.ts";
 import type { Tables } from "../schema.ts";
 
-/** Searches by the trigrams of SQLite (`migration/text-index.ts`). PostgreSQL uses its own without being told. */
+/** Searches by the trigrams of SQLite (`migration/text-index.ts`). PostgreSQL uses its own index without being told. */
 
-/** Texts that are looked up one by one; a part of more is common enough to be met along a list. */
+/** Up to this many texts are looked up one by one; a more frequent part is soon met along a list. */
 const rare = 1000;
 
-/** Letters of a trigram: less is in no index. */
+/** Letters of a trigram; anything shorter is in no index. */
 const letters = 3;
 
-/** Trigrams of one search; more narrow it down little, and each is a list that is read. */
+/** The most trigrams of one search: more would narrow it down little, and for each one a list is read. */
 const most = 12;
 
-/** What is searched, as texts have it: in lower case, and only what a database can hold. */
+/** The search in the form that texts have: in lower case, and only with characters that a database can hold. */
 export const searched = (search: string): string => plain(search).toLowerCase();
 
-/** Whether the index can know of it. */
+/** Whether the search is long enough for the index. */
 export const hasTrigrams = (search: string): boolean => Array.from(searched(search)).length >= letters;
 
-/**
- * Trigrams that every text with this part has, one beside the other, as a query. A text that has them may still not
- * match.
- */
+/** Trigrams that every text with this part has, side by side, as a query. A text that has them may still not match. */
 const trigramsOf = (search: string): string => {
   const text = Array.from(searched(search));
   const last = text.length - letters;
@@ -42,8 +39,8 @@ const trigramsOf = (search: string): string => {
 };
 
 /**
- * The streams whose texts can match a search of three letters or more, as a subquery; undefined where they are many,
- * and while older texts are not indexed yet.
+ * The streams whose texts can match a search of three letters or more, as a subquery; undefined: they are too many, or
+ * older texts are not indexed yet.
  */
 export type TextSearch = (
   search: string,
@@ -60,7 +57,7 @@ export const createTextSearch = (db: Kysely<Tables>, reader: Reader): TextSearch
   };
   return async (search, of, signal) => {
     if (!(await isWhole(signal))) return undefined;
-    // As a literal: a parameter is a floating-point number to SQLite, which the index does not look for.
+    // A literal, because SQLite takes a parameter as a floating-point number, which the index does not look for.
     const own = sql.raw(`rowid ${of === "tasks" ? "<" : ">="} ${firstMissionID}`);
     const ids = sql`select rowid from text_trigrams where text_trigrams match ${trigramsOf(search)} and ${own}`;
     const [found] = await reader.rows(

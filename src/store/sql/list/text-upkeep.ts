@@ -8,22 +8,22 @@ import type { Atomically } from "../write.ts";
 import { inSteps, type Steps } from "./background-steps.ts";
 
 /**
- * Keeps the index of texts on SQLite, beside the work: adds what is new, and what was there before the index was;
- * merges its parts; and rewrites it after something was removed, as a removed text is only no longer found until then,
- * while its trigrams are still in the file. All of it is noted in the database: a process that ends in between leaves
- * the rest to the next one.
+ * Maintains the index of texts on SQLite, in the background: adds new texts, and those from before the index; merges
+ * its parts; and rewrites it after texts were removed, since the trigrams of a removed text stay in the file until
+ * then, though the text is no longer found. All progress is noted in the database: if a process ends in between, the
+ * next one does the rest.
  */
 
-/** Texts of one step, and their characters. */
+/** The most texts of one step, and the most characters. */
 const atOnce = 50;
 const charactersAtOnce = 25_000;
 
 /** Pages of the index that one step of a merge writes. */
 const pages = 4;
 
-/** After something changed, in milliseconds: more may come. */
+/** Milliseconds to wait after a change, since more may come. */
 const soonMs = 500;
-/** After the index was rewritten: so many times as long as that took, and no less than this. */
+/** The rest after a rewrite: this many times as long as the rewrite took, and at least `restMs`. */
 const restTimes = 30;
 const restMs = 10_000;
 
@@ -36,11 +36,11 @@ export const keepTextIndex = (options: {
   log: Log;
 }): Steps => {
   const { db, reader, atomically, log } = options;
-  /** Older texts that were indexed here, and all texts. */
+  /** The number of older texts that this process indexed, and that of all texts. */
   let older: { done: number; all: number } | undefined;
   /** Whether parts of the index may have to be merged. */
   let merges = true;
-  /** What is removed by the rewriting under way, and since when that goes on. */
+  /** The rewrite under way: the removals that it covers, and since when it runs. */
   let rewriting: { removed: number; since: number; steps: number } | undefined;
   let nextRewrite = 0;
 
@@ -90,9 +90,12 @@ export const keepTextIndex = (options: {
       log.info({ texts: older.done, of: older.all }, "texts are being indexed");
   };
 
-  /** Whether there was something to merge. `whole`: begins to make one part of all, without what was removed. */
+  /**
+   * Resolves to whether there was something to merge. `whole`: begins to merge all parts into one, without the removed
+   * texts.
+   */
   const merge = async (whole: boolean): Promise<boolean> => {
-    // What a merge changes tells whether it did anything: no more than one row of its own if not.
+    // The number of changes tells whether a merge did anything: if not, it is at most one row of its own.
     await atomically([
       sql`update text_index set merged = total_changes()`.compile(db),
       sql`insert into text_trigrams (text_trigrams, rank) values ('merge', ${sql.lit(whole ? -pages : pages)})`.compile(
@@ -134,7 +137,7 @@ export const keepTextIndex = (options: {
   return inSteps({ step, soonMs, failed: "the index of texts could not be kept; it is tried again", log });
 };
 
-/** The first of them, as far as one step goes; at least one. */
+/** The first texts, as many as one step takes; at least one. */
 const within = (texts: readonly { stream: StreamID; size: number }[]): StreamID[] => {
   let sum = 0;
   return texts

@@ -10,10 +10,10 @@ import type { Kind, Tables } from "../schema.ts";
 /**
  * The migrations, oldest first. Append only: a migration that has been released is never changed.
  *
- * The version before works on the same database meanwhile, as a node that is not replaced yet. So a migration only
- * adds: tables, columns that may be absent or have a default, indexes. What it fills, later readers must do without in
- * rows that the version before has written. Names of migrations end with `.r` and the release that brings them; those
- * without, with 1.
+ * The previous version may work on the same database meanwhile, as a node that has not been replaced yet. So a
+ * migration only adds: tables, columns that may be absent or have a default, indexes. Later readers must do without the
+ * values that it fills in, because rows written by the previous version lack them. Names of migrations end with `.r`
+ * and the release that brings them; names without it belong to release 1.
  */
 
 /** Raised with the first migration after a version was published. */
@@ -288,7 +288,8 @@ export const migrations: readonly Migration[] = [
       await db.schema.createIndex("blob_names_stream").on("blob_names").column("stream").execute();
 
       if (kind === "postgres")
-        // Their rows change with every step of a Task: a fifth of a million is too much to leave dead.
+        // Rows of these tables change with every step of a Task. By default, a fifth of the rows may be dead before a
+        // vacuum, which is too much for a million.
         for (const table of ["tasks", "streams"])
           await sql`alter table ${sql.table(table)} set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)`.execute(
             db,
@@ -325,11 +326,12 @@ export const migrations: readonly Migration[] = [
         after = rows.at(-1)?.stream ?? "";
         if (rows.length < 500) break;
       }
-      // Who asks for failures asks for the newest; a row's last update is at or after its end.
+      // Only the newest failures are asked for, so a month is enough; a row's last update is at or after the Task's
+      // end.
       const month = Date.now() - 30 * 24 * 3600_000;
       await sql`update tasks set overview = 'failed', settled = updated
                  where lifecycle = 'failed' and archived = 0 and updated > ${month}`.execute(db);
-      // A Mission that asks is not asleep.
+      // A Mission with an open ask is active, so the others have none.
       await sql`update missions set asks = 0 where exists (
         select 1 from streams where streams.stream = missions.stream and lifecycle <> 'active')`.execute(db);
       const { position } = await db.selectFrom("log").select("position").executeTakeFirstOrThrow();
@@ -351,7 +353,7 @@ export const migrations: readonly Migration[] = [
           .execute();
         for (const { stream, mission_id } of rows) {
           const name = nameOf(identity, mission_id);
-          // Two data folders had one of this id for the same repository: the second is in lists alone.
+          // Two data folders had a Mission with this id for the same repository: the second one appears only in lists.
           const taken = await db.selectFrom("missions").select("stream").where("name", "=", name).executeTakeFirst();
           await db
             .updateTable("missions")
@@ -382,7 +384,10 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/** Calls `change` for each project that is a repository by address and has another hash: as many steps as projects. */
+/**
+ * Calls `change` for each project that is a repository by address and has another hash now. Takes as many steps as
+ * there are projects.
+ */
 const eachProject = async (
   db: Kysely<Tables>,
   table: "tasks" | "missions",

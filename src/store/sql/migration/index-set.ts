@@ -1,7 +1,7 @@
 /**
  * Indexes of migrations since 0005: an aid, not the schema, as every query gives the same answer without them. SQLite
- * makes them in the migration. PostgreSQL makes those of a log that is in use after the start, without locking out
- * writes (`postgres/late-index.ts`).
+ * builds them in the migration. PostgreSQL builds those of a log in use after the start, without locking out writes
+ * (`postgres/late-index.ts`).
  */
 
 export type Index = {
@@ -16,10 +16,10 @@ export type Index = {
   replaces?: string;
 };
 
-/** Characters of a key or a value that are in the index: PostgreSQL refuses entries above 2,704 bytes. */
+/** Characters of a key or a value that the index has: PostgreSQL refuses entries above 2,704 bytes. */
 const indexed = 100;
 
-/** The part of a column of `metadata` that `metadata_value` finds. */
+/** The part of a column of `metadata` that the index `metadata_value` has. */
 export const indexedPart = (column: string): string => `substr(${column}, 1, ${indexed})`;
 
 /** The same part of a given text; the databases count characters, not UTF-16 units. */
@@ -27,7 +27,8 @@ export const indexedText = (text: string): string => Array.from(text).slice(0, i
 
 export const indexes: readonly Index[] = [
   {
-    // Everything that filters of a list ask for, in the list's order: what does not match costs an entry, not a row.
+    // Has everything that the filters of a list ask for, in the list's order: a Task that does not match costs an
+    // entry, not a row.
     name: "tasks_page",
     by: "0005-large",
     on: "tasks",

@@ -18,7 +18,7 @@ export const migrate = async (
   backup: (from: string) => Promise<void> = async () => {},
 ): Promise<void> => {
   await db.transaction().execute(async (trx) => {
-    // If two processes start at once on PostgreSQL, the second waits here and then finds nothing to do.
+    // If two processes start at the same time on PostgreSQL, the second one waits here and then finds nothing to do.
     if (kind === "postgres")
       await sql`select pg_advisory_xact_lock(hashtext('sortie'), hashtext('migrate'))`.execute(trx);
     await trx.schema
@@ -30,7 +30,7 @@ export const migrate = async (
   });
   const applied = await db.selectFrom("migrations").select("name").orderBy("name").execute();
   const known = new Set(migrations.map(({ name }) => name));
-  // Those of the next version only add.
+  // The migrations of the next version only add, so they do no harm.
   const unknown = applied.find(({ name }) => !known.has(name) && releaseOf(name) > release + 1);
   if (unknown !== undefined)
     throw new StartError(

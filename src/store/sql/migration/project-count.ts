@@ -2,8 +2,8 @@ import { type Kysely, sql } from "kysely";
 import type { Kind, Tables } from "../schema.ts";
 
 /**
- * The table of migration 0009 and the triggers that keep it. They stand in the database, not in the code that commits,
- * so that a node of the version before, which does not know the table, keeps it right, too.
+ * The table of migration 0009 and the triggers that maintain it. They are in the database, not in the code that
+ * commits, so that a node of the previous version, which does not know the table, maintains it, too.
  */
 
 const states = ["need", "run", "queue"] as const;
@@ -71,7 +71,8 @@ const triggersOf = (kind: Kind): string[] => {
 };
 
 /**
- * Triggers first: on PostgreSQL no other node writes from then on to the end of the migration, which looks at no Task.
+ * Creates the triggers first: on PostgreSQL, no other node can write from then to the end of the migration, which
+ * counts no Tasks.
  */
 export const addProjectCounts = async (db: Kysely<Tables>, kind: Kind): Promise<void> => {
   await db.schema

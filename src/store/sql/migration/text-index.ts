@@ -3,15 +3,15 @@ import type { StreamID } from "../../../domain/event.ts";
 import type { Tables } from "../schema.ts";
 
 /**
- * The index of `texts` by trigrams that migration 0010 adds to SQLite, as PostgreSQL has one of its own
- * (`texts_search`). It has numbers in place of texts and streams: `text_ids` says which stream a number is, and
- * whatever is in that table is in the index.
+ * The index of `texts` by trigrams that migration 0010 adds to SQLite; PostgreSQL has one of its own (`texts_search`).
+ * It has numbers instead of texts and streams: `text_ids` maps each number to its stream, and everything in that table
+ * is in the index.
  *
- * Triggers note what changes, whoever writes: a new text waits in `text_pending`, as one more in the index costs five
- * times as much alone as with others; one that goes is at once no longer found.
+ * Triggers record changes, whichever version writes. A new text waits in `text_pending`, since indexing it alone costs
+ * five times as much as indexing it together with others. A removed text is not found from then on.
  */
 
-/** Missions have numbers from here on, Tasks those below: whoever looks for the one reads nothing of the others. */
+/** Missions have numbers from here on, Tasks lower ones, so that a search for one kind reads nothing of the other. */
 export const firstMissionID = 2 ** 40;
 
 const nextID = `
@@ -19,12 +19,12 @@ const nextID = `
     then 1 + coalesce((select max(id) from text_ids where id < ${firstMissionID}), 0)
     else 1 + coalesce((select max(id) from text_ids where id >= ${firstMissionID}), ${firstMissionID - 1}) end`;
 
-/** Indexes the text of a stream; one that is gone, or is in the index, is left as it is. */
+/** Indexes the text of a stream. Does nothing if the text is gone, or is in the index already. */
 export const indexText = (stream: StreamID): RawBuilder<unknown> => sql`
   insert into text_ids (id, stream) select ${sql.raw(nextID)}, stream from texts
    where stream = ${stream} and not exists (select 1 from text_ids where text_ids.stream = texts.stream)`;
 
-/** Not `or ignore`: what the statement that wakes a trigger says of conflicts counts in it, too. */
+/** Not `or ignore`: the conflict clause of the statement that fires a trigger applies in the trigger, too. */
 const wait = `insert into text_pending (stream)
        select new.stream where not exists (select 1 from text_pending where stream = new.stream)`;
 
@@ -43,7 +43,7 @@ const triggers = [
      delete from text_pending where stream = old.stream; end`,
 ];
 
-/** What is there already is indexed beside the work (`list/text-index.ts`): the migration looks at no text. */
+/** Existing texts are indexed in the background (`list/text-upkeep.ts`): the migration reads no text. */
 export const addTextIndex = async (db: Kysely<Tables>): Promise<void> => {
   await db.schema
     .createTable("text_ids")
@@ -63,10 +63,10 @@ export const addTextIndex = async (db: Kysely<Tables>): Promise<void> => {
     .addColumn("merged", "integer", (column) => column.notNull().defaultTo(0))
     .execute();
   await sql`insert into text_index (id, upto) select 1, case when exists (select 1 from texts) then '' end`.execute(db);
-  // Texts and terms are in lower case already, and are compared as they are.
+  // Texts and search terms are in lower case already, and are compared as they are.
   await sql`create virtual table text_trigrams using fts5(
     text, content = '', contentless_delete = 1, detail = none, tokenize = 'trigram case_sensitive 1')`.execute(db);
-  // What a commit waits for merges nothing; that is done beside the work, too.
+  // A commit must not wait for a merge; merges are made in the background, too.
   for (const setting of ["'automerge', 0", "'crisismerge', 1000"])
     await sql.raw(`insert into text_trigrams (text_trigrams, rank) values (${setting})`).execute(db);
   for (const text of triggers) await sql.raw(text).execute(db);
