@@ -147,7 +147,7 @@ export const sameFailures = ({ ends }: Pick<Dispatched, "ends">): { times: numbe
   return { times: ends.length - 1 - other, code: last.code };
 };
 
-/** So often a Task that fails in one way may be told to go on. */
+/** After this many failures in a row with the same code, the agent can no longer tell a Task to continue. */
 export const maxSameFailures = 3;
 
 /** Whether no Task of this kind (work or production) has ended for the phase yet. */
