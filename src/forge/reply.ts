@@ -54,8 +54,8 @@ export const createReplies =
   };
 
 /**
- * The comment's text; undefined: this message needs none. Agents' words notify nobody and are short: the page has the
- * full text.
+ * The comment's text; undefined: this message needs none. Agents' words are quoted and short: the page has the full
+ * text.
  */
 const wordsOf = ({ type, data }: WebhookMessage, page: string | undefined): string | undefined => {
   if (!("taskID" in data)) return undefined;

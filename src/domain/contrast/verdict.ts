@@ -36,7 +36,7 @@ export const judgeBase = (report: Report, missing: (file: string) => boolean): O
   return green === 0 ? cannotRun("the runner reported no test") : { red: [], failed: [] };
 };
 
-/** `again`: a second run on the base; undefined if no test failed there. */
+/** `again`: a second run on the base; undefined if no test was red in the first one. */
 export const judgeContrast = (
   { red, failed }: { red: TestResult[]; failed: string[] },
   again: Report | undefined,

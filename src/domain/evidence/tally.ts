@@ -11,7 +11,7 @@ export type Tally = {
 /** How many characters of a line are examined. */
 const longest = 500;
 
-// oxlint-disable-next-line no-control-regex -- to remove them is what it is for
+// oxlint-disable-next-line no-control-regex -- the pattern removes these characters
 const colours = /\u001b\[[\d;]*m/g;
 
 /** Lines that report on a whole file or class: vitest; surefire. */

@@ -94,7 +94,7 @@ export const reachedOf = (
 
 /**
  * The cap that forbids the agent's next request; undefined: none. Reservations do not count, because running Tasks may
- * not use them up.
+ * leave part of them unused.
  */
 export const stopReason = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
 

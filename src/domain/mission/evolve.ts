@@ -192,7 +192,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...afterVerdict(state, event.data),
         ...((event.data.cancelledByUser?.reason ?? "") === "" ? {} : { words: event.version }),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
-        // What was reserved for the Task may be free again.
+        // The Task's reservation may have become free.
         paused: null,
         tasks: changed(state, event.data.taskID, ({ ends, attempt }) => ({
           ends: [...ends, event.data],

@@ -30,7 +30,7 @@ const doingOf = (state: MissionState): Doing | undefined => {
     : { kind: "time", text: `Waiting until ${step.until.slice(0, 16).replace("T", " ")} UTC` };
 };
 
-// ---- What its Tasks wait for that only a person can give: their own logs say it, so that it is read from their rows ----
+// ---- What Tasks wait for from a person: only the Tasks' own logs have it, so it is read from their rows -------------
 
 /** The ask for which a Task waits for a person; undefined: it waits for nobody. */
 export const personalWait = ({ taskID, lifecycleStatus, pending, now }: TaskSummary): PhaseWait | undefined => {

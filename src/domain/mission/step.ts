@@ -36,7 +36,7 @@ export type OwnStep =
   | { kind: "unpriced" }
   /** The work in a repository is done: propose the branch as a whole. */
   | { kind: "propose" }
-  /** The agent declared the Mission done: have the whole judged, and tell the agent the result. */
+  /** The agent declared the Mission done: dispatch the Task that judges the whole, or record the result of that. */
   | { kind: "judge" }
   /** The Mission is done: merge its branch. */
   | { kind: "merge" }
@@ -89,7 +89,7 @@ const untilOf = ({ finished, tasks }: MissionState): string | null =>
   null;
 
 /**
- * Whether the Mission has a plan, but runs no Task whose end would resume it. (The caller has checked that it is not
- * finished.)
+ * Whether the Mission has a plan and runs no Task whose end would resume it. The caller has checked that it is not
+ * finished.
  */
 const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);

@@ -5,8 +5,8 @@ import { type StreamState, type Ask, waitsForAnswers, openAsks, rootOf } from ".
 
 /**
  * Asks: permissions and questions that a call waits for, and approvals that the service asks for. Each is answered
- * exactly once: by a caller, by its timeout, or by what ended it. An answer is committed at the version it was decided
- * at, so of two answers one finds the ask closed.
+ * exactly once: by a caller, by its timeout, or by whatever ended it. An answer is committed only at the version for
+ * which it was decided, so the second of two answers finds the ask closed.
  */
 
 /** The id of a call's ask. Derived from the call, so that a call that runs again finds its ask. */

@@ -59,7 +59,7 @@ export type MissionState = StreamState & {
   branch: { name: string; commit: string; of: string | null; used: boolean } | null;
   /**
    * `unmerged`: something landed on the branch for which no merge has begun. `mergeProblem`: why the newest merge
-   * failed.
+   * failed, or could not begin.
    */
   unmerged: boolean;
   mergeProblem: string | null;

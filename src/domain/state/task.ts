@@ -177,7 +177,7 @@ export type TaskState = StreamState & {
   attemptStartedAt: string | null;
   landingStarted: EventData["landing.started"] | null;
   landed: EventData["landing.finished"] | null;
-  /** What was pushed to the remote of this Task. */
+  /** The branch and the commit that the remote has of this Task; null: nothing was pushed. */
   pushed: { ref: string; commit: string } | null;
   /**
    * The pull request of the landed work as the forge last reported it, with the commit that it was updated to.
