@@ -65,7 +65,7 @@ const isSame = (one: readonly string[], other: readonly string[]): boolean =>
 const mostLines = 5;
 const longest = 500;
 
-/** The first lines that are not blank, cut to 500 characters. */
+/** The first lines that are not blank, at most 5 lines and 500 characters. */
 export const linesOf = (text: string): string =>
   text
     .slice(0, 8 * longest)

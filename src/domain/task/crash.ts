@@ -18,8 +18,8 @@ export const hasDied = (state: TaskState, worker?: string): boolean =>
   isBusy(state) && !state.stopped && state.worker !== worker;
 
 /**
- * The service died twice in a row while the Task was in the same step: this Task, or another one of which this is also
- * true, may be the cause. Such Tasks run one at a time, with no other Task beside them.
+ * The service died twice in a row while the Task was in the same step: this Task, or another suspect one, may be the
+ * cause. Such Tasks run one at a time, with no other Task at the same time.
  */
 export const isSuspect = (state: TaskState): boolean => isActive(state) && hasDied(state) && state.crashes > 0;
 

@@ -10,9 +10,9 @@ import { readEnd } from "./commit-text.ts";
 
 /**
  * Which message of the service the agent's next words answer, where they need not be a report: a review (the reviewer
- * reads the answer beside the report), the question for an output, or a conflict on landing, except in a merge, whose
- * only work is the conflict. null: the next words are a report. That includes the answer to failed checks or rules: the
- * work changes, and its report with it.
+ * reads the answer together with the report), the question for an output, or a conflict on landing, except in a merge,
+ * whose only work is the conflict. null: the next words are a report. That includes the answer to failed checks or
+ * rules: the work changes, and its report with it.
  */
 export const answersService = (
   { mergeOf }: Pick<TaskState, "mergeOf">,
