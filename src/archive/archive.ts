@@ -14,9 +14,9 @@ export type ArchiveDeps = {
   workspaces: Workspaces;
   repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
   limits: Limits;
-  /** Removes secrets from the execution flow, in addition to what the store removed. */
+  /** Removes secrets from the execution flow, in addition to those that the store removed. */
   redact: (text: string) => string;
-  /** Whether `redact` would leave this text as it is. */
+  /** Whether `redact` would leave this text unchanged. */
   isClean: Secrets["isClean"];
 };
 

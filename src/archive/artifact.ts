@@ -6,7 +6,7 @@ import { contentOf, entryOf } from "./blob.ts";
 import { mayHold, nameEntries, type Omitted, type Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
-/** Adds a Task's artifacts, under their own names where those are safe and free. */
+/** Adds a Task's artifacts under their own names, if those are safe and not taken. */
 export const addArtifacts = async (
   zip: Zip,
   flow: string,
@@ -32,7 +32,7 @@ export const addArtifacts = async (
   return { files, omitted };
 };
 
-/** Names for the artifacts; when several have one name, later ones get a number. */
+/** Names for the artifacts; if several have the same name, later ones get a number. */
 const named = async (
   artifacts: readonly Artifact[],
   folder: string,

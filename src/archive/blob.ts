@@ -3,12 +3,12 @@ import type { BlobRef } from "../protocol/text.ts";
 import { mostHeld, piecesOf } from "../store/blob/piece.ts";
 import type { Blobs } from "../store/store.ts";
 
-/** Blobs in an archive: what is large passes in pieces. */
+/** Blobs in an archive: large ones are read in pieces. */
 
-/** All of it, or its pieces, from the beginning with each call. */
+/** The whole content, or a function that returns its pieces, from the beginning with each call. */
 export type Content = Buffer | ReturnType<typeof piecesOf>;
 
-/** undefined: it is gone. */
+/** The content of a blob; undefined: it is gone. */
 export const contentOf = async (
   blobs: Pick<Blobs, "get" | "read">,
   { sha256, bytes }: BlobRef,

@@ -4,13 +4,13 @@ import { encodePath } from "../workspace/file/path.ts";
 import type { TrackedFile } from "../workspace/object/commit-file.ts";
 
 /**
- * Decides which files of a listing enter an archive, and under which names. The listing is not trusted: on no system
- * may a name lead out of the folder it is unpacked in.
+ * Decides which files of a listing go into an archive, and under which names. The listing is not trusted: on no system
+ * may a name lead out of the folder that the archive is unpacked in.
  */
 
 export type Omitted = { path: string; reason: string };
 
-/** Bytes that are still free in an archive, and the reason given for a file that does not fit. */
+/** How many bytes an archive may still take, and the reason given for a file that does not fit. */
 export type Room = { left: number; readonly full: string };
 
 export const roomOf = ({ archiveBytes }: { archiveBytes: number }): Room => ({
@@ -22,7 +22,7 @@ export type Named = TrackedFile & { name: string };
 
 const longest = 4096;
 
-/** Sorted by path. `name` is safe, unique without regard to case, and below `folder`. */
+/** The entries sorted by path. `name` is safe, unique regardless of case, and below `folder`. */
 export const nameEntries = async <T extends TrackedFile>(
   listed: readonly T[],
   folder: string,
@@ -36,7 +36,7 @@ export const nameEntries = async <T extends TrackedFile>(
     else omitted.push({ path: entry.path, reason });
     await pace();
   }
-  // Nearly sorted already, as git lists them.
+  // Git lists them nearly sorted.
   kept.sort((a, b) => (a.path < b.path ? -1 : 1));
   await pace();
 
@@ -83,7 +83,7 @@ const parentsOf = (path: string): string[] => {
   return parents;
 };
 
-/** An unmerged path is listed once per side; keep one entry. */
+/** Keeps one entry per path: an unmerged path is listed once for each side. */
 const distinct = (omitted: readonly Omitted[]): Omitted[] =>
   [...new Map(omitted.map((item) => [item.path, item])).values()].toSorted((a, b) => (a.path < b.path ? -1 : 1));
 
@@ -95,10 +95,12 @@ const safeName = (path: string): string =>
     [...encodePath(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
   );
 
-/** Maps names to one text that are the same name on some file systems. */
+/** Maps names to the same text if some file systems treat them as the same name. */
 const fold = (name: string): string => name.normalize("NFC").toUpperCase().toLowerCase();
 
-/** `numbers`: up to which the same name was given before, so that many of the same take linear time. */
+/**
+ * A name that is not taken. `numbers`: the next number to try for each name, so that many equal names take linear time.
+ */
 const freeName = (name: string, numbers: Map<string, number>, taken: (folded: string) => boolean): string => {
   const folded = fold(name);
   if (!taken(folded)) return name;
@@ -118,8 +120,8 @@ const looksSecret = (path: string): boolean => {
 };
 
 /**
- * Why a link is left out; undefined: it is kept. Only a link whose text alone leads to a place inside the archive is
- * kept. `..` is allowed only at the front: after a name it could lead elsewhere through another link.
+ * Why a link is left out; undefined: it is kept. A link is kept only if its text alone leads to a place inside the
+ * archive. `..` is allowed only at the front: after a name it could lead elsewhere through another link.
  */
 export const linkFault = (path: string, target: Buffer): string | undefined => {
   const text = target.toString("latin1");

@@ -15,7 +15,9 @@ import type { ArchiveDeps } from "./archive.ts";
 import { addText, partsOf } from "./text.ts";
 import type { Zip } from "./zip.ts";
 
-/** The execution flow of a Task in an archive: what HTTP answers about it, its events and their ledger. */
+/**
+ * The execution flow of a Task in an archive: the answers of the HTTP interface about it, its events and their ledger.
+ */
 
 export const flowFolder = "execution-flow/";
 
@@ -25,7 +27,7 @@ export const addFlow = async (
   folder: string,
   { store, workspaces, repositories, redact }: ArchiveDeps,
 ) => {
-  // The Task's last change serves as the current time; otherwise no two archives would be equal.
+  // The time of the Task's last change serves as the current time; otherwise no two archives would be equal.
   const reads = createReads({
     store,
     workspaces,
@@ -46,7 +48,7 @@ export const addFlow = async (
     frameOf(event.type === "task.created" ? { ...event, data: { ...clean(event.data), metadata } } : clean(event)),
   );
   const { ledger, head } = await ledgerOf(state.taskID, events);
-  // Each holds the same long texts, so others run in between.
+  // Each of these contains the same long texts, so other work may run in between.
   const cleaned = async <T>(value: T): Promise<T> => {
     await tick();
     return clean(value);
@@ -62,7 +64,7 @@ export const addFlow = async (
   return { files: await addFiles(zip, folder, flow), head, events };
 };
 
-/** The ledger of a stream's events. Other work runs in between. */
+/** The ledger of a stream's events. Other work may run in between. */
 export const ledgerOf = async (
   stream: StreamID,
   events: readonly Frame[],
@@ -87,7 +89,7 @@ export const addFiles = async (zip: Zip, folder: string, flow: readonly FlowFile
   return files;
 };
 
-/** As `map`, for very many: other work runs in between. */
+/** Like `map`, for very many values: other work may run in between. */
 export const eachOf = async <T, R>(values: readonly T[], change: (value: T) => R): Promise<R[]> => {
   const changed: R[] = [];
   for (const value of values) {
@@ -97,7 +99,7 @@ export const eachOf = async <T, R>(values: readonly T[], change: (value: T) => R
   return changed;
 };
 
-/** Events of at most 64 KiB that are read at once. */
+/** The number of events, of at most 64 KiB each, that are read at once. */
 const pageEvents = 100;
 
 export const eventsOf = async (store: Store, stream: StreamID, version: number): Promise<Recorded[]> => {

@@ -7,7 +7,7 @@ import { contentOf, entryOf } from "./blob.ts";
 import type { Omitted, Room } from "./entry.ts";
 import type { Zip } from "./zip.ts";
 
-/** The full outputs of calls and checks in an archive, each named by its event's number, byte for byte. */
+/** Adds the full outputs of calls and checks to an archive, byte for byte, each named by the id of its event. */
 
 type Around = {
   store: { blobs: Pick<Blobs, "get" | "read"> };

@@ -27,8 +27,8 @@ import { addProject, onDisk, type Source } from "./project.ts";
 import type { Zip } from "./zip.ts";
 
 /**
- * A Mission's archive: the tracked files of its project's directory on disk, its execution flow, and those of its
- * Tasks.
+ * A Mission's archive: the tracked files of its project (of the Mission's own branch, otherwise of the directory on
+ * disk), its execution flow, and the flows of its Tasks.
  */
 export const addMission = async (
   zip: Zip,
@@ -111,7 +111,10 @@ const branchIn = (state: MissionState, own: Source | undefined): { branch?: stri
   return name === null ? {} : { branch: name };
 };
 
-/** The head of its branch in the directory's repository; undefined: it has none, or that is gone. */
+/**
+ * The files at the head of the Mission's branch in the directory's repository; undefined: it has no branch, or the
+ * branch is gone.
+ */
 const ofOwnBranch = async (
   { directory, branch }: MissionState,
   workspaces: ArchiveDeps["workspaces"],
@@ -126,13 +129,13 @@ const ofOwnBranch = async (
   return { commit, listed, untracked: new Set(), fresh: [], reader: createCommitReader(git, listed, signal) };
 };
 
-/** The newest commit that landed on the Mission's branch, from the mirror. */
+/** The files of the newest commit that landed on the Mission's branch, from the mirror. */
 const ofBranch = async (state: MissionState, mirror: string, signal: AbortSignal): Promise<Source> => {
   const landed = state.tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
   if (landed.length === 0)
     throw new ServiceError("not_a_git_worktree", `Nothing has landed on ${branchOf(state)} yet.`);
   const git = createGit(mirror, { toplevel: mirror, gitDir: mirror });
-  // They stand on one line.
+  // All of these commits are on one line of history.
   const newest = await git.run(["rev-list", "--topo-order", "--max-count=1", ...new Set(landed)], { signal });
   const commit = newest.stdout.toString("latin1").trim();
   const listed = await listCommitFiles(git, commit, "", signal);
@@ -154,7 +157,7 @@ const flowOf = async (
   const { ledger, head } = await ledgerOf(sessionID, events);
   const flow = missionFlowOf({
     mission: mapStrings({ ...rowOf(state), directory, project, tasks }, redact),
-    // The Mission's last change serves as the current time.
+    // The time of the Mission's last change serves as the current time.
     status: mapStrings({ ...status, generatedAt: state.updatedAt }, redact),
     messages: await eachOf(messages, (message) => mapStrings(message, redact)),
     events,

@@ -15,7 +15,8 @@ import { linkFault, type Named, nameEntries, type Omitted } from "./entry.ts";
 import type { AddedEntry, Zip } from "./zip.ts";
 
 /**
- * The tracked files of a project in an archive. `git archive` is not used, because attributes change what it writes.
+ * Adds the tracked files of a project to an archive. `git archive` is not used, because attributes change what it
+ * writes.
  */
 
 export type Source = {
@@ -23,17 +24,20 @@ export type Source = {
   listed: TrackedFile[];
   /** Files of the user that are not the Task's work. */
   untracked: ReadonlySet<string>;
-  /** Files on disk that Git does not track and does not ignore: no part of an archive, and named in it. */
+  /** Files on disk that Git neither tracks nor ignores: they are left out of the archive and listed in its manifest. */
   fresh: readonly string[];
   reader: TrackedReader;
 };
 
 type Archived = { files: ArchivedFile[]; omitted: Omitted[]; warnings: Omitted[]; complete: boolean };
 
-/** Entries that are read ahead. */
+/** The number of entries that are read ahead. */
 const ahead = 16;
 
-/** The files that Git tracks in a folder, read from disk. */
+/**
+ * The files that Git tracks in a folder, read from disk. `untracked`: returns the user's files that are not the Task's
+ * work. Rejects with `not_a_git_worktree`.
+ */
 export const onDisk = async (
   root: string,
   git: Git | undefined,
@@ -115,7 +119,7 @@ export const addProject = async (
   return { files, omitted: omitted.toSorted((a, b) => (a.path < b.path ? -1 : 1)), warnings, complete };
 };
 
-/** Reads in order, several entries ahead: one waits for the disk while another is compressed. */
+/** Reads entries in order, several ahead: one waits for the disk while another is compressed. */
 async function* readAhead(
   entries: readonly Named[],
   reader: TrackedReader,
@@ -125,7 +129,7 @@ async function* readAhead(
   const queue: { entry: Named; found: Promise<TrackedContent> }[] = [];
   try {
     for (const entry of entries) {
-      // Small files are read and compressed synchronously, so let other work run in between.
+      // Small files are read and compressed synchronously, so other work may run in between.
       await pace();
       signal.throwIfAborted();
       const found = reader.read(entry, most);

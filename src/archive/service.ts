@@ -11,14 +11,14 @@ import { addTask } from "./task.ts";
 import { addText, jsonOf } from "./text.ts";
 import { createZip, type Zip } from "./zip.ts";
 
-/** Builds archives, a limited number at a time; `task.ts` and `mission.ts` define what is in them. */
+/** Builds archives, a limited number at a time; `task.ts` and `mission.ts` define their content. */
 
 /** Adds everything to the archive except the manifest, which it resolves to. */
 type Fill = (zip: Zip, signal: AbortSignal) => Promise<Manifest | MissionManifest>;
 
 const none: Pick<Secrets, "all" | "isClean"> = { all: (text) => text, isClean: async () => true };
 
-/** See `Archiver`. `dataDir`: the temporary files are in its folder `tmp`. */
+/** See `Archiver`. Temporary files are in the folder `tmp` of `dataDir`. */
 export const createArchiver = ({
   dataDir,
   secrets = none,

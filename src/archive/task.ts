@@ -43,8 +43,8 @@ export const addTask = async (
 };
 
 /**
- * The files to archive: those of the Task's worktree, or of the project when the Task works in place, otherwise those
- * of a commit.
+ * The files to archive: those of the Task's worktree if it exists, or of the project if the Task works in place,
+ * otherwise those of a commit.
  */
 const sourceOf = async (
   state: TaskState,
@@ -53,7 +53,7 @@ const sourceOf = async (
 ): Promise<Source & { kind: Manifest["source"] }> => {
   const { store, workspaces } = deps;
   const { workspace, directory } = state;
-  // Another node's folder may have the same path here, with files of an earlier time.
+  // A folder with the path of another node's may exist here, with files of an earlier time.
   const isOwn = workspace?.node === undefined || workspace.node === store.nodes?.name;
   const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
   const prepared =
@@ -73,7 +73,7 @@ const sourceOf = async (
         commit: commitOf(state) ?? standing.commit,
       };
     } catch (error) {
-      // Retention may remove the worktree at this moment; its commits are used then.
+      // Retention may have removed the worktree just now; the Task's commits are used then.
       if (inPlace || existsSync(opened.root)) throw error;
     }
   const { git, head, prefix } = await commitsOf(state, deps);
@@ -84,7 +84,7 @@ const sourceOf = async (
   return { kind: "commit", commit, listed, untracked, fresh: [], reader: createCommitReader(git, listed, signal) };
 };
 
-/** git on the commits of the Task's project. */
+/** Git on the repository that has the commits of the Task's project. */
 const commitsOf = async (
   state: TaskState,
   { workspaces, repositories }: ArchiveDeps,
@@ -98,5 +98,5 @@ const commitsOf = async (
   return { git: createGit(git.toplevel), head: git.head, prefix: git.prefix };
 };
 
-/** The commit that the Task's tree is at or based on. */
+/** The commit of the Task's tree, or the one that it is based on. */
 const commitOf = (state: TaskState): string | null => commonOf(state).git.headCommit;

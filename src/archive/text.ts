@@ -3,7 +3,7 @@ import type { FlowFile } from "../domain/view/archive.ts";
 import { pace } from "../pace.ts";
 import type { AddedEntry, Zip } from "./zip.ts";
 
-/** Writes JSON into an archive little by little, as values may have very many parts. */
+/** Writes JSON into an archive in small steps, because values may have very many parts. */
 
 /** Adds a file; `done` resolves once it is written. */
 export const addText = async (
@@ -13,7 +13,7 @@ export const addText = async (
 ): Promise<{ done: Promise<AddedEntry> }> =>
   zip.add(name, 0o100644, parts.length === 1 ? (parts[0] ?? Buffer.alloc(0)) : Readable.from(parts));
 
-/** Characters of a part. */
+/** The size of a part, in characters. */
 const partChars = 256 * 1024;
 
 const createParts = () => {
@@ -50,7 +50,7 @@ const linesOf = async (values: readonly unknown[]): Promise<Buffer[]> => {
 const indented = (value: unknown, by: string): string =>
   (JSON.stringify(value, null, 2) ?? "null").replaceAll("\n", `\n${by}`);
 
-/** The same text as of `JSON.stringify(value, null, 2)` and a newline. */
+/** The same text as `JSON.stringify(value, null, 2)` and a newline, in parts. */
 export const jsonOf = async (value: unknown): Promise<Buffer[]> => {
   const parts = createParts();
   if (typeof value !== "object" || value === null || Array.isArray(value)) parts.add(JSON.stringify(value, null, 2));

@@ -6,7 +6,7 @@ import type { Git } from "../workspace/git/git.ts";
 /**
  * Paths that Git did not track in the user's directory when the Task began and that the Task has not changed: they are
  * in its snapshot but are not its work. Relative to the project's folder. `commit`: the Task's tree; undefined: compare
- * with the worktree that `git` is in.
+ * with the worktree that `git` works in.
  */
 export const untrackedOf = async (
   state: TaskState,

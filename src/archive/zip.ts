@@ -6,25 +6,25 @@ import { finished, pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 
 /**
- * Writes a ZIP file in one pass, with the same bytes for the same entries. Small files are compressed several ahead in
- * zlib's threads; how far ahead is bounded, so memory does not grow with the archive.
+ * Writes a ZIP file in one pass; the same entries give the same bytes. Several small files are compressed ahead in
+ * zlib's threads. Their number is limited, so memory does not grow with the archive.
  */
 
 export interface Zip {
   /**
    * Adds an entry; resolves when the next one can be added. `done` resolves once the entry is written. Names are
-   * relative. A stream is the archive's from then on, which ends it also where this rejects.
+   * relative. The archive takes over a stream and ends it, even if this rejects.
    */
   add(name: string, mode: number, content: Buffer | Readable): Promise<{ done: Promise<AddedEntry> }>;
-  /** Resolves to the file's size in bytes once it is on disk and its directory was found to be complete. */
+  /** Resolves to the file's size in bytes once it is on disk and its central directory was found to be complete. */
   finish(): Promise<number>;
-  /** Resolves when nothing is being written any more; also call it after a failure. */
+  /** Resolves when nothing is being written any more; must also be called after a failure. */
   close(): Promise<void>;
 }
 
 export type AddedEntry = { bytes: number; sha256: string };
 
-/** Bytes that are hashed and summed at once; more come in pieces. */
+/** The most bytes that are hashed and summed at once; larger contents are split into pieces. */
 const mostAtOnce = 1024 * 1024;
 const pieceBytes = 256 * 1024;
 
@@ -32,20 +32,20 @@ function* piecesOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
 }
 
-/** Bytes and entries that may be in flight between two gates. */
+/** How many bytes and entries may be in flight between two gates. */
 const windowBytes = 8 * 1024 * 1024;
 const windowEntries = 32;
 
 /**
- * The same local date for every entry, because the format has no time zone. Not the format's first day, which yazl
- * clamps by its own zone.
+ * The same local date for every entry, because the format has no time zone. It is not the format's first day, which
+ * yazl clamps by its own time zone.
  */
 const day = () => new Date(1980, 0, 3);
 
 const packed =
   /\.(7z|aac|apk|avif|br|bz2|docx|flac|gif|gz|heic|jar|jpe?g|lz4|m4a|mkv|mov|mp[34]|odt|ogg|opus|pdf|png|pptx|rar|tgz|webm|webp|whl|woff2?|xlsx|xz|zip|zst)$/i;
 
-/** Every method rejects when the signal aborts or writing fails. The caller removes the file. */
+/** Every method rejects when the signal aborts or writing fails; the caller then removes the file. */
 export const createZip = (path: string, signal: AbortSignal): Zip => {
   const zip = new ZipFile();
   const failure = Promise.withResolvers<never>();
@@ -62,7 +62,7 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
 
   let entries = 0;
   let [pendingBytes, pendingEntries] = [0, 0];
-  /** Resolves when the last gate entry is being written, that is when everything before it has been. */
+  /** Resolves when the writer reaches the last gate entry, that is, when everything before it has been written. */
   let gate: Promise<unknown> = Promise.resolve();
 
   const addStream = (name: string, options: object, stream: Readable): Promise<AddedEntry> => {
@@ -99,7 +99,8 @@ export const createZip = (path: string, signal: AbortSignal): Zip => {
       const sha256 = createHash("sha256").update(content).digest("hex");
       return { done: Promise.resolve({ bytes: content.length, sha256 }) };
     }
-    // Only entries with a lazy source show how far the writer is. The failure first: where both are so, it counts.
+    // Only entries with a lazy source show how far the writer has got. `failure` is first in the race, so that it wins
+    // if both have settled.
     await Promise.race([failure.promise, gate]);
     [pendingBytes, pendingEntries] = [0, 0];
     const stream = Buffer.isBuffer(content) ? Readable.from(piecesOf(content), { objectMode: false }) : content;

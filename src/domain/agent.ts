@@ -14,13 +14,15 @@ export type AgentSpec = {
   /** Names of agents of the same squad that this one may delegate to. */
   delegates: readonly string[];
   model?: ModelRef;
-  /** Of reasoning, with whatever model; absent: as the operator has it. */
+  /** The reasoning effort, with any model; absent: the operator's setting applies. */
   effort?: Effort;
-  /** What runs its loop: the service (absent), or a program from the operator's configuration, over ACP. */
+  /** What runs the agent's loop: the service (absent), or a program from the operator's configuration, over ACP. */
   runtime?: `acp:${string}`;
 };
 
-/** Tools that run commands. They are given together: what one leaves running only the other can read and end. */
+/**
+ * Tools that run commands. An agent gets both or neither: only `process` can read and end what `shell` leaves running.
+ */
 export const commandTools: readonly string[] = ["shell", "process"];
 
 export const isReviewer = ({ name }: Pick<AgentSpec, "name">): boolean => name === "reviewer";

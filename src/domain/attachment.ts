@@ -8,7 +8,7 @@ export const attachmentFolder = ".sortie/attachments";
 export const attachmentPaths = (messageID: string, filenames: readonly string[]): string[] =>
   filenames.map((filename, index) => {
     const again = filenames.indexOf(filename) < index ? `${index + 1}-` : "";
-    // Names that git, or our own files, would give another meaning.
+    // Replaces names that would have a special meaning for Git or for our own files.
     const plain = filename.replaceAll(/[\\/\0]/g, "_").replace(/^(?:\.|git~)/i, (start) => `_${start}`);
     return `${attachmentFolder}/${messageID.slice(-8)}/${again}${plain}`;
   });

@@ -23,7 +23,7 @@ export type Recorded = DomainEvent & {
 /** The id of the message that is a Task's request. */
 export const requestMessageID = (taskID: string): string => taskID.replace(/^task_/, "msg_");
 
-/** Of what a person answered, or wrote, to one of a Mission's Tasks, as that hears of it. */
+/** The id and the sources of messages that tell a Mission what a person answered or wrote to one of its Tasks. */
 export const answerMessageID = (askID: string): string => askID.replace(/^ask_/, "msg_");
 export const answerSource = "answer";
 export const messagedSource = "message";

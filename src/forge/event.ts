@@ -1,14 +1,17 @@
-/** What a forge says has happened, in one form for all of them. Texts are as they stood at that event. */
+/** The events of forges, in one form for all of them. Texts are as they were at the time of the event. */
 
 export type ForgeEvent = {
-  /** As the forge gives it for fetching. */
+  /** The address that the forge gives for fetching. */
   repository: string;
   /** When it happened, in milliseconds. */
   at: number;
 } & (
   | { kind: "labelled"; by: string; labels: readonly string[]; issue: Issue }
   | { kind: "comment"; by: string; text: string; issue: Issue }
-  /** On the pull request of `branch`; `review`: of its lines or of the whole, not of the talk below it. */
+  /**
+   * A comment on the pull request of `branch`. `review`: it is about its lines or the whole change, not a comment in
+   * the discussion below.
+   */
   | { kind: "remark"; review: boolean; by: string; text: string; number: number; branch: string; url: string }
   /** The pull request of `branch` was merged or closed. */
   | { kind: "ended"; branch: string }
@@ -16,10 +19,10 @@ export type ForgeEvent = {
   | { kind: "failed"; name: string; branch: string; commit: string; url: string }
 );
 
-/** `author`: null where the forge does not say who wrote it. */
+/** `author`: null if the forge does not say who wrote it. */
 export type Issue = { number: number; title: string; text: string; author: string | null; url: string };
 
-/** A text is why nothing follows from it. */
+/** Reads an event by its name; a text says why it has no effect. */
 export type Read = (name: string, body: unknown) => ForgeEvent | string;
 
 export const nothing = (name: string): string => `nothing follows from ${JSON.stringify(name.slice(0, 60))}`;

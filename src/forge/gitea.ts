@@ -2,7 +2,7 @@ import { z } from "zod";
 import { nothing, type Read } from "./event.ts";
 import { closed, comment, endedOf, issue, issueOf, pull, remarkOf, repository, time, user, words } from "./shape.ts";
 
-/** Events of Gitea and Forgejo, by the name in `X-Gitea-Event`. */
+/** Reads events of Gitea and Forgejo, by the name in `X-Gitea-Event`. */
 
 const labelled = z.object({
   action: z.literal("label_updated"),
@@ -16,7 +16,7 @@ const commented = z.object({
   issue,
   comment,
   repository,
-  /** Of a comment below a pull request, where the version says so. */
+  /** Set for a comment below a pull request, if the forge's version sends it. */
   pull_request: pull.nullish(),
 });
 const reviewed = z.object({
@@ -58,7 +58,7 @@ export const readGitea: Read = (name, body) => {
     case "issues": {
       const { data } = labelled.safeParse(body);
       if (data === undefined) break;
-      // Versions that do not say which label came are not heard: somebody else may have set it before.
+      // Events of versions that do not name the new label are ignored: somebody else may have set it earlier.
       const labels = data.changes?.added_labels?.map((each) => each.name);
       if (labels === undefined)
         return "it does not say which label was set: with this version, only comments create Tasks";
@@ -99,7 +99,7 @@ export const readGitea: Read = (name, body) => {
       if (data?.workflow_run.conclusion !== "failure" || data.workflow_run.head_branch == null) break;
       const { head_branch: branch, head_sha: commit, path, display_title: title, html_url: url } = data.workflow_run;
       const at = data.workflow_run.completed_at ?? 0;
-      // As in `test.yml@refs/heads/main`.
+      // For example `test.yml@refs/heads/main`.
       const workflow = path.split("@", 1)[0] || title;
       return { kind: "failed", repository: data.repository.clone_url, at, name: workflow, branch, commit, url };
     }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { nothing, type Read } from "./event.ts";
 import { closed, comment, endedOf, issue, issueOf, pull, remarkOf, repository, time, user, words } from "./shape.ts";
 
-/** Events of GitHub, by the name in `X-GitHub-Event`. */
+/** Reads events of GitHub, by the name in `X-GitHub-Event`. */
 
 const labelled = z.object({
   action: z.literal("labeled"),
@@ -53,7 +53,7 @@ export const readGitHub: Read = (name, body) => {
     case "issue_comment": {
       const { data } = commented.safeParse(body);
       if (data === undefined) break;
-      // Of a pull request this event does not name the branch.
+      // For a pull request, this event does not name the branch.
       if (data.issue.pull_request != null) return "a comment below a pull request: write it as a review";
       const { user: by, body: text, created_at: at } = data.comment;
       return {

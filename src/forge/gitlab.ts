@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { nothing, type Read } from "./event.ts";
 
-/** Events of GitLab, by the name in `X-Gitlab-Event`. */
+/** Reads events of GitLab, by the name in `X-Gitlab-Event`. */
 
 /** "2026-01-02 03:04:05 UTC", or ISO 8601. */
 const time = z
@@ -90,7 +90,7 @@ export const readGitLab: Read = (name, body) => {
       const given = action === "open" ? data.labels : data.changes?.labels?.current;
       const came = (given ?? []).map((each) => each.title).filter((each) => !before.has(each));
       if (came.length === 0) return "no label was set";
-      // Of the author it gives a number alone, which is known where they set the label themselves.
+      // GitLab gives only the numeric id of the author, whose name is known only if the author set the label.
       const author = by === data.user.id ? data.user.username : null;
       const issue = { number, title, text, author, url };
       const { git_http_url: repository } = data.project;

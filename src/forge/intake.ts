@@ -17,10 +17,10 @@ import { replyAddress } from "./reply.ts";
 import type { EventEntry } from "./settings.ts";
 
 /**
- * From an event to the same calls that HTTP users have: a label or a comment makes a Task, a review and failed checks
- * are messages to the Task of the pull request. Only texts of the entry's authors reach a prompt, as they stood at the
- * event, and marked as material. The same body does nothing twice: its hash is the idempotency key of the call's
- * commit.
+ * Turns an event into the same calls that HTTP users make: a label or a comment creates a Task; a review and failed
+ * checks become messages to the Task of the pull request. Only texts of the entry's authors reach a prompt, as they
+ * were at the time of the event and marked as material. The same body has no effect twice: its hash is the idempotency
+ * key of the call's commit.
  */
 
 export type IntakeDeps = {
@@ -32,15 +32,15 @@ export type IntakeDeps = {
   now: () => Date;
 };
 
-/** What became of it; `ignored` says why nothing. */
+/** The result of an event; `ignored`: why it has no effect. */
 export type Taken = { taskID: string; repeated: boolean } | { ignored: string };
 
 const source = "forge";
-/** Of messages about failed checks, by which they are counted. */
+/** The source of messages about failed checks, by which they are counted. */
 const checksSource = "forge-checks";
 const longestAskMs = 20_000;
 const hourMs = 3_600_000;
-/** Idempotency keys are kept for longer. */
+/** Older events are ignored. Idempotency keys are kept for longer than this. */
 const oldestMs = 12 * hourMs;
 
 export const createIntake = (deps: IntakeDeps) => {
@@ -57,7 +57,7 @@ export const createIntake = (deps: IntakeDeps) => {
     said: string,
   ) => {
     const place = repositories.place(event.repository, undefined);
-    // Counted and created one after the other, so that many at once are counted, too.
+    // Counting and creating happen one after the other, so that simultaneous events are counted, too.
     using _alone = await alone(place.identity, new AbortController().signal);
     const since = new Date(now().getTime() - hourMs).toISOString();
     const newest = await store.list({ project: place.identity, archived: true, limit: 200 });
@@ -80,7 +80,7 @@ export const createIntake = (deps: IntakeDeps) => {
     return { taskID: done.taskID, repeated: replayed };
   };
 
-  /** The Task whose pull request has this branch; its id is part of the branch's name. */
+  /** The Task whose pull request has this branch, whose name contains the Task's id; undefined: there is none. */
   const taskOf = async (url: string, branch: string): Promise<TaskState | undefined> => {
     const id = /task_[0-9a-z]{26}/.exec(branch)?.[0];
     const state = id === undefined ? undefined : await store.state(id);
@@ -100,7 +100,7 @@ export const createIntake = (deps: IntakeDeps) => {
     return { taskID, repeated: replayed };
   };
 
-  /** `kind` and `entry`: of the secret that the event was signed with. Rejects with a `ServiceError`. */
+  /** Handles one event. `kind` and `entry`: those of the secret that signed it. Rejects with a `ServiceError`. */
   return async (kind: ForgeKind, entry: EventEntry, event: ForgeEvent, body: Uint8Array): Promise<Taken> => {
     if (Math.abs(now().getTime() - event.at) > oldestMs) return { ignored: "it is more than twelve hours old" };
     const once = { scope: JSON.stringify(["FORGE", kind]), key: await hashOf(body), bodyHash: "" };
@@ -128,7 +128,7 @@ export const createIntake = (deps: IntakeDeps) => {
         if (!mentions(text, entry.mention)) return { ignored: "a comment that does not mention the service" };
         if (!may(by)) return stranger(by);
         const asked = markForeign(`comment by ${by}`, text);
-        // A stranger's issue is not read; who asks says what there is to do.
+        // A stranger's issue is not read: the commenter has to say what is to be done.
         const about = may(issue.author)
           ? `${markForeign(`issue ${issue.number} by ${issue.author}`, issue.text)}\n\n`
           : "";
@@ -147,7 +147,7 @@ export const createIntake = (deps: IntakeDeps) => {
         return tell(state, { source, text: `A review of your pull request says what to change:\n\n${said}` }, once);
       }
       case "ended": {
-        // What became of it the forge is asked, with the token.
+        // The forge itself is asked, with the token, what became of the pull request.
         const state = await taskOf(event.repository, event.branch);
         if (state === undefined) return { ignored: "not a Task's pull request" };
         await tasks.see(state.taskID, AbortSignal.timeout(longestAskMs));
@@ -156,7 +156,7 @@ export const createIntake = (deps: IntakeDeps) => {
       case "failed": {
         const state = await taskOf(event.repository, event.branch);
         if (state?.pushed?.commit !== event.commit) return { ignored: "not the last commit that a Task pushed" };
-        // Several suites of one commit may fail at once.
+        // Several check suites of one commit may fail at the same time.
         using _alone = await alone(state.taskID, new AbortController().signal);
         const heard = await store.read(state.taskID, { types: ["message.received"], limit: 1000 });
         const rounds = heard.filter(
@@ -171,10 +171,10 @@ export const createIntake = (deps: IntakeDeps) => {
   };
 };
 
-/** Beyond it nothing is looked at: what comes is a line of somebody's. */
+/** Only this many characters of a title are examined, because anybody may have written it. */
 const longestTitle = 1000;
 
-/** In characters that show: what else a title may hold is for terminals and to hide behind. */
+/** Keeps visible characters only: others could control a terminal or hide something. */
 const titleOf = ({ title, number }: Issue): string =>
   title
     .slice(0, longestTitle)
@@ -184,7 +184,7 @@ const titleOf = ({ title, number }: Issue): string =>
 
 const isPage = (url: string): boolean => url.length <= 2000 && /^https?:$/.test(URL.parse(url)?.protocol ?? "");
 
-/** What an event says is held against the same rules as what a caller says. */
+/** Validates an event's content by the same rules as a caller's. Throws `invalid_request`. */
 const parse = (schema: z.ZodType, body: object): void => {
   const { error } = schema.safeParse(body);
   if (error === undefined) return;

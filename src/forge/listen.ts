@@ -11,8 +11,8 @@ import type { EventEntry } from "./settings.ts";
 import { nameOf, signatureOf } from "./signature.ts";
 
 /**
- * A listener of its own for events of forges: POST /github, /gitlab, /gitea, and nothing else. A body is parsed only
- * once its signature is right, and counts only for repositories of the entry whose secret signed it.
+ * A separate listener for events of forges: POST /github, /gitlab, /gitea, and nothing else. A body is parsed only
+ * after its signature has been verified, and counts only for repositories of the entry whose secret signed it.
  */
 
 export type ForgeListenerDeps = {
@@ -23,8 +23,8 @@ export type ForgeListenerDeps = {
 
 const bodyBytes = 5 * 1024 * 1024;
 /**
- * Above these the oldest connection whose body has not come is closed: nobody keeps the next event out by sending
- * nothing.
+ * Above these limits, the oldest connection whose body has not arrived is closed, so that nobody can keep events out by
+ * sending nothing.
  */
 const connectionsAtMost = 256;
 const bytesAtMost = 64 * 1024 * 1024;
@@ -103,7 +103,7 @@ export const listenForForges = async (
 
 const unsigned = refused(401, "Expected the signature of a secret of repositories.events.");
 
-/** The connections whose bodies have not come, from the oldest on, and how much they hold. */
+/** Tracks the connections whose bodies have not arrived yet, oldest first, and how many bytes they hold. */
 const createComing = () => {
   const held = new Map<Socket, number>();
   let bytes = 0;
@@ -134,7 +134,7 @@ const createComing = () => {
   };
 };
 
-/** undefined: it is too long. The connection stays, to say so. */
+/** The body; undefined: it is too long. The connection stays open for the answer. */
 const bodyOf = (incoming: IncomingMessage, take: (part: Buffer) => void): Promise<Uint8Array | undefined> =>
   new Promise((resolve, reject) => {
     const parts: Buffer[] = [];

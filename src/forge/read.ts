@@ -6,23 +6,26 @@ import { readGitea } from "./gitea.ts";
 import { readGitHub } from "./github.ts";
 import { readGitLab } from "./gitlab.ts";
 
-/** What a body says. Who signs may send megabytes with what is read in its midst, so a long one is read in a thread. */
+/**
+ * Reads the event in a body. A signer may send megabytes around the fields that are read, so a long body is read in a
+ * thread.
+ */
 
 export type Body = { kind: ForgeKind; name: string; body: Uint8Array };
 
-/** `refused`: what was expected of it; `ignored`: why it is none that anything is done about. */
+/** `refused`: what was expected of the body; `ignored`: why the event has no effect. */
 export type Said = { event: ForgeEvent } | { ignored: string } | { refused: string };
 
 const readers: Readonly<Record<ForgeKind, Read>> = { github: readGitHub, gitlab: readGitLab, gitea: readGitea };
 
 export const isKind = (text: string): text is ForgeKind => Object.hasOwn(readers, text);
 
-/** No forge sends as much with what is read here; more of either holds up whoever reads it. */
+/** No forge sends more levels or values in an event that is read here; more of either would block the reader. */
 const mostLevels = 64;
 const mostValues = 50_000;
-/** Characters of an event, of which a Task's request takes fewer. */
+/** Characters of an event; a Task's request takes fewer. */
 const longestEvent = 1024 * 1024;
-/** Bytes; shorter ones are read at once. */
+/** In bytes; shorter bodies are read without a thread. */
 const shortest = 64 * 1024;
 const timeoutMs = 10_000;
 

@@ -2,15 +2,16 @@ import type { WebhookMessage } from "../protocol/webhook.ts";
 import { ForgeRefused, RepositoryAway, type Repositories } from "../repository/repository.ts";
 
 /**
- * Answers as comments where a Task was asked for. They go through the queue of webhooks, in the commit of what they
- * tell: tried again over restarts, and each posted once, because the thread is searched for its mark before.
+ * Answers with comments on the issue where a Task was requested. They go through the queue of webhooks, in the commit
+ * of the event that they report. They are retried across restarts, and each is posted only once, because the thread is
+ * first searched for its mark.
  */
 
 export type ReplyPlace = { repository: string; number: number; on: "issue" };
 
 const scheme = "forge:";
 
-/** In the place of a callback's URL. */
+/** The address that takes the place of a callback's URL. */
 export const replyAddress = ({ repository, number, on }: ReplyPlace): string =>
   `${scheme}${on}/${number}?${new URLSearchParams({ repository }).toString()}`;
 
@@ -22,10 +23,10 @@ export const replyPlace = (address: string): ReplyPlace | undefined => {
 
 export type Said = { status: number | null; reason: string | null; delivered: boolean; retryAfter: string | undefined };
 
-/** `url`: as `replyAddress` made it. `isHeld`: whether it is still this process's to say. */
+/** `url`: made by `replyAddress`. `isHeld`: whether this process still holds the delivery and may post it. */
 export type Reply = { url: string; message: string; body: string; isHeld: () => boolean };
 
-/** `page`: address of the page for a repository's events, for links. */
+/** `page`: returns the address of the page for events of a repository, for links. */
 export const createReplies =
   (deps: { repositories: Pick<Repositories, "place" | "comment">; page: (url: string) => string | undefined }) =>
   async ({ url, message, body, isHeld }: Reply, signal: AbortSignal): Promise<Said> => {
@@ -44,7 +45,7 @@ export const createReplies =
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ForgeRefused)
-        // Asked again it would say the same, except of a token that is mended.
+        // The forge would answer the same again, unless the token is corrected.
         return { status: error.status || null, reason: error.message, delivered: false, retryAfter: undefined };
       if (!(error instanceof RepositoryAway)) throw error;
       const after = error.retryAfterMs === undefined ? undefined : String(Math.ceil(error.retryAfterMs / 1000));
@@ -52,7 +53,10 @@ export const createReplies =
     }
   };
 
-/** undefined: nothing is said of it. What agents wrote calls nobody and is short: the page has the whole. */
+/**
+ * The comment's text; undefined: this message needs none. Agents' words are quoted and short: the page has the full
+ * text.
+ */
 const wordsOf = ({ type, data }: WebhookMessage, page: string | undefined): string | undefined => {
   if (!("taskID" in data)) return undefined;
   const { taskID, summary = "", error } = data;

@@ -3,31 +3,37 @@ import { secretAt } from "../repository/credential.ts";
 import type { ForgeKind } from "../repository/repository.ts";
 import { shortestSecret } from "./signature.ts";
 
-/** `repositories.events` of config.jsonc: from which repositories events are heard, and of whom. */
+/** `repositories.events` of config.jsonc: the repositories and people whose events the service acts on. */
 
 export type EventSettings = {
   match: string;
   forge: ForgeKind;
   /** `env:NAME` or `file:/PATH`. */
   secret: string;
-  /** Whose texts and labels count. */
+  /** The forge's user names whose texts and labels count. */
   authors: readonly string[];
   label: string;
-  /** What a comment that asks for a Task begins with. */
+  /** How a comment that asks for a Task begins. */
   mention: string;
   tasksPerHour: number;
-  /** How often failed checks of the forge go back to a Task. */
+  /** How often failed checks of the forge are returned to a Task. */
   checkRounds: number;
-  /** Address of the page, for links. */
+  /** The address of the page, for links. */
   page?: string | undefined;
-  /** Its Tasks may have what all commands of this service have. */
+  /**
+   * `network`, `secrets`: the operator accepts that Tasks from these events have the network access and the variables
+   * of all commands of this service.
+   */
   network: boolean;
   secrets: boolean;
 };
 
 export type EventEntry = Omit<EventSettings, "match" | "secret"> & { pattern: Pattern; secret: () => string };
 
-/** A text is the problem with an entry, in words for the operator. `given`: what commands get on this service. */
+/**
+ * Parses the settings; a text describes what is wrong with an entry, for the operator. `given`: what commands get on
+ * this service.
+ */
 export const parseEvents = (
   settings: readonly EventSettings[],
   env: Readonly<Record<string, string | undefined>>,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ForgeEvent, Issue } from "./event.ts";
 
-/** What GitHub's events and Gitea's have in common: Gitea took the shape of its objects from GitHub. */
+/** The parts that events of GitHub and Gitea have in common: Gitea took the shape of its objects from GitHub. */
 
 export const time = z
   .string()
@@ -14,7 +14,7 @@ export const words = z
   .transform((text) => text ?? "");
 export const repository = z.object({ clone_url: z.string() });
 
-/** `user`: null where the account is gone. */
+/** `user`: null if the account is gone. */
 export const issue = z.object({
   number: z.number().int(),
   title: z.string(),
@@ -47,7 +47,9 @@ export const issueOf = ({ number, title, body, user: by, html_url: url }: z.infe
 
 type Said = { review: boolean; at: number; by: string; text: string };
 
-/** Only of branches of the repository itself: a fork has the same names. */
+/**
+ * A comment on a pull request; a text if the branch is not in the repository itself: a fork may have the same names.
+ */
 export const remarkOf = (
   { clone_url: own }: z.infer<typeof repository>,
   { number, html_url: url, head }: z.infer<typeof pull>,

@@ -2,12 +2,13 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { ForgeKind } from "../repository/repository.ts";
 
-/** Shorter ones are no secrets: a file that was emptied would let everybody in. */
+/** Shorter secrets are refused: an emptied file would otherwise let everybody in. */
 export const shortestSecret = 16;
 
 /**
- * Whether a body is from who knows the secret; it is given in parts, as they come, so that hashing a long one for many
- * secrets holds nobody up. GitHub, Gitea and Forgejo sign it with HMAC-SHA256; GitLab sends the secret itself.
+ * Verifies that the sender of a body knows the secret. undefined: the headers already show that it does not. The body
+ * is taken in parts, as they arrive, so that hashing a long one for many secrets does not block. GitHub, Gitea and
+ * Forgejo sign it with HMAC-SHA256; GitLab sends the secret itself.
  */
 export const signatureOf = (
   kind: ForgeKind,
@@ -32,7 +33,7 @@ export const signatureOf = (
   };
 };
 
-/** In a time that does not tell where they differ. */
+/** Compares in a time that does not depend on where the texts differ. */
 const isEqual = (given: string | string[] | undefined, wanted: string): boolean => {
   if (typeof given !== "string" || wanted === "") return false;
   const key = "sortie";
@@ -40,7 +41,7 @@ const isEqual = (given: string | string[] | undefined, wanted: string): boolean 
   return timingSafeEqual(of(given), of(wanted));
 };
 
-/** What happened, by the header that each has for it. */
+/** The name of an event, from the header that each forge uses for it. */
 export const nameOf = (kind: ForgeKind, headers: IncomingHttpHeaders): string =>
   String(
     {

@@ -2,15 +2,15 @@ import { type Issue, ServiceError } from "../error.ts";
 import type { Limits } from "./limit.ts";
 
 /**
- * What attachments must be beyond their schema: canonical base64, within the size limits, a base name as file name, and
- * for images and PDFs content that matches the media type. Source: shared/design/security.md C2.
+ * Checks attachments beyond their schema: canonical base64, within the size limits, a base name as file name, and for
+ * images and PDFs content that matches the media type. Source: shared/design/security.md C2.
  */
 
 export type Attachment = { filename: string; mime: string; data: string };
 
 type Sizes = Pick<Limits, "attachmentBytes" | "attachmentsBytes">;
 
-/** `at`: the attachment's path, for the issues. */
+/** What is wrong with one attachment; empty: nothing. `at`: its path, for the issues. */
 export const attachmentFaults = ({ filename, mime, data }: Attachment, at: string): Issue[] => {
   const issues: Issue[] = [];
   const say = (field: string, message: string) => issues.push({ path: `${at}.${field}`, message, code: "custom" });
@@ -27,7 +27,7 @@ export const attachmentFaults = ({ filename, mime, data }: Attachment, at: strin
 const sizeOf = (data: string): number =>
   Math.floor((data.length * 3) / 4) - (/(?<!=)=+$/.exec(data.slice(-2))?.[0].length ?? 0);
 
-/** Before anything is decoded. Throws `attachment_too_large`. */
+/** Checks the sizes, before anything is decoded. Throws `attachment_too_large`. */
 export const refuseSizes = (attachments: readonly Attachment[], limits: Sizes, at: string): void => {
   let total = 0;
   for (const [index, { data }] of attachments.entries()) {
@@ -91,7 +91,7 @@ const forms: Record<string, (file: Buffer) => boolean> = {
   "image/svg+xml": (file) => /<svg[\s>]/.test(file.toString("utf8", 0, 4096)),
 };
 
-/** The media type by content; undefined if it is none of the known ones. Never SVG, which is text. */
+/** The media type of a file according to its content; undefined if it is not a known one. Never SVG, which is text. */
 export const formOf = (file: Buffer): string | undefined =>
   Object.entries(forms).find(([type, form]) => type !== "image/svg+xml" && form(file))?.[0];
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 
 /**
  * A Task's acceptance checks: as requested, and as recorded with every default filled in. The kind decides which fields
- * a check has besides the common ones. Source: shared/spec/completion.md, `checks[]`.
+ * a check has in addition to the common ones. Source: shared/spec/completion.md, `checks[]`.
  */
 
 /** Commands that pass or fail by their exit code; the kind says what the command is for. */
@@ -32,7 +32,7 @@ const pattern = z
   .refine(isPattern, { error: (issue) => `Expected a regular expression, got ${JSON.stringify(issue.input)}` })
   .describe("Regular expression");
 
-/** The area of 4K: a decoded picture of this size takes 33 MB. */
+/** The area of a 4K screen: a decoded picture of this size takes 33 MB. */
 export const maxPixels = 3840 * 2160;
 
 const common = {
@@ -68,7 +68,7 @@ const fileCheck = z.strictObject({
   matches: pattern.optional(),
 });
 
-/** Only plain HTTP on a loopback address: that is where the check's own server listens, and no other machine can. */
+/** Only plain HTTP on a loopback address: the check's own server listens there, and no other machine can. */
 const isLocal = (text: string): boolean => {
   const url = URL.parse(text);
   return (
@@ -243,7 +243,7 @@ export const aboutOf = (check: CheckSpec): string => {
   }
 };
 
-/** What a check requires beyond `aboutOf`, to be read behind it; empty for a command that has to exit with 0. */
+/** What a check requires in addition to `aboutOf`, to be read after it; empty for a command that has to exit with 0. */
 export const wantOf = (check: RunCheck): string => {
   if (check.kind === "file")
     return check.exists

@@ -14,7 +14,7 @@ export const withinBytes = (max: number) => (ctx: z.core.ParsePayload<string>) =
     });
 };
 
-/** White space alone says nothing. */
+/** A text of at most `max` bytes that is more than white space. */
 export const text = (max: number) =>
   z
     .string()
@@ -25,13 +25,13 @@ export const text = (max: number) =>
 /** A text with a limit in bytes; it may be empty. */
 export const wordsWithin = (max: number) => z.string().check(withinBytes(max));
 
-/** The caller's own JSON object. */
+/** The caller's own JSON object, of at most `max` bytes. */
 export const metadataWithin = (max: number) =>
   z.record(z.string(), z.json()).refine((value) => bytes(JSON.stringify(value)) <= max, {
     error: (issue) => `Expected a JSON object of at most ${max} bytes, got ${bytes(JSON.stringify(issue.input))}`,
   });
 
-/** Limits of the service that one Task or Mission may have otherwise. */
+/** Limits of the service that a single Task or Mission may override. */
 export const ownLimits = z
   .strictObject({
     askSeconds: z
@@ -44,14 +44,14 @@ export const ownLimits = z
   })
   .meta({ id: "OwnLimits" });
 
-/** As they are on record. */
+/** `ownLimits` as recorded in events. */
 export const keptLimits = z.object({ askSeconds: z.number().exactOptional() });
 
 export type OwnLimits = z.infer<typeof keptLimits>;
 
 export const productPillar = z.enum(["code", "work"]);
 
-/** How hard a model is to think. */
+/** The reasoning effort that a model is asked for. */
 export const effort = z.enum(["none", "low", "medium", "high"]);
 
 export type Effort = z.infer<typeof effort>;
@@ -81,8 +81,8 @@ export const modelRef = z
 export const time = z.iso.datetime().describe("ISO-8601, UTC, milliseconds");
 
 /**
- * Not `z.base64()`: it decodes all files in one turn of the loop, 40 ms at their bound; `attachmentFaults` does it file
- * by file.
+ * Not `z.base64()`, which decodes all files in one turn of the event loop, 40 ms at their limit; `attachmentFaults`
+ * checks them file by file.
  */
 const fileText = z.string().meta({
   format: "base64",
@@ -103,7 +103,7 @@ export const budget = z
   })
   .meta({ id: "Budget" });
 
-/** How much of an operation there is by now: a number of its own, which grows. */
+/** The progress of a running operation: a count that only grows. */
 export const soFar = z
   .object({
     count: z.number().int().positive(),
@@ -147,12 +147,12 @@ export const now = z
 
 export type Now = z.infer<typeof now>;
 
-/** What may wait for a person's approval before it happens. */
+/** What may require a person's approval before it happens. */
 export const approvable = z.enum(["plan", "squad", "landing"]);
 
 export type Approvable = z.infer<typeof approvable>;
 
-/** What an approval is about. Once it would be something else, the approval is void. */
+/** What an approval is for. If something else would happen, the approval is void. */
 export const would = z
   .object({
     subject: z.string().describe("SHA-256 of what would happen"),
@@ -164,16 +164,16 @@ export const would = z
   .meta({ id: "Would" });
 
 /**
- * Where the phases of a Mission land: each on the project's branch, or all on one of the Mission's own, merged once.
+ * Where the phases of a Mission land: each on the project's branch, or all on the Mission's own, which is merged once.
  */
 export const missionLanding = z.enum(["commit", "branch"]);
 export type MissionLanding = z.infer<typeof missionLanding>;
 
-/** Whether that branch is merged when somebody asks for it, or as soon as the Mission is done. */
+/** When the Mission's own branch is merged: when somebody asks for it, or as soon as the Mission is done. */
 export const missionMerge = z.enum(["manual", "auto"]);
 export type MissionMerge = z.infer<typeof missionMerge>;
 
-/** Many clients send `{}` with every POST. */
+/** An empty body. Many clients send `{}` with every POST. */
 export const nothing = z.strictObject({}).meta({ id: "Nothing" });
 
 /** A project by its address, instead of a directory. */
@@ -182,7 +182,7 @@ export const repositoryRequest = z.strictObject({
   ref: z.string().min(1).max(250).optional().describe("Branch, tag or commit; default: the remote's"),
 });
 
-/** Of what a Task landed, as the forge had it last. */
+/** The pull request of landed work, as the forge last reported it. */
 export const pullRequest = z
   .object({ url: z.string(), number: z.number().int(), state: z.enum(["open", "closed", "merged"]) })
   .meta({ id: "PullRequest" });

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Issue } from "../error.ts";
 
 /**
- * Translates zod's issues: the path (`body.checks[0].run`), what was expected, and what came. A schema's own message
- * ("Expected …, got …") is kept unchanged.
+ * Translates zod's issues: the path (`body.checks[0].run`), what was expected, and what was received. A schema's own
+ * message ("Expected …, got …") is kept unchanged.
  */
 export const issuesOf = (
   issues: readonly z.core.$ZodIssue[],
@@ -75,7 +75,7 @@ const translate = (issue: z.core.$ZodIssue, schema: z.ZodType | undefined, input
   }
 };
 
-/** Reports on the member of the union that was probably meant: the one with the value's type. */
+/** Reports on the member of the union that the caller probably meant: the one with the value's type. */
 const translateUnion = (
   issue: Extract<z.core.$ZodIssue, { code: "invalid_union" }>,
   here: z.ZodType | undefined,
@@ -138,7 +138,7 @@ const valueAt = (input: unknown, path: readonly PropertyKey[]): unknown =>
     input,
   );
 
-/** The schema of a field, looking through wrappers; undefined where the path is ambiguous. */
+/** The schema of a field, looking through wrappers; undefined if the path is ambiguous. */
 const schemaAt = (
   schema: z.ZodType | undefined,
   path: readonly PropertyKey[],
@@ -155,7 +155,7 @@ const schemaAt = (
   return here;
 };
 
-/** The member of a discriminated union that the value names. */
+/** The member of a discriminated union that the value's discriminator names; any other schema is returned unchanged. */
 const memberOf = (schema: z.ZodType | undefined, value: unknown): z.ZodType | undefined =>
   schema instanceof z.ZodDiscriminatedUnion
     ? (schema.options as z.ZodObject[]).find(
@@ -171,7 +171,7 @@ const unwrap = (schema: z.ZodType | undefined): z.ZodType | undefined => {
   return here;
 };
 
-/** A value in a few words; a long one by its size, so that an error never repeats a body. */
+/** A value in a few words, a long one only with its size, so that an error never repeats a body. */
 const show = (value: unknown): string => {
   if (value === undefined) return "nothing";
   if (value === null || typeof value === "number" || typeof value === "boolean") return `${value}`;

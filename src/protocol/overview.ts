@@ -2,7 +2,7 @@ import { z } from "zod";
 import { repository, time } from "./field.ts";
 import { pendingAsk } from "./task/status.ts";
 
-/** What is going on in all projects, by number, and what waits for an answer. */
+/** The overview of all projects: numbers of Tasks and Missions, and what waits for an answer. */
 
 const counts = {
   needsYou: z.number().int().describe("Tasks and Missions that wait for an answer"),

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../error.ts";
 
-/** What a caller can do about a refusal, by code; none where the message says it. */
+/** What a caller can do about a refusal, by error code; no entry if the message already says it. */
 export const remedies: Partial<Record<ErrorCode, string>> = {
   unauthorized: "Send the service's user and password with HTTP Basic authentication.",
   host_not_allowed: "Use one of the service's names, or have its operator add this one to SERVICE_ALLOWED_HOSTS.",

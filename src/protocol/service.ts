@@ -62,7 +62,7 @@ export const modelTest = z
   .strictObject({ model: modelRef.optional().describe("Default: the model in use") })
   .meta({ id: "ModelTest" });
 
-/** What a refusal says of a key never has the key in it. */
+/** A refusal never repeats the key. */
 export const modelKey = z
   .strictObject({
     provider: z

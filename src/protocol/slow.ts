@@ -1,11 +1,11 @@
 import type { Now } from "./field.ts";
 
-/** Below this nobody is told that something is slow, in milliseconds. */
+/** Nothing counts as slow before this many milliseconds. */
 const patience = 10_000;
 
 /**
- * Whether what is done now takes three times as long as the same usually does. A model that is writing is not: how long
- * that takes is how much it writes.
+ * Whether the present step has taken three times as long as it usually does. A model that is writing is never slow: its
+ * time depends on how much it writes.
  */
 export const isSlow = ({ kind, since, soFar, usualMs }: Omit<Now, "text">, at: number): boolean => {
   const writes = soFar !== undefined && (kind === "model" || kind === "review");

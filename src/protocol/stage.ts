@@ -6,7 +6,9 @@ import { ofService } from "./event/source.ts";
 export const stages = ["queue", "work", "checks", "review", "land"] as const;
 export type Stage = (typeof stages)[number];
 
-/** The stage that an event begins; undefined: it begins none. `reviewers`: sessions that only review. */
+/**
+ * The stage that an event begins; undefined: none. `reviewers`: sessions that only review; new ones are added to it.
+ */
 export const beginsStage = (frame: Frame, at: Stage, reviewers: Set<string>): Stage | undefined => {
   switch (frame.type) {
     case "task.created":

@@ -23,7 +23,7 @@ export const messageTypes = [
 
 export const messageType = z.enum(messageTypes);
 
-/** The types sent to a stream's own `callbackURL`: its asks, stops and ends. */
+/** The message types sent to a stream's own `callbackURL`: its asks, stops and ends. */
 export const callbackTypes: readonly MessageType[] = [
   "task.asked",
   "task.reminded",
@@ -39,7 +39,7 @@ export const callbackTypes: readonly MessageType[] = [
   "mission.aborted",
 ];
 
-/** The most webhooks that a service keeps. */
+/** The largest number of webhooks that a service keeps. */
 export const mostWebhooks = 50;
 
 const url = z
@@ -70,7 +70,7 @@ export const webhookPatch = z
   })
   .meta({ id: "WebhookPatch" });
 
-/** The most hours that a replaced secret may still sign. */
+/** The most hours for which a replaced secret may still sign. */
 export const longestKeep = 168;
 
 export const webhookRotate = z

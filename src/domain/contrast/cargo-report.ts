@@ -1,6 +1,6 @@
 import type { Report, TestResult } from "./report.ts";
 
-/** What `cargo test` prints: a line for each test, then what the failed ones said. */
+/** Reads what `cargo test` prints: a line for each test, then the output of the failed ones. */
 
 const outcomes: Readonly<Record<string, TestResult["outcome"]>> = {
   ok: "passed",
@@ -23,7 +23,7 @@ export const readCargoReport = (text: string): Report | undefined => {
   return { tests, broken };
 };
 
-/** What stands below `---- name stdout ----`, without the stack. */
+/** The output below `---- name stdout ----`, without the stack trace. */
 const saidBy = (text: string, name: string): string => {
   const head = `---- ${name} stdout ----\n`;
   const at = text.indexOf(head);

@@ -1,6 +1,6 @@
 import { fieldsOf, parsedJSON, type Report, stringOf, type TestResult } from "./report.ts";
 
-/** `go test -json`: one event a line. Go before 1.24 writes a build that failed as plain lines. */
+/** Reads `go test -json`: one event per line. Go before 1.24 reports a failed build as plain lines. */
 
 const outcomes: Readonly<Record<string, TestResult["outcome"]>> = { pass: "passed", fail: "failed", skip: "skipped" };
 
@@ -36,7 +36,7 @@ export const readGoReport = (text: string): Report | undefined => {
   return events === 0 && report.broken.length === 0 ? undefined : withoutParents(report);
 };
 
-/** A test with subtests is told by those. */
+/** Drops a test that has subtests: its subtests report the results. */
 const withoutParents = ({ tests, broken }: Report): Report => {
   const parents = new Set<string>();
   for (const { name } of tests)

@@ -1,6 +1,6 @@
 import { fieldsOf, listOf, parsedJSON, type Report, stringOf, type TestResult } from "./report.ts";
 
-/** The JSON reports of vitest and jest (one form), mocha and rspec; undefined for anything else. */
+/** Reads the JSON reports of vitest and jest (which share one form), mocha and rspec; undefined for any other text. */
 
 const outcomes: Readonly<Record<string, TestResult["outcome"]>> = { passed: "passed", failed: "failed" };
 
@@ -41,7 +41,7 @@ export const readMochaReport = (text: string): Report | undefined => {
         message: stringOf(stack) || stringOf(message),
       };
     }),
-    // A hook that fails is among the failures alone.
+    // A failed hook is listed only among the failures, not among the tests.
     broken: failures
       .map(fieldsOf)
       .filter((failure) => !known.has(nameOf(failure)))

@@ -1,6 +1,6 @@
 import type { Report } from "./report.ts";
 
-/** JUnit's XML as pytest writes it. One pass over the text, by its tags. */
+/** Reads JUnit's XML as pytest writes it, in one pass over its tags. */
 
 export const readJunitReport = (text: string): Report | undefined => {
   if (!text.includes("<testsuite")) return undefined;
@@ -33,7 +33,7 @@ const endOf = (text: string, mark: string): number => {
   return at < 0 ? text.length : at;
 };
 
-/** The attributes of the tag that stands open at `from`, and where it ends. */
+/** The attributes of the tag that is open at `from`, and the position where the tag ends. */
 const attributesOf = (text: string, from: number): { fields: Map<string, string>; end: number } => {
   const fields = new Map<string, string>();
   let at = from;

@@ -1,9 +1,9 @@
 /**
- * Whether a test imports by name what the base does not have. Some runners load such a file all the same, with nothing
- * in the place of the name: what fails then says nothing of how the base behaves.
+ * Finds names that a test imports and the base does not have. Some runners load such a file all the same, with the name
+ * undefined: the failures then say nothing about how the base behaves.
  */
 
-/** Text of a changed file as it was before; null: there was none; undefined: the file was not changed. */
+/** The text of a changed file before the change; null: the file did not exist; undefined: the file was not changed. */
 export type Before = (path: string) => string | null | undefined;
 
 const endings = [
@@ -21,7 +21,7 @@ const endings = [
   "/index.js",
 ];
 
-/** What is missing, in words; undefined: nothing that can be seen. */
+/** Describes the first missing name or file; undefined if none can be seen. */
 export const missingExport = (path: string, text: string, before: Before): string | undefined => {
   for (const { names, from } of importsIn(text)) {
     const target = join(path.split("/").slice(0, -1), from);
@@ -41,7 +41,7 @@ const candidatesOf = (target: string): string[] => {
   return [...endings.map((ending) => `${target}${ending}`), ...(source === target ? [] : [source])];
 };
 
-/** Imports by relative paths, with the names that they take: `import { a, b as c } from "./d"`. */
+/** Imports by relative paths, with the names that they import: `import { a, b as c } from "./d"`. */
 const importsIn = (text: string): { names: string[]; from: string }[] => {
   const parts = text.split(/\bfrom\s{0,9}["']/);
   return parts.slice(1).flatMap((rest, index) => {

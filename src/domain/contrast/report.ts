@@ -1,6 +1,6 @@
-/** What a test runner reports, and what of a failure counts as red. */
+/** A test runner's report, and which of its failures count as red. */
 
-/** `file`: as the runner names it; null where its report has none. */
+/** `file`: as the runner names it; null if its report names no file. */
 export type TestResult = {
   file: string | null;
   name: string;
@@ -8,10 +8,10 @@ export type TestResult = {
   message: string;
 };
 
-/** `broken`: what failed beside the tests, such as a file that does not load. */
+/** `broken`: failures outside tests, such as a file that does not load. */
 export type Report = { tests: TestResult[]; broken: string[] };
 
-/** Characters of a failure that are looked at. */
+/** Only this many characters of a failure are examined. */
 const longest = 4000;
 
 const marks = [
@@ -35,13 +35,13 @@ const marks = [
   "cannot load such file",
 ];
 
-/** The test failed for what the base does not have, which says nothing of how the base behaves. */
+/** Whether a test failed because the base lacks the new code, which says nothing about how the base behaves. */
 export const needsNewCode = (message: string): boolean => {
   const head = message.slice(0, longest);
   return marks.some((mark) => head.includes(mark));
 };
 
-/** A value of parsed JSON as an object, a list or a text; empty for anything else. */
+/** A value of parsed JSON as an object, a list or a text; empty if it has another type. */
 export const fieldsOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

@@ -6,21 +6,27 @@ import { readJunitReport } from "./junit-report.ts";
 import { fieldsOf, parsedJSON, type Report, stringOf } from "./report.ts";
 import { readTapReport } from "./tap-report.ts";
 
-/** Which runner a project runs its tests with, and how some of them are run so that it reports each by its name. */
+/**
+ * Finds the runner that a project runs its tests with, and the command that runs some of them and reports each by its
+ * name.
+ */
 
 export type TestFile = { path: string; text: string };
 
-/** `folder`: where it runs, relative to the root; `run` writes its report to `$report`. */
+/**
+ * `folder`: where the command runs, relative to the root. `run` writes its report to `$report`; `shown` is the short
+ * form for people.
+ */
 export type TestRun = { folder: string; run: string; shown: string; read: (report: string) => Report | undefined };
 
 export type Project = {
-  /** The text of a file in the project, if it is one of the manifests that were read. */
+  /** The text of a file in the project; undefined if it is not one of the manifests that were read. */
   manifest: (path: string) => string | undefined;
   /** The project's own test command, such as `uv run pytest`. */
   test: string | undefined;
 };
 
-/** Manifests that decide, of the folders from the root to the tests. */
+/** The paths of all manifests that can decide on the runner, in every folder from the root to the tests. */
 export const manifestsFor = (paths: readonly string[]): string[] => [
   ...new Set(
     paths.flatMap((path) =>
@@ -30,7 +36,9 @@ export const manifestsFor = (paths: readonly string[]): string[] => [
 ];
 const manifests = ["package.json", "go.mod", "Cargo.toml", "Gemfile"] as const;
 
-/** How these tests are run, one for each runner and folder; none for what no known runner runs. */
+/**
+ * The commands that run these tests, one for each runner and folder. Tests that no known runner can run are left out.
+ */
 export const testRunsOf = (tests: readonly TestFile[], project: Project): TestRun[] => {
   const groups = new Map<string, { runner: Runner; folder: string; files: TestFile[] }>();
   for (const test of tests) {
@@ -54,7 +62,7 @@ type Runner = keyof typeof runners;
 type How = Omit<TestRun, "folder">;
 type Context = Project & { scripts: string[] };
 
-/** From the root down to the folder of a path, the nearest first. */
+/** The folders from the root to that of a path, the nearest first. */
 const foldersOf = (path: string): string[] => {
   const parts = path.split("/").slice(0, -1);
   return Array.from({ length: parts.length + 1 }, (_, count) => parts.slice(0, parts.length - count).join("/"));
@@ -85,7 +93,10 @@ const runnerOf = ({ path, text }: TestFile, { manifest }: Project): { runner: Ru
   return own === "node" ? { runner: "node", folder: "" } : undefined;
 };
 
-/** The first that is meant: by what a test imports, else by what the manifest needs or runs. */
+/**
+ * In order of precedence. A runner is chosen by what the test imports, otherwise by what the manifest depends on or
+ * runs.
+ */
 const scriptRunners: { runner: "vitest" | "jest" | "mocha" | "node"; imported?: string }[] = [
   { runner: "vitest", imported: "vitest" },
   { runner: "node", imported: "node:test" },
@@ -112,13 +123,14 @@ const wordsIn = (script: string): string[] =>
     .map((word) => word.replaceAll(/["']/g, ""))
     .filter((word) => word !== "");
 
-/** As it would be typed. */
+/** A shell word, quoted only if it has to be. */
 const word = (text: string): string => (/^[\w@%+=:,./-]{1,200}$/.test(text) ? text : shellQuote(text));
 
 const quoted = (files: readonly TestFile[]): string => files.map(({ path }) => word(path)).join(" ");
 
 /**
- * What the project's own script gives a runner: variables before it, and those of its options that say how tests load.
+ * The start of a command for a runner, as the project's own script has it: the variables before the program, and those
+ * of its options that say how tests are loaded.
  */
 const givenBy = (scripts: readonly string[], program: string, taking: ReadonlySet<string>, flags: RegExp) => {
   for (const script of scripts)

@@ -1,6 +1,6 @@
 /**
- * Sorts the files that a Task changed: tests, what goes along with tests, and code. By their paths alone, so that a
- * commit can tell whether it holds both; what stands in a folder for tests may turn out to be a helper.
+ * Sorts the files that a Task changed into tests, companions of tests, and code. Paths alone decide, so that a commit
+ * can tell whether it has both tests and code; a file in a test folder may turn out to be a helper.
  */
 
 export type Selection = { tests: string[]; companions: string[]; code: string[] };
@@ -13,14 +13,16 @@ const folders = new Set(
 const scripts = /\.[cm]?[jt]sx?$/;
 const code =
   /\.(?:[cm]?[jt]sx?|py|go|rs|rb|vue|svelte|astro|java|kt|scala|php|ex|exs|c|h|cc|cpp|hpp|cs|swift|sh|sql|html|css|scss|json|ya?ml|toml)$/;
-/** Named for what they are, wherever they stand. */
+/** Test files by their name, in any folder. */
 const named = /\.(?:test|spec)\.[cm]?[jt]sx?$|^test_[^/]*\.py$|_test\.(?:py|go)$|_spec\.rb$/;
 const helpers = /^conftest\.py$|\.snap$|^(?:spec|test)[_-]?helpers?\.[a-z]+$|^(?:rails_helper|spec_helper)\.rb$/;
-/** Settings of the project and what belongs to the installation: they stay as the base has them. */
+/**
+ * Settings and installation files of the project. They are not code: a test run on the base uses the base's versions.
+ */
 const settings =
   /^(?:package(?:-lock)?\.json|pnpm-lock\.yaml|yarn\.lock|tsconfig.*\.json|.*\.config\.[cm]?[jt]s|go\.(?:mod|sum)|Cargo\.(?:toml|lock)|pyproject\.toml|Gemfile(?:\.lock)?)$/;
 
-/** What a file of Rust that holds unit tests has in it. */
+/** Marks a Rust file that contains unit tests. */
 export const rustTests = "#[cfg(test)]";
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
@@ -29,16 +31,16 @@ const isInFolder = (path: string): boolean =>
     .split("/")
     .slice(0, -1)
     .some((folder) => folders.has(folder));
-/** Cargo's integration tests stand right in `tests`. */
+/** Cargo's integration tests are directly in `tests`. */
 const isCargoTest = (path: string): boolean => /(?:^|\/)tests\/[^/]+\.rs$/.test(path);
 
-/** It may be one: in a folder for tests only its text tells. */
+/** Whether a path may be a test; for a file in a test folder, only its text can tell. */
 const mayBeTest = (path: string): boolean =>
   named.test(nameOf(path)) || isCargoTest(path) || (isInFolder(path) && scripts.test(path) && !isData(path));
 const isData = (path: string): boolean =>
   path.split("/").some((folder) => /^(?:__)?(?:fixtures|mocks|snapshots)(?:__)?$|^testdata$/.test(folder));
 
-/** `textOf`: the text of a file in a folder for tests; without it, whether it is one stays open and counts as yes. */
+/** `textOf`: the text of a file in a test folder. Without it, every file that may be a test counts as one. */
 export const selectFiles = (paths: readonly string[], textOf?: (path: string) => string | undefined): Selection => {
   const selection: Selection = { tests: [], companions: [], code: [] };
   for (const path of paths) {
@@ -53,7 +55,7 @@ export const selectFiles = (paths: readonly string[], textOf?: (path: string) =>
 
 const callsRunner = (text: string): boolean => /\b(?:test|it|describe|suite)\s{0,9}(?:\.\w{1,20})?\(/.test(text);
 
-/** Whether a change has both code and tests; `gone`: files that it deletes. */
+/** Whether a change has both code and tests. `gone`: files that the change deletes. */
 export const isTested = (paths: readonly string[], gone: readonly string[] = []): boolean => {
   const { tests, code: others } = selectFiles(paths);
   return (

@@ -1,6 +1,9 @@
 import type { Report, TestResult } from "./report.ts";
 
-/** TAP as node:test writes it: subtests stand indented before the line of their suite, details in a block of YAML. */
+/**
+ * Reads TAP as node:test writes it: subtests are indented and precede the line of their suite; details are in a YAML
+ * block.
+ */
 
 type Point = { indent: number; failed: boolean; skipped: boolean; name: string; details: string[] };
 
@@ -8,7 +11,7 @@ export const readTapReport = (text: string): Report | undefined => {
   const lines = text.split("\n");
   if (!lines.some((line) => line.startsWith("TAP version"))) return undefined;
   const report: Report = { tests: [], broken: [] };
-  /** Names of the suites around, by depth. */
+  /** Names of the enclosing suites, by depth. */
   const around: string[] = [];
   for (let at = 0; at < lines.length; at += 1) {
     const line = lines[at] ?? "";
@@ -35,7 +38,7 @@ const add = (report: Report, point: Point, suites: readonly string[]): void => {
   const detail = (name: string) => valueOf(point.details, name);
   if (detail("type") === "suite" || detail("failureType") === "subtestsFailed") return;
   const error = [detail("name"), detail("error")].filter((part) => part !== "").join(": ");
-  // A file that did not load stands there as a test of its name.
+  // node:test reports a file that did not load as a test with the file's name.
   if (point.failed && point.details.some((line) => line.startsWith("exitCode:"))) {
     report.broken.push(`${point.name}: ${error}`);
     return;
@@ -43,7 +46,7 @@ const add = (report: Report, point: Point, suites: readonly string[]): void => {
   const location = detail("location");
   const outcome: TestResult["outcome"] = point.skipped ? "skipped" : point.failed ? "failed" : "passed";
   report.tests.push({
-    // Only failures have a location, and a test is the same with and without one.
+    // Only failures have a location. Tests are matched by name, so `file` may be null for the others.
     file: location === "" || !point.failed ? null : location.split(":").slice(0, -2).join(":"),
     name: [...suites, point.name].join(" "),
     outcome,
@@ -71,7 +74,10 @@ const pointOf = (line: string, indent: number): Point | undefined => {
 
 const plain = (name: string): string => name.replaceAll("\\#", "#").replaceAll("\\\\", "\\");
 
-/** A field of the block; of a text over several lines (`|-`) the lines. */
+/**
+ * The value of a field of the YAML block, unquoted; the lines of a multi-line text (`|-`); empty if the field is
+ * absent.
+ */
 const valueOf = (details: readonly string[], field: string): string => {
   const at = details.findIndex((line) => line.startsWith(`${field}: `));
   if (at < 0) return "";

@@ -1,13 +1,17 @@
 import { needsNewCode, type Report, type TestResult } from "./report.ts";
 
 /**
- * Proof by contrast: what the tests that a Task added or changed say on the base, and with the change. Red there and
- * green here proves the change. Red counts only where the runner reports a test as failed by its name.
+ * Proof by contrast: the results of the tests that a Task added or changed, on the base and with the change. A test
+ * that fails on the base and passes with the change proves the change. A failure counts only if the runner reports the
+ * test as failed, by its name.
  */
 
 export type Contrast = { result: "proves" | "same" | "cannot-run"; reason: string | null; firstLines: string | null };
 
-/** The tests that are red on the base, or what it came to without any further run. */
+/**
+ * The tests that fail on the base, or the final result where no further run is needed. `red`: failures that count;
+ * `failed`: the names of all failed tests.
+ */
 export type OnBase = { red: TestResult[]; failed: string[] } | Contrast;
 
 const cannotRun = (reason: string, firstLines: string | null = null): Contrast => ({
@@ -18,7 +22,7 @@ const cannotRun = (reason: string, firstLines: string | null = null): Contrast =
 
 export const needsCode = "needs the new code";
 
-/** `missing`: whether a file imports what the base does not have. */
+/** `missing`: whether a file imports something that the base does not have. */
 export const judgeBase = (report: Report, missing: (file: string) => boolean): OnBase => {
   const failed = report.tests.filter(({ outcome }) => outcome === "failed");
   const red = failed.filter(({ file, message }) => !needsNewCode(message) && !(file !== null && missing(file)));
@@ -32,7 +36,7 @@ export const judgeBase = (report: Report, missing: (file: string) => boolean): O
   return green === 0 ? cannotRun("the runner reported no test") : { red: [], failed: [] };
 };
 
-/** `again`: the base once more, where it was red. */
+/** `again`: a second run on the base; undefined if no test was red in the first one. */
 export const judgeContrast = (
   { red, failed }: { red: TestResult[]; failed: string[] },
   again: Report | undefined,
@@ -61,7 +65,7 @@ const isSame = (one: readonly string[], other: readonly string[]): boolean =>
 const mostLines = 5;
 const longest = 500;
 
-/** The first lines that say something. */
+/** The first lines that are not blank, at most 5 lines and 500 characters. */
 export const linesOf = (text: string): string =>
   text
     .slice(0, 8 * longest)

@@ -6,12 +6,13 @@ import { editingTools, notRun } from "./edited.ts";
 import { type Conversation, messagesOf } from "./message.ts";
 
 /**
- * What the agent of a session did, as its conversation has it: the files that it changed and the commands that it ran.
+ * What the agent of a session did, according to its conversation: the files that it changed and the commands that it
+ * ran.
  */
 
 export type Activity = { files: string[]; commands: { command: string; exitCode: number | null }[] };
 
-/** Of a conversation whose older turns were replaced by a summary, what came after. */
+/** If older turns were replaced by a summary, only the activity since then is known. */
 export const activityOf = (chat: Conversation): Activity => {
   const calls = new Map<string, Record<string, unknown>>();
   const files = new Set<string>();
@@ -32,7 +33,7 @@ export const activityOf = (chat: Conversation): Activity => {
   return { files: [...files], commands };
 };
 
-/** A call that was refused ran nothing, which its result says. */
+/** A refused call ran nothing; its result says this. */
 const wasRefused = (result: string): boolean => /\bNothing was (?:run|done)\.$/.test(result);
 
 const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
@@ -53,7 +54,7 @@ const longestCommand = 160;
 
 type Changed = NonNullable<EventData["session.ended"]["changed"]>;
 
-/** What a session changed, by the diff of its files: the largest changes first. */
+/** What a session changed, according to the diff of its files: the largest changes first. */
 export const changedOf = (diff: string): Changed => {
   const files = readDiff(diff)
     .map(({ path, insertions: added, deletions: removed }) => ({ path, added, removed }))
@@ -63,8 +64,8 @@ export const changedOf = (diff: string): Changed => {
 };
 
 /**
- * In a few lines, for the agent that gave the work; "" where nothing was done. `changed`: what the files themselves
- * say, which counts before what the calls name.
+ * Describes the activity in a few lines for the agent that delegated the work; "" if nothing was done. `changed`: the
+ * actual changes of the files, which take precedence over the paths that calls name.
  */
 export const activityText = ({ files, commands }: Activity, changed?: Changed): string => {
   const rest = (count: number) => (count > 0 ? `, and ${count} more` : "");

@@ -16,7 +16,9 @@ const messagesShare = 0.15;
 const worthShare = 0.1;
 
 const perToken = 4;
-/** The most characters of a token, when the provider counted: some leave cached tokens out of their count. */
+/**
+ * The most characters per token, once the provider has counted: some providers leave cached tokens out of their count.
+ */
 const perTokenAtMost = 6;
 
 const imageChars = 6_000;
@@ -77,15 +79,13 @@ export const isFull = (chat: Conversation, overhead: number, window: number): bo
 export type Compaction = Pick<EventData["conversation.compacted"], "through" | "kept" | "carried"> & {
   /** The turns to replace, with the messages between them. */
   gone: ChatMessage[];
-  /** Characters of them that do not stay. */
+  /** Characters of the replaced turns that are dropped. */
   leaves: number;
-  /** Characters of what stays, not counting the summary. */
+  /** Characters that remain, not counting the summary. */
   stays: number;
 };
 
-/**
- * Which turns to replace; undefined if none can be, or too little would be gained. `forced`: however little that is.
- */
+/** Which turns to replace; undefined if none can be, or if too little would be gained. `forced`: accept any gain. */
 export const planCompaction = (chat: Conversation, window: number, forced: boolean): Compaction | undefined => {
   const chars = window * perToken;
   const turns = chat.said.flatMap((message, at) =>
@@ -102,8 +102,8 @@ export const planCompaction = (chat: Conversation, window: number, forced: boole
 };
 
 /**
- * Everything up to the newest reply, but for what people wrote; undefined if nothing was said yet. For a conversation
- * whose turn is over: that reply's results were read, or say nothing new.
+ * Replaces everything up to the newest reply except what people wrote; undefined if there is no reply yet. For a
+ * conversation whose turn is over: that reply's results were read, or say nothing new.
  */
 export const planRenewal = (chat: Conversation): Compaction | undefined => {
   const at = chat.said.findLastIndex(({ role }) => role === "assistant");
@@ -129,7 +129,7 @@ const cutAt = (chat: Conversation, end: number, through: number, room: number): 
   };
 };
 
-/** What people wrote stays verbatim: the request always, and of the other messages the newest that fit. */
+/** The messages of people that stay verbatim: always the request, and the newest of the others that fit. */
 const keepers = (gone: readonly ChatMessage[], room: number): UserMessage[] => {
   const written = gone.flatMap((message) =>
     message.role === "user" && ofService(message) !== "checks" && !isService(message) ? [message] : [],

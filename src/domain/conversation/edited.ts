@@ -1,12 +1,12 @@
 import type { ChatMessage } from "./message.ts";
 
-/** Tools that change files by what they are told alone. */
+/** Tools that change files by their arguments alone. */
 export const editingTools: ReadonlySet<string> = new Set(["write", "edit", "apply_patch"]);
 
-/** How the result of a command begins that was not run, because an edit before it in the same reply failed. */
+/** The beginning of the result of a command that was not run, because an earlier edit in the same reply failed. */
 export const notRun = "Not run: ";
 
-/** The files that calls after this one edited, in their order; none where the conversation does not hold the call. */
+/** The files that calls after this one edited, in order; empty if the conversation does not contain the call. */
 export const editedAfter = (messages: readonly ChatMessage[], callID: string): string[] => {
   const calls = messages.flatMap((message) => (message.role === "assistant" ? message.calls : []));
   const at = calls.findIndex((call) => call.callID === callID);
@@ -33,7 +33,7 @@ const pathsOf = (tool: string, input: unknown): string[] => {
   switch (tool) {
     case "write":
     case "edit": {
-      // Of long arguments the beginning is there.
+      // Long arguments are stored with their beginning (`head`) only.
       const path = field("path") || (/"path":"([^"\\]+)"/.exec(field("head"))?.[1] ?? "");
       return path === "" ? [] : [path];
     }

@@ -204,14 +204,14 @@ export const applyEvent = (chat: Conversation, event: Recorded): void => {
   }
 };
 
-/** The request. One that the service carries out itself waits for nobody. */
+/** Begins the conversation with the request. A request that the service carries out itself is not left unread. */
 const begin = (chat: Conversation, message: UserMessage, byService: boolean): void => {
   chat.idle = byService;
   if (byService) chat.said.push(message);
   else chat.unread.push({ version: message.version, message });
 };
 
-/** Makes the messages that waited for the agent to finish the next ones that it reads. */
+/** Makes the messages that waited for the agent to finish unread, so that it reads them next. */
 const deliver = (chat: Conversation, version: number): void => {
   for (const message of chat.queued) chat.unread.push({ version, message });
   chat.queued = [];
@@ -247,7 +247,7 @@ export const conversationTypes = [
 
 type Compacted = Recorded & { type: "conversation.compacted" };
 
-/** What replaces the turns up to `through`: the messages that are kept, then the summary. */
+/** The messages that replace the turns up to `through`: the kept ones, then the summary. */
 const replacement = (event: Compacted, gone: readonly ChatMessage[]): ChatMessage[] => {
   const kept = new Set(event.data.kept);
   const summary: UserMessage = {
@@ -269,8 +269,8 @@ const compact = (chat: Conversation, event: Compacted): void => {
   // A conversation restored from a later compaction does not contain these turns.
   if (last < 0) return;
   const end = chat.said[last + 1]?.role === "tool" ? last + 2 : last + 1;
-  // Whoever opens it from here has read no reply. Only what is queued asks for it, which a Mission's messages never
-  // are.
+  // A conversation restored from this compaction has seen no reply and is not idle; this one must agree. `idle` matters
+  // only for queued messages, which a Mission never has.
   if (!chat.said.slice(end).some(({ role }) => role === "assistant")) chat.idle = false;
   chat.said.splice(0, end, ...replacement(event, chat.said.slice(0, end)));
   const calls = chat.said.flatMap((message) => (message.role === "assistant" ? message.calls : []));

@@ -6,20 +6,20 @@ import type { EventData } from "../../protocol/event/event.ts";
 export type UserMessage = {
   role: "user";
   messageID: string;
-  /** Version of the event that it came with. */
+  /** Version of the event that carried the message. */
   version: number;
   source: string;
-  /** A caller's, whatever its source says. */
+  /** The message is a caller's, whatever its source says. */
   byUser?: true;
   text: LongText;
   attachments: AttachmentRef[];
-  /** It made a settled Task active again: earlier messages are history. */
+  /** The message made a settled Task active again: earlier messages are history. */
   restarted?: true;
-  /** It is the request again, and nothing was said before it. */
+  /** The message repeats the request for a retry: earlier messages are not part of the conversation. */
   retried?: true;
-  /** It was written to the Task, and not by who gave this session its work. */
+  /** The message was written to the Task and passed on, instead of coming from the agent that delegated the work. */
   passed?: true;
-  /** What the service says before it. */
+  /** The service's words before the message. */
   before?: string;
   /** The text is the summary of a compaction. `note`: the agent's note at that time, which belongs to it. */
   summary?: { note: string | null };
@@ -32,7 +32,7 @@ export type AssistantMessage = {
   text: LongText;
   calls: { callID: string; tool: string; input: EventData["tool.started"]["input"] }[];
   provider?: EventData["reply.finished"]["provider"];
-  /** Nothing to go on with came, and the model is asked again. */
+  /** The reply contained nothing usable, and the model is asked again. */
   empty?: true;
 };
 export type ToolMessage = {
@@ -86,8 +86,8 @@ export const lastWordOf = ({ said }: Conversation): LongText =>
   said.findLast((message) => message.role === "assistant")?.text ?? "";
 
 /**
- * How many replies the conversation ends in that had neither words nor calls, or lost the calls that they announced;
- * none where there is something new to read.
+ * How many replies at the end of the conversation had neither words nor calls, or lost the calls that they announced; 0
+ * if there is something unread.
  */
 export const emptyReplies = ({ said, unread }: Conversation): number => {
   if (unread.length > 0) return 0;

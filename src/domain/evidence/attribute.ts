@@ -1,11 +1,11 @@
-/** Which files a project calls generated, by `linguist-generated` in its `.gitattributes`. */
+/** Finds the files that a project marks as generated, with `linguist-generated` in its `.gitattributes`. */
 
-/** `folder`: where the file lies, "" for the top. */
+/** `folder`: the folder of the `.gitattributes` file; "": the project's top. */
 export type AttributeFile = { folder: string; text: string };
 
 const attribute = "linguist-generated";
 
-/** A predicate on paths. As in Git, of the lines that match the last one counts, and deeper files before outer ones. */
+/** A predicate on paths. As in Git, the last matching line counts, and deeper files override outer ones. */
 export const generatedBy = (files: readonly AttributeFile[]): ((path: string) => boolean) => {
   const rules = files
     .toSorted((a, b) => a.folder.length - b.folder.length)
@@ -36,7 +36,7 @@ const ruleOf = (folder: string, line: string): { matches: (path: string) => bool
 /** Matches wildcards in quadratic time at most: `*` and `?` within a folder, `**` across folders. */
 const isLike = (pattern: string, path: string): boolean => {
   const parts = pattern.split(/(\*\*\/?|\*|\?)/).flatMap((part) => (isWild(part) ? [part] : part.split("")));
-  /** At which places in the path what was read of the pattern may end. */
+  /** The positions in the path at which the pattern read so far may end. */
   let ends = new Set([0]);
   for (const part of parts) {
     const next = new Set<number>();

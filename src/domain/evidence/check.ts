@@ -3,11 +3,11 @@ import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { CheckState } from "../../protocol/task/status.ts";
 import { type CheckRun, isActive, isCurrent, isOfPresentFiles, type TaskState } from "../state/task.ts";
 
-/** A Task's checks with their newest results, as status, board and archive show them. */
+/** A Task's checks with their newest results, for status, board and archive. */
 
 export const specsOf = ({ checks, ownChecks: own }: TaskState): CheckSpec[] => [...checks, ...own];
 
-/** Those of the project are shown of a Task that is at work, and of one whose work they were run on. */
+/** The checks to show. The project's own are shown while the Task is active, and afterwards if they ran on its work. */
 const shown = (state: TaskState): CheckSpec[] => [
   ...state.checks,
   ...state.ownChecks.filter(({ id }) => isActive(state) || state.results[id] !== undefined),
@@ -15,7 +15,7 @@ const shown = (state: TaskState): CheckSpec[] => [
 
 const isOwn = ({ ownChecks: own }: TaskState, checkID: string): boolean => own.some(({ id }) => id === checkID);
 
-/** The result on the base; that of a project's check counts for the base as it is now. */
+/** The result on the base. The result of one of the project's own checks counts only for the present base. */
 export const onBase = (state: TaskState, checkID: string): CheckRun | undefined => {
   const result = state.baseline[checkID];
   return result !== undefined && isOwn(state, checkID) && result.tree !== state.workspace?.baseTree
@@ -25,24 +25,24 @@ export const onBase = (state: TaskState, checkID: string): CheckRun | undefined 
 
 type Outcome = Pick<CheckRun, "state" | "reason" | "exitCode" | "unfinished">;
 
-/** It could not run, or was ended before it had a result. */
+/** Whether a check could not run, or was ended before it had a result. */
 export const saysNothing = ({ state, unfinished }: Outcome): boolean => state === "error" || unfinished === true;
 
-/** It ran to its end and did not pass. */
+/** Whether a check ran to its end and did not pass. */
 export const isRed = (result: Outcome): boolean => result.state === "failed" && !saysNothing(result);
 
-/** Why, in the words before the remedy. */
+/** The cause of a result: the part of its reason before the first colon, without the remedy. */
 export const causeOf = ({ reason }: Pick<Outcome, "reason">): string => (reason ?? "no result").split(": ")[0] ?? "";
 
-/** A check of the project that passed on the base, and therefore must pass at the end. */
+/** Whether a check is one of the project's own that passed on the base, and therefore must pass at the end. */
 export const isGating = (state: TaskState, { id }: CheckSpec): boolean => {
   const base = onBase(state, id);
   return isOwn(state, id) && base?.state === "passed" && base.flaky !== true;
 };
 
 /**
- * The project's checks that passed on the base and fail on the work. One that was ended, or could not run, says
- * nothing.
+ * The project's checks that passed on the base and fail on the work. A check that was ended early or could not run does
+ * not count.
  */
 export const brokenOf = (state: TaskState): CheckRun[] =>
   state.ownChecks.flatMap((check) => {
@@ -51,8 +51,8 @@ export const brokenOf = (state: TaskState): CheckRun[] =>
   });
 
 /**
- * Whether checks of its own, or of the project, passed on what landed: all that are required, or all of the project's.
- * null: nothing landed.
+ * Whether checks passed on what landed: all required checks of the request, or, if it names none, all of the project's.
+ * false if there are no such checks; null: nothing landed.
  */
 export const verifiedOf = (state: TaskState): boolean | null => {
   if (state.lifecycle !== "completed" || (state.isolation === "worktree" && state.landed === null)) return null;
@@ -102,7 +102,7 @@ export const subjectOf = (state: TaskState, on: "base" | "work"): { commit: stri
     : { commit: workspace.baseCommit, tree: workspace.baseTree };
 };
 
-/** It has no result for the files in their present state. */
+/** Whether a check has no result for the present files. */
 export const isDue = (state: TaskState, { id }: CheckSpec): boolean => {
   const result = state.results[id];
   return result === undefined || !isCurrent(state, result);
@@ -128,7 +128,7 @@ export const checksFailed = (state: TaskState, failed: CheckRun[]): TurnFailure 
   remedy: remedyOf(state),
 });
 
-/** The project's checks that the work broke; only the caller can say that this is meant. */
+/** The failure of a Task whose work broke the project's checks. Only the caller can say that this is intended. */
 export const checksBroken = (state: TaskState, broken: CheckRun[]): TurnFailure => ({
   code: "checks_failed",
   message:

@@ -1,23 +1,23 @@
-/** The diff of a change as its reviewer is shown it: every file in a line, and of those that people write, the text. */
+/** The diff of a change as its reviewer sees it: every file on one line, and the text of files that people write. */
 
-/** What a diff says of one file. `head`: its lines before the first hunk. */
+/** One file of a diff. `head`: its lines before the first hunk. */
 export type FileDiff = {
   path: string;
-  /** Its path before, where it was moved or copied. */
+  /** The earlier path, if the file was moved or copied; null otherwise. */
   from: string | null;
   how: "new" | "deleted" | "changed";
   insertions: number;
   deletions: number;
   binary: boolean;
-  /** Its longest line, in characters. */
+  /** The length of its longest changed or context line, in characters. */
   longest: number;
   head: string;
   hunks: string[];
-  /** Lines of hunks that are not kept here, because nobody is ever shown as many. */
+  /** The number of lines of hunks that are not kept, because no reviewer is ever shown so many. */
   dropped: number;
 };
 
-/** Characters of one file's hunks that are kept. */
+/** How many characters of one file's hunks are kept. */
 const keptChars = 100_000;
 
 /** The files of a unified diff as Git writes it. */
@@ -59,7 +59,7 @@ const countIn = (text: string, from: number, to: number): number => {
   return count;
 };
 
-/** Counts the lines of a hunk into its file; resolves to how many there are. */
+/** Adds the lines of a hunk to the counts of its file; returns how many there are. */
 const countLines = (text: string, from: number, to: number, file: FileDiff): number => {
   let count = 0;
   for (let at = text.indexOf("\n", from) + 1; at > 0 && at < to; ) {
@@ -104,7 +104,7 @@ const readHead = (head: string): Pick<FileDiff, "path" | "from" | "how" | "binar
   };
 };
 
-/** The path in `diff --git a/x b/x`, where no other line names it: both halves are the same. */
+/** The path in `diff --git a/x b/x`, if no other line names it: both halves are the same. */
 const pathInFirst = (line: string): string => {
   const both = line.slice("diff --git ".length);
   if (both.startsWith('"')) return nameOf(both.slice(both.indexOf(' "') + 1)).slice(2);
@@ -113,7 +113,9 @@ const pathInFirst = (line: string): string => {
 
 const escaped: Readonly<Record<string, number>> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13, '"': 34, "\\": 92 };
 
-/** A name as Git writes it: in quotes where it has unusual characters, with a tab behind it where it has a space. */
+/**
+ * Decodes a name as Git writes it: in quotes if it has unusual characters, with a trailing tab if it contains a space.
+ */
 const nameOf = (written: string): string => {
   if (!written.startsWith('"')) return written.endsWith("\t") ? written.slice(0, -1) : written;
   const bytes: number[] = [];
@@ -136,7 +138,7 @@ const nameOf = (written: string): string => {
 
 // ---- What is shown -------------------------------------------------------------------------------------------------
 
-/** Why a file's text is not shown; undefined: it is. */
+/** Why a file's text is not shown; undefined: it is shown. */
 type Reason = "binary" | "lock file" | "generated" | undefined;
 
 const lockFiles = new Set(
@@ -148,13 +150,13 @@ const lockFiles = new Set(
   ).split(" "),
 );
 
-/** Characters: nobody writes a longer line by hand. */
+/** In characters. Nobody writes a longer line by hand. */
 const longestLine = 1000;
 
-/** Lines at the beginning of a file that are its header. */
+/** The number of lines at the beginning of a file that count as its header. */
 export const headerLines = 10;
 
-/** What programs write into the header of what they write. */
+/** Whether a header line marks its file as generated. */
 export const saysGenerated = (line: string): boolean =>
   /@generated\b|\bcode generated\b|\bauto-?generated\b|\bgenerated (?:by|from|with|file)\b/i.test(line.slice(0, 500));
 
@@ -163,7 +165,7 @@ const reasonOf = (file: FileDiff, generated: (path: string) => boolean): Reason 
   if (lockFiles.has(baseOf(file.path))) return "lock file";
   if (generated(file.path) || (file.from !== null && generated(file.from)) || file.longest > longestLine)
     return "generated";
-  // Of a file that was there before, the base says it: no change takes itself out of the review.
+  // For a file that already existed, only the base decides: no change can take itself out of the review.
   if (file.how === "new" && headOf(file).some(saysGenerated)) return "generated";
   return undefined;
 };
@@ -182,7 +184,7 @@ const programs = new Set(
 
 type Class = 0 | 1 | 2;
 
-/** Code before tests before the rest. */
+/** The order of files: code, then tests, then the rest. */
 const classOf = (path: string): Class => {
   const name = baseOf(path);
   const isCode = programs.has(name.slice(name.lastIndexOf(".") + 1).toLowerCase());
@@ -193,16 +195,16 @@ const classOf = (path: string): Class => {
   return isTest ? 1 : isCode ? 0 : 2;
 };
 
-/** Below this many characters a part of a file says nothing. */
+/** With fewer characters than this, a part of a file is useless. */
 const leastShare = 600;
 
-/** Files in the list; those beyond are counted by folder. */
+/** The number of files in the list; further files are counted by folder. */
 const mostListed = 400;
 
 /**
- * The list of all files, then the text of those that people write, in `room` characters: each file has a fair share,
- * what one does not need goes to the others. A file that is longer is cut at a hunk, or within its only one at a line.
- * `generated`: what the base says of a path.
+ * The list of all files, and the text of those that people write, in `room` characters. Each file has a fair share;
+ * what one does not need goes to the others. A longer file is cut between hunks, or, if not even the first fits, within
+ * it between lines. `generated`: whether the base marks a path as generated.
  */
 export const showDiff = (
   files: readonly FileDiff[],
@@ -250,7 +252,7 @@ const lineOf = (file: FileDiff, reason: Reason, left: string | undefined): strin
   return ` ${from}${shownPath(file.path)} | ${said.join(", ")}`;
 };
 
-/** The files that are not listed one by one. */
+/** Lines for the files that are not listed one by one, by folder. */
 const foldersOf = (files: readonly FileDiff[]): string[] => {
   const folders = new Map<string, FileDiff[]>();
   for (const file of files) {
@@ -267,8 +269,8 @@ const sizeOf = ({ head, hunks, dropped }: FileDiff): number =>
   dropped > 0 ? Number.POSITIVE_INFINITY : head.length + hunks.reduce((total, hunk) => total + hunk.length, 0);
 
 /**
- * What each gets of the room: all it needs, or the same as every other that needs more. None gets too little to say
- * something.
+ * Divides the room: each file gets all that it needs, or the same share as every other file that needs more. No share
+ * is too small to be useful.
  */
 const sharesOf = (sizes: readonly number[], room: number): number[] => {
   const among = sizes.slice(0, Math.max(1, Math.floor(room / leastShare)));
@@ -283,7 +285,10 @@ const sharesOf = (sizes: readonly number[], room: number): number[] => {
   return shares;
 };
 
-/** As much of a file as fits. `left`: what is left out, undefined when nothing is; `lines`: how many lines that are. */
+/**
+ * As much of a file as fits. `left`: describes what is left out, undefined: nothing is. `lines`: the number of lines
+ * left out.
+ */
 const cut = (file: FileDiff, share: number): { text: string; left: string | undefined; lines: number } => {
   const all = file.hunks.reduce((total, hunk) => total + linesIn(hunk), 0) + file.dropped;
   if (sizeOf(file) <= share) return { text: `${file.head}${file.hunks.join("")}`, left: undefined, lines: 0 };
@@ -305,5 +310,5 @@ const cut = (file: FileDiff, share: number): { text: string; left: string | unde
   return { text: `${file.head}${kept.join("")}… ${shownPath(file.path)} is ${left} …\n`, left, lines };
 };
 
-/** Lines of a hunk below its `@@`. */
+/** The number of lines of a hunk below its `@@` line. */
 const linesIn = (hunk: string): number => Math.max(0, hunk.split("\n").length - (hunk.endsWith("\n") ? 2 : 1));

@@ -12,16 +12,17 @@ import { specsOf } from "./check.ts";
 import { cutWords, tellingLines } from "./output.ts";
 
 /**
- * Evidence: what the service itself observed of the work, by slice, and whether it still applies to the present files.
+ * Evidence: what the service itself observed about the work, by slice, and whether it still applies to the present
+ * files.
  */
 
-/** How many of each kind the fold keeps, newest first; the log and the ledger have all of them. */
+/** How many pieces of each kind the fold keeps, newest first; the log and the ledger have all of them. */
 const kept = { change: 3, command: 12, check: 24, artifact: 12, contrast: 1 } as const;
 
-/** How much it keeps in all of what slices were accepted on. */
+/** How many pieces of evidence for accepted slices the fold keeps in total. */
 const mostAccepted = 200;
 
-/** Observed under the present contract, on the present files. */
+/** Whether evidence was observed under the present contract and on the present files. */
 export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidence): boolean =>
   proof.of[slice.sliceID] === slice.contract.revision && isOfPresentFiles(state, proof);
 
@@ -29,7 +30,7 @@ export const isCurrentEvidence = (state: TaskState, slice: Slice, proof: Evidenc
 export const hasEvidence = (state: TaskState, slice: Slice): boolean =>
   state.evidence.some((proof) => isCurrentEvidence(state, slice, proof));
 
-/** The open slices that a session works on: those it was given, otherwise all. */
+/** The open slices that a session works on: those given to it, otherwise all. */
 const slicesOf = (state: TaskState, sessionID: string | null): Slice[] => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
   const own = session?.sliceIDs ?? [];
@@ -47,7 +48,7 @@ export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string):
   );
   if (Object.keys(of).length === 0) return { evidence: state.evidence };
   const session = state.sessions.find((each) => each.sessionID === seen.sessionID);
-  // What was seen in the files of a fork is no observation of the Task's own: only its tree can tell.
+  // An observation in the files of a fork is not one of the Task's own files; it counts only if the trees are the same.
   const when = session?.fork == null ? { edits: state.edits, writes: state.writes } : { edits: -1, writes: -1 };
   const isKept = (proof: Evidence): boolean => acceptedOn(state, proof).length > 0;
   const earlier = state.evidence.flatMap((proof) => (proof.id === seen.id ? ofAccepted(state, proof) : [proof]));
@@ -58,27 +59,33 @@ export const addEvidence = (state: TaskState, seen: Observed, sliceID?: string):
   return { evidence: proofs.filter((proof) => !gone.has(proof)) };
 };
 
-/** The accepted slices that rest on it. */
+/** The accepted slices that rest on this evidence. */
 const acceptedOn = ({ slices }: TaskState, { id, of }: Evidence): string[] =>
   slices.flatMap(({ sliceID, settlement, proofs }) =>
     settlement.state === "accepted" && of[sliceID] !== undefined && proofs.includes(id) ? [sliceID] : [],
   );
 
-/** What a check said of a slice that was accepted stays with that slice when the check runs again for another. */
+/** A check's result that an accepted slice rests on stays with that slice when the check runs again for another one. */
 const ofAccepted = (state: TaskState, proof: Evidence): Evidence[] => {
   const accepted = acceptedOn(state, proof);
   const of = Object.fromEntries(Object.entries(proof.of).filter(([sliceID]) => accepted.includes(sliceID)));
   return accepted.length === 0 ? [] : [{ ...proof, of }];
 };
 
-/** What was seen since the last call that may have changed files was seen on the tree that is now committed. */
+/**
+ * The fold after a commit: observations since the last call that may have changed files were made on the committed
+ * tree.
+ */
 export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
   evidence: evidence.map((proof) =>
     proof.tree === null && proof.edits === edits && proof.writes === writes ? { ...proof, tree } : proof,
   ),
 });
 
-/** What was seen of the files before a call, of whatever kind, counts after it where the call left the same tree. */
+/**
+ * The fold after a call that left the files on `tree`: if the tree is the same as before, earlier observations still
+ * apply, whatever the call was.
+ */
 export const stillSeen = (before: TaskState, after: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
   evidence:
     presentTree(before) === tree

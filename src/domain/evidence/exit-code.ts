@@ -1,29 +1,32 @@
-/** What the exit code of a shell text stands for. */
+/** Decides which commands the exit code of a shell text covers. */
 
-/** `last`: of its last command only. `masked`: an earlier one may have failed, and it is 0. */
+/**
+ * `last`: the code is that of the last command only. `masked`: an earlier command may have failed although the code is
+ * 0.
+ */
 export type ExitCode = { last: boolean; masked: boolean };
 
-/** First words of commands that prepare others, and whose failure would be none of the work's. */
+/** First words of commands that prepare others; their failure says nothing about the work. */
 const preparing = new Set(
   ": cd pushd popd export set shopt unset alias local declare readonly source . echo printf true mkdir trap ulimit umask".split(
     " ",
   ),
 );
 
-/** Words before a command that are none, and those that are all of it. */
+/** Keywords that precede a command (`openers`), and keywords that are no command themselves (`closers`). */
 const openers = new Set("if then elif else do while until ! { ( time".split(" "));
 const closers = new Set("done fi esac } ) ;; for case select function in".split(" "));
 
 export const exitCodeOf = (text: string): ExitCode => {
   const parts = partsOf(text);
   const commands = parts.map(({ words }) => commandIn(words)).filter((word) => word !== undefined);
-  // `set -e` ends the shell with the first that fails.
+  // `set -e` ends the shell at the first command that fails.
   const strict = parts.some(({ words }) => /^set\b.* -\w*e|^set -o errexit/.test(words));
   const last = !strict && commands.slice(0, -1).some((word) => !preparing.has(word) && !/^\w+\+?=/.test(word));
   return { last, masked: last || parts.some(({ or }) => or) };
 };
 
-/** The first word of a command; undefined: it is none. */
+/** The first word of a command; undefined: the words are no command. */
 const commandIn = (words: string): string | undefined => {
   const all = words.split(/\s+/);
   const at = all.findIndex((word) => !openers.has(word));
@@ -31,9 +34,9 @@ const commandIn = (words: string): string | undefined => {
   return word === "" || closers.has(word) ? undefined : word.replace(/^\(+/, "");
 };
 
-type Part = { words: string /** It has an alternative for its failure. */; or: boolean };
+type Part = { words: string /** An alternative (`||`) follows if it fails. */; or: boolean };
 
-/** What stands between semicolons, line ends and single `&`, without comments, quoted text and here-documents. */
+/** The parts between semicolons, line ends and single `&`, without comments, quoted text and here-documents. */
 const partsOf = (text: string): Part[] => {
   const parts: Part[] = [];
   const ends: string[] = [];
@@ -77,7 +80,7 @@ const partsOf = (text: string): Part[] => {
   return parts;
 };
 
-/** Where what begins at `from` with a quote or a bracket ends; the end of the text where it does not. */
+/** The position at which the quote or bracket that opens at `from` closes; the end of the text if it does not. */
 const closing = (text: string, from: number): number => {
   const open = text[from] ?? "";
   let depth = 0;
@@ -98,7 +101,7 @@ const lineEnd = (text: string, from: number): number => {
   return at < 0 ? text.length : at;
 };
 
-/** The end of the line that closes a here-document which begins after the line end at `from`. */
+/** The end of the closing line of a here-document that begins after the line end at `from`. */
 const afterDocument = (text: string, from: number, marker: string): number => {
   for (let at = from; at < text.length; ) {
     const to = lineEnd(text, at + 1);

@@ -1,4 +1,6 @@
-/** What a review found, as the author is told, and without the words that are for the author alone. */
+/**
+ * The findings of a review as the author gets them, and the same text without the words that are only for the author.
+ */
 
 const opening =
   "Somebody who did not write it reviewed your work against its contract, from the diff, the evidence and the tree that would land";
@@ -8,7 +10,7 @@ const close =
 export const findingsText = (parts: readonly string[], round: string): string =>
   `${opening} ${round}.\n\n${parts.join("\n")}\n\n${close}`;
 
-/** The findings themselves, for the next reviewer. A text of another form is given back whole. */
+/** The findings alone, for the next reviewer. A text of another form is returned unchanged. */
 export const findingsIn = (text: string): string => {
   const from = text.indexOf("\n\n");
   const to = text.lastIndexOf(`\n\n${close}`);

@@ -10,7 +10,7 @@ import type { Frame } from "../../protocol/event/frame.ts";
  * of the Task, or of the Mission's session.
  */
 
-/** Hexadecimal, of the text's UTF-8 bytes. */
+/** Returns the hash of the text's UTF-8 bytes, in hexadecimal. */
 export type Sha256 = (text: string) => string;
 
 /** The number of entries so far, and the hash of the last one. */
@@ -125,7 +125,7 @@ const evidenceOf = (frame: Frame, sha256: Sha256) => {
 const textHash = (text: LongText, sha256: Sha256): string =>
   typeof text === "string" ? sha256(text) : text.blob.sha256;
 
-/** The full output of a call or a check, if it is not in the event itself. */
+/** The full output of a call or a check; undefined if it is in the event itself. */
 export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
   if (type === "check.finished" || type === "contrast.finished") return data.log;
   if (type !== "tool.finished") return undefined;
@@ -133,7 +133,8 @@ export const logOf = ({ type, data }: Frame): BlobRef | undefined => {
 };
 
 /**
- * Path of an event's log in the archive. Named by the event's id, which stays the same when other entries are left out.
+ * The path of an event's log in the archive. It is named by the event's id, which stays the same when other entries are
+ * left out.
  */
 export const logName = (frame: Pick<Frame, "id">, folder = "execution-flow/"): string =>
   `${folder}logs/${frame.id}.txt`;

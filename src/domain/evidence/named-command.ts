@@ -1,12 +1,12 @@
 import { parseShell } from "../permission/shell-command.ts";
 
 /**
- * Which of an agent's commands are evidence: those that the project's manifest, or a check of the Task, names. The same
- * program counts whatever stands before, after or around it: `CI=1 npx vitest --run a | tail -5` where a script says
- * `vitest`.
+ * Decides which of an agent's commands are evidence: those that the project's manifest, or a check of the Task, names.
+ * The same program counts whatever precedes, follows or wraps it: `CI=1 npx vitest --run a | tail -5` where a script
+ * has `vitest`.
  */
 
-/** Tools that everybody has: that a script calls them too says nothing. */
+/** Common tools: a script that calls them says nothing about a command. */
 const common = new Set(
   `[ [[ : awk basename bg break cat cd chmod chown clear continue cp curl cut date declare df diff dirname du echo egrep
    env exit export false fg fgrep file find git grep head hostname id jobs jq kill less ln local ls mkdir mktemp more mv
@@ -15,7 +15,7 @@ const common = new Set(
    whoami xargs xxd yes zip`.split(/\s+/),
 );
 
-/** Programs of which the first word after the options says what they do. */
+/** Programs whose first word after the options says what they do. */
 const withVerb = new Set(
   "bazel buck cabal cargo dart deno docker dotnet elixir flutter go gradle just mix mvn nim nx ng pants rake sbt stack swift task turbo zig".split(
     " ",
@@ -29,7 +29,7 @@ const runtimes = new Set(
   "node python python2 python3 ruby perl php tsx ts-node sh bash dash zsh ksh fish source .".split(" "),
 );
 
-/** Words before the command proper, with how many of their own arguments that are no options follow them. */
+/** Wrappers that precede the actual command, with the number of their own arguments that are not options. */
 const wrappers: Readonly<Record<string, number>> = {
   npx: 0,
   bunx: 0,
@@ -47,14 +47,14 @@ const wrappers: Readonly<Record<string, number>> = {
   timeout: 1,
 };
 
-/** Pairs that run the rest: `uv run pytest`. */
+/** Pairs of words that run the rest of the command: `uv run pytest`. */
 const runPairs = new Set(
   "uv run,poetry run,pdm run,hatch run,rye run,pipenv run,pnpm exec,pnpm dlx,npm exec,yarn exec,yarn dlx,bundle exec,bun x,mise exec,nix develop".split(
     ",",
   ),
 );
 
-/** Other names of the same. */
+/** Other names of the same program. */
 const same: Readonly<Record<string, string>> = {
   gradlew: "gradle",
   mvnw: "mvn",
@@ -64,7 +64,7 @@ const same: Readonly<Record<string, string>> = {
   python2: "python",
 };
 
-/** What tells the commands of a shell text apart; empty for those of common tools. */
+/** Keys that identify the commands of a shell text; none for common tools. */
 export const commandKeys = (text: string): string[] =>
   parseShell(withoutHereDocuments(text)).flatMap((command) => keysOf(command.text.split(" ")));
 
@@ -91,7 +91,7 @@ const keysOf = (all: readonly string[]): string[] => {
   if (rest.includes("--test")) return ["node --test"];
   const module = rest.indexOf("-m");
   if (name === "python" && module >= 0) return keysOf(rest.slice(module + 1));
-  // A command in a string: the words of it are what follows.
+  // A command in a string (`-c`): its words follow.
   const inner = rest.findIndex((word) => /^-\w*c$/.test(word));
   if (inner >= 0) return keysOf(rest.slice(inner + 1));
   const script = rest.find((word) => /\.\w+$/.test(word) || word.includes("/")) ?? first;
@@ -99,7 +99,7 @@ const keysOf = (all: readonly string[]): string[] => {
   return [script.slice(script.lastIndexOf("/") + 1)];
 };
 
-/** The command without what only starts it. */
+/** The command without the words that only start it. */
 const unwrapped = (all: readonly string[]): readonly string[] => {
   let words = all;
   for (let steps = 0; steps < 8; steps += 1) {
@@ -122,7 +122,7 @@ const unwrapped = (all: readonly string[]): readonly string[] => {
   return words;
 };
 
-/** What a command reads as its input is no command. */
+/** Removes here-documents: they are input of a command, not commands. */
 const withoutHereDocuments = (text: string): string => {
   if (!text.includes("<<")) return text;
   const kept: string[] = [];
@@ -143,7 +143,7 @@ const withoutHereDocuments = (text: string): string => {
   return kept.join("\n");
 };
 
-/** Characters of a command that are shown of each end. */
+/** How many characters of each end of a command are shown. */
 const end = 300;
 
 /** A command as one line, with both of its ends. */

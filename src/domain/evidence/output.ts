@@ -1,11 +1,11 @@
 import { failingLine } from "../../protocol/task/failing-line.ts";
 
 /**
- * The lines of an output that say how it went: of a failure the first that looks like an error with what follows it,
- * the line in which a test runner counts, and the end.
+ * Selects the lines of an output that tell how a command went: for a failure the first line that looks like an error
+ * and what follows it, the line in which a test runner counts, and the end.
  */
 
-/** Characters and lines that are looked at: the beginning, where causes stand, and the end. */
+/** How many characters and lines are examined: at the beginning, where causes are, and at the end. */
 const headRead = 128 * 1024;
 const tailRead = 64 * 1024;
 const headLines = 6000;
@@ -14,7 +14,7 @@ const tailLines = 2000;
 const longestLine = 240;
 const longest = 1200;
 
-/** Lines of the end, of it beside something else, after the first error, and of counts. */
+/** The most lines of the end alone, of the end beside other lines, after the first error, and of counts. */
 const mostOfEnd = 4;
 const fewOfEnd = 2;
 const mostOfError = 4;
@@ -33,14 +33,14 @@ const counts = [
   /^(Ran \d+ tests? in |FAILED \((failures|errors)=)/,
 ];
 
-/** A count of what went wrong, which goes before others. */
+/** Matches counts of failures, which take precedence over other counts. */
 const countsFailure = /[1-9]\d* (failed|failing|failures?|errors?)\b|^(# |ℹ )fail [1-9]|FAIL/;
 
-/** A row of a table: of a coverage report, which says nothing of the result. */
+/** Whether a line is a row of a table, such as a coverage report, which says nothing about the result. */
 const isTable = (line: string): boolean =>
   /^[^|]*(\|[^|]*){3,}$/.test(line) || /^\s*(-+\|)+-*\s*$/.test(line) || /% coverage report from/i.test(line);
 
-/** `red`: it did not exit with 0. `suspect`: or that says little. */
+/** `red`: the command did not exit with 0. `suspect`: also search for an error because the exit code says little. */
 export const tellingLines = (output: string, { red, suspect = red }: { red: boolean; suspect?: boolean }): string => {
   const whole = output.length <= headRead + tailRead;
   const text = whole ? output : `${output.slice(0, headRead)}\n${output.slice(-tailRead)}`;
@@ -52,28 +52,28 @@ export const tellingLines = (output: string, { red, suspect = red }: { red: bool
   const others = counting.filter((at) => !failures.includes(at)).slice(failures.length - mostCounts);
   const error = suspect ? failingLine(lines, red) : -1;
   const cause = error < 0 ? [] : Array.from({ length: mostOfError }, (_, after) => error + after);
-  // By weight: what comes first has room.
+  // By weight: the first ones get the room.
   const chosen = new Set([...failures, ...(failures.length < mostCounts ? others : []), ...cause]);
   const said = lines.flatMap((line, at) => (isTable(line) ? [] : [at]));
   for (const at of said.slice(chosen.size === 0 ? -mostOfEnd : -fewOfEnd).toReversed()) chosen.add(at);
   return fitted(lines, [...chosen]);
 };
 
-/** The lines of it in which a test runner counts, as one. */
+/** The lines of a text in which a test runner counts, joined into one. */
 export const countsIn = (text: string): string =>
   text
     .split("\n")
     .flatMap((line) => (counts.some((one) => one.test(line)) ? [line.trim().replaceAll(/\s+/g, " ")] : []))
     .join(", ");
 
-/** A text in whole words. */
+/** Cuts a text to whole words, at most `most` characters. */
 export const cutWords = (text: string, most: number): string => {
   if (text.length <= most) return text;
   const end = text.lastIndexOf(" ", most - 1);
   return `${text.slice(0, end > most / 2 ? end : most - 1).trimEnd()}…`;
 };
 
-/** The lines at these places, with a mark where others are left out. */
+/** The lines at these indexes, with a mark where others are left out. */
 const fitted = (lines: readonly string[], byWeight: readonly number[]): string => {
   let room = longest;
   const shown = byWeight

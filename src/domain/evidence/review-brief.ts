@@ -1,10 +1,10 @@
 import type { Goal } from "../../protocol/task/status.ts";
 import { evidenceLines, type ShownEvidence } from "./shown.ts";
 
-/** The text that a reviewer gets, and how reviewers without a language model read it back. */
+/** Writes the brief that a reviewer gets, and reads it back for reviewers without a language model. */
 
 export type Brief = { request: string; diff: string; parts: JudgedPart[] };
-/** A slice, or a check that is judged. */
+/** A slice, or a check with criteria to judge. */
 export type JudgedPart = {
   /** Its number in the verdict: random ids would cost tokens and make every request unique. */
   part: number;
@@ -29,29 +29,31 @@ const headings = {
   diff: "# The diff",
 };
 
-/** What a review is about; texts are inserted unchanged: the caller marks them as foreign. */
+/** The material of a review. Texts are inserted unchanged: the caller marks them as foreign. */
 export type BriefTexts = {
   request: string;
   /** Messages of people and of the Mission after the request, and answers to questions. */
   later: readonly string[];
   rounds: readonly { findings: string; answer: string }[];
-  /** The author's own words on its work; "" where it said none. */
+  /** The author's own report of its work; "": there is none. */
   report?: string;
-  /** Both sides of each conflict with the project that was resolved since it was reviewed, newest first. */
+  /** Both sides of each conflict with the project that was resolved since the last review, newest first. */
   conflicts?: readonly string[];
-  /** What an earlier landing or acceptance of the same Task holds, an item each, and what the diff is of. */
+  /** What an earlier landing or acceptance of the same Task contains, one item each, and what the diff is of. */
   landed?: { items: readonly string[]; diff: string } | null;
   phase?: { title: string; objective: string; acceptance: readonly string[] } | null;
-  /** Every changed file in a line; absent where the diff says it all. */
+  /** Every changed file on one line; absent if the diff shows them all. */
   files?: string;
   diff: string;
   /** The file with the project's conventions, which the author was told to follow; "": there is none. */
   guide?: string;
-  /** How often the reviewer may look at the committed tree before it judges; by default it has the brief alone. */
+  /**
+   * In how many turns the reviewer may look at the committed tree before it judges; 0 (default): it has only the brief.
+   */
   looks?: number;
 };
 
-/** A slice, or a check that is judged. `criterion`: of one without acceptance; by default the request. */
+/** A slice, or a check with criteria to judge. `criterion`: used if there is no acceptance; by default the request. */
 export type Part = {
   contract: Pick<Goal["contract"], "title" | "objective" | "acceptance">;
   criterion?: string;
@@ -143,7 +145,7 @@ const partOf = (
 export const readBrief = (text: string): Brief => {
   const from = text.indexOf(`\n\n${headings.part}`);
   const starts = [headings.phase, headings.landed].map((heading) => text.lastIndexOf(`\n\n${heading}\n`, from));
-  // No line of a diff, and none of the list of files, looks like a heading; what people and authors said may.
+  // No line of a diff or of the list of files can look like a heading; the words of people and authors can.
   const diff = text.lastIndexOf(`\n\n${headings.diff}\n\n`);
   const ends = [headings.report, headings.rounds, headings.conflicts, headings.files].map((heading) =>
     text.indexOf(`\n\n${heading}\n\n`, from),

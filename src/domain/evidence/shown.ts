@@ -6,37 +6,37 @@ import { onBase, specsOf } from "./check.ts";
 import { countsIn, cutWords } from "./output.ts";
 
 /**
- * A slice's evidence as a reviewer reads it: what is of the files that it judges, and before that in a line each the
- * rest.
+ * A slice's evidence as a reviewer reads it: the evidence on the files under review in full, and earlier evidence on
+ * one line each.
  */
 
 type Piece = Goal["evidence"][number];
 
-/** What is known beside a piece of evidence. */
+/** What is known in addition to a piece of evidence. */
 export type About = {
-  /** Of a check, as it ran last: its name and result, and that on the base. */
+  /** For a check: its name, its last result, and its result on the base. */
   check?: {
     name: string;
-    /** What it runs, where its name does not say so. */
+    /** The command, unless the name is the command. */
     runs?: string;
     result: CheckRun;
     before: CheckRun | undefined;
   };
-  /** Of what is stale: it was seen on the files as they are, under an earlier contract. */
+  /** For stale evidence: it was observed on the present files, but under an earlier contract. */
   sameFiles?: boolean;
-  /** Of what is stale: files that were edited since. */
+  /** For stale evidence: files that were edited since. */
   edited?: readonly string[];
 };
 export type ShownEvidence = Piece & { about?: About };
 
-/** Characters of a command, of a reason, and of files, in one line. */
+/** The most characters of a command and of a reason, and the most files, on one line. */
 const longestCommand = 200;
 const longestReason = 160;
 const mostFiles = 4;
-/** Pieces of before the last change; the oldest are left out. */
+/** The most pieces of evidence from before the last change; the oldest are left out. */
 const mostOld = 8;
 
-/** `edited`: the files that were edited after a call, as far as that is known. */
+/** What is known about a piece of evidence. `edited`: the files that were edited after a call, as far as is known. */
 export const aboutOf = (state: TaskState, { id, kind }: Piece, edited: (callID: string) => string[]): About => {
   const proof = state.evidence.findLast((one) => one.id === id);
   const result = state.results[id];
@@ -60,15 +60,15 @@ const runsOf = (spec: CheckSpec): { runs?: string } => {
 };
 
 /**
- * The items on the files that are judged, and those of before. `said`: lines of output that stand in the brief already;
- * those that are written now are added.
+ * The items on the files under review (`now`), and those from before the last change. `said`: lines of output that are
+ * in the brief already; the lines written now are added.
  */
 export const evidenceLines = (
   evidence: readonly ShownEvidence[],
   said = new Set<string>(),
 ): { now: string[]; before: string[] } => {
   const present = evidence.filter(({ stale }) => !stale);
-  // The diff says what an earlier commit held.
+  // The diff already shows what an earlier commit contained.
   const old = evidence.filter(({ stale, kind }) => stale && kind !== "change");
   const left = old.length - mostOld;
   return {
@@ -79,7 +79,7 @@ export const evidenceLines = (
 
 const isVoid = ({ about }: ShownEvidence): boolean => about?.check?.result.state === "error";
 
-/** Checks that could not run, by their reason: it is the same for most of them. */
+/** Checks that could not run, grouped by reason, which most of them share. */
 const voidLines = (evidence: readonly ShownEvidence[]): string[] => {
   const groups = new Map<string, { names: string[]; line: (names: string) => string }>();
   for (const { about } of evidence) {
@@ -106,7 +106,7 @@ const wasBefore = ({ state }: CheckRun): string =>
     error: ", could not run before the work",
   })[state];
 
-/** Of a check that was red before, and does not count. */
+/** The lines of output of a check that also failed on the base, and so does not count. */
 const fewLines = 2;
 
 const isRedAnyway = (check: About["check"]): boolean =>
@@ -131,7 +131,7 @@ const checkWords = ({ result, before, runs }: NonNullable<About["check"]>): stri
         ? wasBefore(before)
         : { passed: "", failed: ", before the work, too", error: ", before the work neither" }[before.state];
   const by = result.redefined ?? [];
-  // Where it is red, its reason says so.
+  // If the check failed, its reason says this.
   const defined =
     by.length === 0 || result.state !== "passed" ? "" : `, also as ${by.join(", ")} had it before the work`;
   return `${was}${result.flaky === true ? ", at its second try" : ""}${defined}${runs === undefined ? "" : `, run as \`${runs}\``}`;
@@ -154,12 +154,12 @@ const bothEnds = (command: string): string =>
     ? command
     : `${command.slice(0, longestCommand / 2)} … ${command.slice(-longestCommand / 2)}`;
 
-/** Shorter lines are no repetition that costs, and may mean something else at another place. */
+/** Shorter lines are not replaced: repeating them costs little, and they may mean something else elsewhere. */
 const shortest = 12;
 
 /**
- * What was printed, marked as such, so that no line of it looks like evidence. What stands above is not repeated, but
- * for counts: most commands that fail on one cause print it each.
+ * Printed output, marked so that no line of it looks like evidence. Lines already in the brief are not repeated, except
+ * counts: commands that fail for the same reason mostly print the same lines.
  */
 const saidLines = (text: string, said: Set<string>): string[] => {
   if (text === "") return [];

@@ -26,7 +26,7 @@ const passesOf = (check: CheckSpec): string => {
   return `\`${check.name}\` passes${wants === "" ? "" : `: \`${aboutOf(check)}\`${wants}`}`;
 };
 
-/** The slice of a request or a follow-up that was not planned yet. */
+/** The slice of a request or a follow-up that has not been planned yet. */
 export const requestSlice = (id: string, title: string, request: LongText, checks: readonly CheckSpec[]) => ({
   sliceID: sliceOf(id),
   weight: "blocking" as const,
@@ -48,14 +48,14 @@ const proofsOf = (state: TaskState, slice: Slice): string[] =>
   state.evidence.filter((proof) => isCurrentEvidence(state, slice, proof)).map(({ id }) => id);
 
 /**
- * Changes in a worktree are reviewed before they land. In place every edit is final at once, so only planned slices
- * are.
+ * Whether a slice needs a review. Changes in a worktree are reviewed before they land. In place every edit is final at
+ * once, so only planned slices are reviewed.
  */
 export const needsReview = (state: TaskState, { whole }: Slice): boolean => !whole || isChanged(state);
 
 /**
- * Whether it was reviewed under its present contract, on the present files, and its author has answered no review
- * since: an answer is judged again, be it in words alone.
+ * Whether a slice was reviewed under its present contract, on the present files, and its author has answered no review
+ * since. Every answer is judged again, even if it is only words.
  */
 export const isReviewed = (state: TaskState, { review, contract }: Slice): boolean =>
   review !== null &&
@@ -63,7 +63,7 @@ export const isReviewed = (state: TaskState, { review, contract }: Slice): boole
   review.edits === state.edits &&
   review.round === state.round;
 
-/** Whether the service may accept it: that takes evidence, and a review by another session that accepts it. */
+/** Whether the service may accept a slice: that takes evidence, and acceptance by a reviewer in another session. */
 export const isAcceptable = (state: TaskState, slice: Slice): boolean =>
   isOpenSlice(slice) && isReviewed(state, slice) && slice.review?.verdict === "accepted" && hasEvidence(state, slice);
 
@@ -135,8 +135,8 @@ export const reopenSlices = (state: TaskState): Pick<TaskState, "slices"> => ({
 });
 
 /**
- * Blocking slices that cannot be accepted on the present files. Slices are accepted only once there is none, all
- * together.
+ * Blocking slices that cannot be accepted on the present files. Slices are accepted all together, once there is no such
+ * slice.
  */
 export const unacceptedSlices = (state: TaskState): Slice[] =>
   state.slices.filter(
@@ -162,7 +162,7 @@ export const settleWhole = (state: TaskState, at: string): Slice[] =>
       : slice,
   );
 
-/** The sessions that work on a slice: those it was given to, otherwise the Orchestrator's. */
+/** The sessions that work on a slice: those it was given to, otherwise the Orchestrator's session. */
 const workersOf = (state: TaskState, { sliceID }: Slice): Session[] => {
   const given = state.sessions.filter(({ purpose, sliceIDs }) => purpose === "work" && sliceIDs.includes(sliceID));
   return given.length > 0 || state.startedAt === null ? given : state.sessions.slice(0, 1);
@@ -200,7 +200,8 @@ export const goalsOf = (state: TaskState): Goal[] =>
     evidence: state.evidence.flatMap((proof) => {
       if (proof.of[slice.sliceID] === undefined) return [];
       const { id, kind, summary, sessionID, commit, lastLines, contrast, at } = proof;
-      // What an accepted slice was accepted on stays valid, whatever happens later; what was stale then stays stale.
+      // Evidence that a slice was accepted on stays valid, whatever happens later; evidence that was stale then stays
+      // stale.
       const current =
         slice.settlement.state === "accepted" ? slice.proofs.includes(id) : isCurrentEvidence(state, slice, proof);
       return [{ id, kind, summary, sessionID, commit, lastLines, contrast, stale: !current, at }];

@@ -1,26 +1,26 @@
-/** Counts what a running command has written: lines, and the tests that ended, as runners name them one a line. */
+/** Counts what a running command has written: lines, and finished tests, which runners report one per line. */
 
 export type Tally = {
   take(piece: string): void;
-  /** Lines that are complete. */
+  /** The number of complete lines. */
   lines(): number;
-  /** Tests that ended; 0: no runner was recognised. */
+  /** The number of tests that ended; 0: no runner was recognised. */
   tests(): number;
 };
 
-/** Characters of a line that are looked at. */
+/** How many characters of a line are examined. */
 const longest = 500;
 
-// oxlint-disable-next-line no-control-regex -- to remove them is what it is for
+// oxlint-disable-next-line no-control-regex -- the pattern removes these characters
 const colours = /\u001b\[[\d;]*m/g;
 
-/** Lines that tell of a whole file or class: vitest; surefire. */
+/** Lines that report on a whole file or class: vitest; surefire. */
 const several = [
   /^\s*[✓✔❯×✗✖√] .*\((\d+) tests?(?: \||\))/,
   /^(?:\[\w+\] )?Tests run: (\d+), .*(?: - in | -- in |Time elapsed)/,
 ];
 
-/** A line for each test: node, mocha and jest; TAP; go; cargo; pytest. */
+/** Lines that report on one test: node, mocha and jest; TAP; go; cargo; pytest. */
 const single = [
   /^\s*[✓✔×✗✖√] +\S/,
   /^\s*(?:not )?ok \d+/,
@@ -29,21 +29,21 @@ const single = [
   /^(?=\S+::\S).* (?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)/,
 ];
 
-/** One character for each test of a file: pytest. */
+/** One character for each test of a file, as pytest prints them. */
 const dots = /^\S+\.py ([.FEsxX]+)/;
 
-/** What node repeats at the end. */
+/** The heading under which node repeats failed tests at the end. */
 const repeated = /^\s*✖ failing tests:/;
 
-/** What a line begins with, behind its white space, that one of the forms may fit. */
+/** The beginnings, after white space, of lines that one of the forms may match. */
 const beginnings = ["ok ", "not ok ", "--- ", "test ", "Tests run: ", "["] as const;
 
 const first = new Map(beginnings.map((beginning) => [beginning.charCodeAt(0), beginning]));
 const escape = 0x1b;
 
 /**
- * Whether one of the forms may fit the line at `from`: most lines are of no runner, and a command can write hundreds of
- * megabytes of them.
+ * Whether one of the forms may match the line at `from`. Most lines come from no runner, and a command can write
+ * hundreds of megabytes of them.
  */
 const isCandidate = (text: string, from: number, end: number): boolean => {
   let at = from;
@@ -55,7 +55,7 @@ const isCandidate = (text: string, from: number, end: number): boolean => {
   return beginning !== undefined && text.startsWith(beginning, at);
 };
 
-/** Whether there may be lines of pytest, which have their mark behind a path. */
+/** Whether there may be lines of pytest, whose mark follows a path. */
 const hasPaths = (text: string): boolean => text.includes("::") || text.includes(".py ");
 
 export const createTally = (): Tally => {
@@ -63,7 +63,7 @@ export const createTally = (): Tally => {
   let files = 0;
   let tests = 0;
   let over = false;
-  /** The line that is not complete. */
+  /** The beginning of the line that is not complete yet. */
   let rest = "";
 
   const look = (written: string): void => {
@@ -99,7 +99,7 @@ export const createTally = (): Tally => {
       if (rest.length < longest) rest += piece.slice(from, from + longest - rest.length);
     },
     lines: () => lines,
-    // A runner that counts by file names some of its tests, too.
+    // A runner that counts by file also prints the names of some of its tests.
     tests: () => (files > 0 ? files : tests),
   };
 };

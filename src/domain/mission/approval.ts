@@ -2,7 +2,9 @@ import type { Recorded } from "../event.ts";
 import { openAsks, type Ask } from "../state/stream.ts";
 import type { MissionState } from "../state/mission.ts";
 
-/** A Mission's plan as a person approves it: its phases, in order. What is dispatched has to be of the approved one. */
+/**
+ * The plan of a Mission as a person approves it: its phases, in order. Only phases of an approved plan are dispatched.
+ */
 
 export const planKey = ({ plan }: Pick<MissionState, "plan">): string => {
   const key = keys.get(plan) ?? JSON.stringify(plan);
@@ -10,20 +12,20 @@ export const planKey = ({ plan }: Pick<MissionState, "plan">): string => {
   return key;
 };
 
-/** A plan of hundreds of phases is a megabyte, and is asked for with every event. */
+/** Keys by plan. A plan of hundreds of phases is a megabyte, and its key is needed with every event. */
 const keys = new WeakMap<MissionState["plan"], string>();
 
-/** There is a plan, and it has to be approved before anything is dispatched. */
+/** Whether there is a plan that must be approved before anything is dispatched. */
 export const isPlanDue = (state: MissionState): boolean =>
   state.approve.includes("plan") &&
   state.plan.length > 0 &&
   (state.planDenied || state.approvedPlan !== planKey(state));
 
-/** The approval that is asked for, of the plan as it is now. */
+/** The open approval of the present plan; undefined: there is none. */
 export const askedPlan = (state: MissionState): Ask | undefined =>
   state.askedPlan === planKey(state) ? openAsks(state).find(({ kind }) => kind === "approval") : undefined;
 
-/** The fold after an approval is asked for, or answered: an answer is for the plan that was asked about. */
+/** The fold after an approval was opened or answered. The answer applies to the plan that was asked about. */
 export const afterApproval = (
   state: MissionState,
   event: Recorded & { type: "ask.opened" | "ask.answered" },

@@ -6,7 +6,7 @@ import { noUsage } from "../state/stream.ts";
 
 /**
  * The budget of a Mission and its Tasks together: what its own agent and its ended Tasks used, plus what is reserved
- * for running ones. What a Task is given is in `grant.ts`.
+ * for running ones. `grant.ts` decides what a Task gets.
  */
 
 export type Name = keyof MissionBudget;
@@ -20,8 +20,8 @@ export const amounts = (usage: Usage, minutes: number): Record<Name, number> => 
 });
 
 /**
- * Used by the Mission and its Tasks, as far as it knows. `reserves`: counts what is reserved for Tasks that have not
- * ended.
+ * What the Mission and its Tasks have used, as far as the Mission knows. `reserves`: also count what is reserved for
+ * Tasks that have not ended.
  */
 export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Name, number> => {
   const sum = amounts(state.usage, state.answeredMs / 60_000);
@@ -39,11 +39,17 @@ export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Na
   return sum;
 };
 
-/** What a Task may come to. Usage accumulates over its attempts; the minutes of its budget are those of one attempt. */
+/**
+ * The most that a Task may have used at its end. Usage accumulates over its attempts; the minutes of its budget are
+ * those of one attempt.
+ */
 export const heldOf = (name: Name, reserved: number, used: number): number =>
   name === "maxMinutes" ? used + reserved : Math.max(used, reserved);
 
-/** What the tree has used by now, and what its running Tasks may still use. `now`: of each Task, by its row. */
+/**
+ * What the Mission and its Tasks have used by now, and what running Tasks may still use. `now`: the usage of each Task,
+ * from its row.
+ */
 export const spentOf = (
   state: MissionState,
   now: ReadonlyMap<string, Usage>,
@@ -64,14 +70,14 @@ export const spentOf = (
   return { budgetSpent: { ...spent, maxCostUSD: priced ? spent.maxCostUSD : null }, budgetReserved: left };
 };
 
-/** Minutes that attempts worked of whose ends the Mission has not heard, by Task. */
+/** Working minutes of attempts that ended without the Mission having been told, by Task. */
 export type Unheard = ReadonlyMap<string, number>;
 
-/** Of its attempts that ended. */
+/** The working minutes of a Task's ended attempts. */
 export const minutesOf = ({ ends, unheard = 0 }: Dispatched & { unheard?: number }): number =>
   ends.reduce((all, end) => all + (end.minutes ?? 0), unheard);
 
-/** The first cap that is reached; undefined: none. */
+/** The first cap that is reached; undefined: none is. */
 export const reachedOf = (
   state: MissionState,
   counted: { reserves?: boolean } = {},
@@ -87,8 +93,8 @@ export const reachedOf = (
 };
 
 /**
- * The cap that forbids the agent's next request, if any. Reservations do not count, as running Tasks may not use them
- * up.
+ * The cap that forbids the agent's next request; undefined: none. Reservations do not count, because running Tasks may
+ * leave part of them unused.
  */
 export const stopReason = (state: MissionState): ReturnType<typeof reachedOf> => reachedOf(state, { reserves: false });
 

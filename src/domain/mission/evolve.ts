@@ -17,7 +17,7 @@ import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
-/** Raised whenever this fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
+/** Raise this whenever the fold or `MissionState` changes in meaning, so that stored snapshots are folded anew. */
 export const missionRevision = 33;
 
 /** The name of the Mission's agent, and the kind of its session. */
@@ -192,7 +192,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         ...afterVerdict(state, event.data),
         ...((event.data.cancelledByUser?.reason ?? "") === "" ? {} : { words: event.version }),
         questions: state.questions.filter(({ taskID }) => taskID !== event.data.taskID),
-        // What was reserved for the Task may be free again.
+        // The Task's reservation may have become free.
         paused: null,
         tasks: changed(state, event.data.taskID, ({ ends, attempt }) => ({
           ends: [...ends, event.data],
@@ -242,7 +242,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
         handedOn: calls.length > 0 ? null : false,
         told: failure === null ? null : state.told,
         failure: failure === null ? null : { failure, at: event.at },
-        // A turn that failed waits for nothing any more.
+        // A failed turn no longer waits for anything.
         ...(failure === null ? {} : { pause: null }),
       };
     }
@@ -270,13 +270,16 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
   }
 };
 
-/** A process has not died of a run that it began and begins again, as after an outage of the database. */
+/**
+ * The new count of crashes. A process that begins its own run again, as after an outage of the database, has not died
+ * of it.
+ */
 const crashesWith = (before: MissionState, worker: string): number => {
   if (before.stopped || before.open.every(({ callID }) => isWaiting(before, callID))) return 0;
   return before.worker === worker ? before.crashes : before.crashes + 1;
 };
 
-/** What a person answers is their word, too. */
+/** A person's answer counts as their newest words, too. */
 const afterAnswer = ({
   type,
   data,
@@ -284,11 +287,11 @@ const afterAnswer = ({
 }: Recorded & { type: "ask.opened" | "ask.answered" }): Partial<MissionState> =>
   type === "ask.answered" && data.by === "caller" ? { words: version } : {};
 
-/** Whether there is something on its branch that could be proposed. */
+/** Whether the Mission's branch contains something that could be proposed. */
 const hasLanded = ({ repository, tasks }: MissionState): boolean =>
   repository !== null && tasks.some(({ ends }) => ends.some(({ landedCommit }) => landedCommit !== null));
 
-/** A message for its agent, which resumes work even if the Mission was finished. */
+/** Folds in a message for the agent, which resumes work even if the Mission was finished. */
 const heard = (state: MissionState, { version }: Recorded): MissionState => ({
   ...state,
   input: version,
@@ -302,7 +305,7 @@ const heard = (state: MissionState, { version }: Recorded): MissionState => ({
 
 type Replanned = Recorded & { type: "phase.written" | "phase.dropped" | "plan.ordered" | "plan.written" };
 
-/** With the changed plan. What a person changed its agent is told. */
+/** The fold after a change of the plan. The agent is told of a person's change. */
 const replanned = (state: MissionState, event: Replanned, plan: MissionState["plan"]): MissionState => {
   const { version } = event;
   const changed = { ...state, plan, planRevision: version, reminded: false };
@@ -311,7 +314,7 @@ const replanned = (state: MissionState, event: Replanned, plan: MissionState["pl
   return { ...told, planEdited: version, words: version, judged: 0 };
 };
 
-/** A message that its agent reads with the next one that it hears. */
+/** Folds in a message that does not wake the agent: it is read with the next one that does. */
 const overheard = (state: MissionState): MissionState => ({ ...state, messages: state.messages + 1 });
 
 /** Merges attachments; a file replaces an older one with the same name. */

@@ -5,33 +5,37 @@ import { amounts, minutesOf, type Name, names, rounded, units, usedOf } from "./
 import { phaseState } from "./plan.ts";
 
 /**
- * What a Task of a Mission may use, decided before it may use it: when it is dispatched, when it goes on after its end,
- * and when its budget changes. Whatever is granted is reserved in the same commit, so that the tree cannot exceed its
- * cap by more than the calls under way.
+ * What a Task of a Mission may use, decided before the Task can use it: when it is dispatched, when it continues after
+ * its end, and when its budget changes. Every grant is reserved in the same commit, so that the Mission and its Tasks
+ * together cannot exceed the cap by more than the calls under way.
  */
 
 export type Grant =
   | { ok: true; budget: MissionBudget | null }
-  /** `cap`: of what `why` names; `left`: how much there is of it. */
+  /**
+   * `why`: the limit that prevents the grant: the Mission's cap, the Task's own budget, or the wanted one. `cap`: that
+   * limit. `left`: what is left of the Mission's cap; for the other two, what the Task has used.
+   */
   | { ok: false; name: Name; left: number; cap: number; why: "cap" | "own" | "wanted" };
 
 /**
- * Of what is kept from first attempts this part is the agent's own: no Task is given it, so that the agent can still
- * think while they run.
+ * The part of the amount kept from first attempts that belongs to the agent alone: no Task gets it, so that the agent
+ * can still think while they run.
  */
 const thought = 1 / 3;
 
 /**
- * A share is at most so many times the mean of the phases that the same squad did, once two of them ended; but never
- * below this part of the cap. What another squad used, which may be one agent or ten, says nothing of this one.
+ * A share is at most `mostMeans` times the mean use of the phases that the same squad did, once two of them have ended,
+ * but never below `leastPart` of the cap. What another squad used, which may be one agent or ten, says nothing about
+ * this one.
  */
 const mostMeans = 3;
 const leastPart = 0.01;
 
 /**
- * The budget of one more Task: an equal share of the rest per phase that is not dispatched yet, or what is wanted, as
- * far as there is that much. null: no cap. `kept`: the percentage of each cap that no first attempt is given. `squad`:
- * who is to do it; absent: it does the work of no phase, and is held against all of them.
+ * The budget of one more Task: an equal share of the rest for each phase that is not dispatched yet, or the wanted
+ * amount, as far as that much is left. null: no cap. `kept`: the percentage of each cap that no first attempt gets.
+ * `squad`: who does the Task; absent: the Task does the work of no phase and is measured against all squads.
  */
 export const shareOf = (
   state: MissionState,
@@ -56,7 +60,7 @@ export const shareOf = (
   return { ok: true, budget };
 };
 
-/** What a phase that ended has used, on the mean, by this squad if one is named; infinity: too few have. */
+/** The mean use of an ended phase, by this squad if one is named; infinity: fewer than two phases have ended. */
 const meanOf = ({ tasks }: MissionState, name: Name, squad: string | undefined): number => {
   const used = new Map<string, number>();
   for (const task of tasks) {
@@ -69,8 +73,8 @@ const meanOf = ({ tasks }: MissionState, name: Name, squad: string | undefined):
 };
 
 /**
- * The budget of a Task that goes on, or whose budget is to be another one: what it has, or what is wanted, as far as
- * the cap leaves that. `used`: by the Task so far, minutes of its ended attempts. `exact`: all that is wanted, or
+ * The budget of a Task that continues, or whose budget is to change: what it has, or what is wanted, as far as the cap
+ * allows. `used`: by the Task so far, with the minutes of its ended attempts. `exact`: grant all that is wanted, or
  * nothing.
  */
 export const grantOf = (
@@ -99,7 +103,7 @@ export const grantOf = (
   for (const name of names) {
     const limit = cap[name];
     const has = wanted?.[name] ?? (exact ? undefined : own?.[name]);
-    // Minutes are those of the attempt that begins.
+    // The minutes of a budget apply only to the attempt that begins.
     const base = name === "maxMinutes" ? 0 : so[name];
     if (has !== undefined && has <= base && !running)
       return { ok: false, name, left: base, cap: has, why: wanted?.[name] === undefined ? "own" : "wanted" };
@@ -108,7 +112,7 @@ export const grantOf = (
     const most = down(name, left);
     const had = running ? (own?.[name] ?? base) : base;
     const given = Math.min(has ?? most, most);
-    // What a running Task has is reserved already, and less of it is nobody's loss.
+    // The budget of a running Task is already reserved, so lowering it is always possible.
     const lowers = running && has !== undefined && has <= had;
     if (!lowers && (given <= had || (exact && given !== has)))
       return { ok: false, name, left: Math.max(0, rounded(left - base)), cap: limit, why: "cap" };
@@ -117,7 +121,7 @@ export const grantOf = (
   return { ok: true, budget: Object.keys(budget).length === 0 ? null : budget };
 };
 
-/** Rounds down to the precision in which it is counted, so that shares never exceed what is left. */
+/** Rounds down to the precision in which an amount is counted, so that shares never exceed what is left. */
 const down = (name: Name, amount: number): number => Math.floor(amount * parts[name]) / parts[name];
 const parts: Record<Name, number> = { maxCostUSD: 1e6, maxTokens: 1, maxSteps: 1, maxMinutes: 100 };
 
@@ -132,7 +136,10 @@ export const grantText = ({ name, left, cap, why }: Extract<Grant, { ok: false }
   }
 };
 
-/** Failed attempts of a Task in a row, all in the same way: with another message it would fail so again. */
+/**
+ * How many of a Task's newest attempts failed in a row with the same code. With another message it would fail in that
+ * way again.
+ */
 export const sameFailures = ({ ends }: Pick<Dispatched, "ends">): { times: number; code: string } => {
   const last = ends.at(-1);
   if (last?.outcome !== "failed" || last.code === undefined) return { times: 0, code: "" };
@@ -140,9 +147,9 @@ export const sameFailures = ({ ends }: Pick<Dispatched, "ends">): { times: numbe
   return { times: ends.length - 1 - other, code: last.code };
 };
 
-/** So often a Task that fails in one way may be told to go on. */
+/** After this many failures in a row with the same code, the agent can no longer tell a Task to continue. */
 export const maxSameFailures = 3;
 
-/** Whether no Task of this kind has ended for the phase yet. */
+/** Whether no Task of this kind (work or production) has ended for the phase yet. */
 export const isFirst = ({ tasks }: MissionState, phaseID: string, production: boolean): boolean =>
   !tasks.some((task) => task.phase === phaseID && (task.production !== null) === production && task.ends.length > 0);

@@ -3,20 +3,21 @@ import { isPlanDue } from "./approval.ts";
 import { phaseState } from "./plan.ts";
 
 /**
- * Whether the newest reply ends the turn by itself. One whose calls gave work to Tasks, and otherwise wrote down what
- * its agent knows, leaves it nothing to do until something happens, so it is not asked whether it has more to say.
+ * Decides whether the newest reply ends the turn by itself. If its calls gave work to Tasks and otherwise only recorded
+ * what the agent knows, the agent has nothing to do until something happens, so it is not asked whether it has more to
+ * say.
  */
 
 const handing: ReadonlySet<string> = new Set(["dispatch", "produce_squad", "task_message", "task_answer"]);
 
-/** Their results say nothing that whoever called them does not know. */
+/** Tools whose results tell the agent nothing new. */
 const written: ReadonlySet<string> = new Set(["phase", "remember", "task_cancel"]);
 
 type Ended = { tool: string; outcome: string };
 
 /**
- * Of a reply's calls that have ended: true, once one of them gave a Task something to do; false, for good, once one has
- * a result that its agent has yet to read; null before either.
+ * Folds in one more ended call of a reply. true: a call gave a Task something to do; false, for good: a call has a
+ * result that the agent has yet to read; null: neither yet.
  */
 export const handedOnWith = (before: boolean | null, { tool, outcome }: Ended): boolean | null => {
   if (before === false || outcome !== "ok") return false;
@@ -24,14 +25,14 @@ export const handedOnWith = (before: boolean | null, { tool, outcome }: Ended): 
   return written.has(tool) ? before : false;
 };
 
-/** The same of all its calls. */
+/** Whether all calls of a reply together handed work on and left nothing to read. */
 export const handsOn = (results: readonly Ended[]): boolean =>
   results.reduce<boolean | null>(handedOnWith, null) === true;
 
 /**
- * It goes on where nothing would resume it, where a Task waits for its answer, and where a phase could begin: models
- * that make one call at a time would otherwise do one phase after another. None can, before a person has approved the
- * plan.
+ * Whether the turn ends here. It continues if nothing would resume the agent, if a Task waits for its answer, or if a
+ * phase could begin: models that make one call at a time would otherwise do one phase after another. No phase can begin
+ * before a person has approved the plan.
  */
 export const endsTurn = (state: MissionState): boolean =>
   state.handedOn === true &&

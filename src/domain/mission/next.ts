@@ -2,12 +2,12 @@ import type { MissionState } from "../state/mission.ts";
 import { standingOf } from "./standing.ts";
 import { type OwnStep, stepOf } from "./step.ts";
 
-/** What a Mission does next: its own step, after whoever watches was told that it stands still or waits for a time. */
+/** What a Mission does next: its own step, or first a notice to watchers that it stands still or waits for a time. */
 
 export type MissionStep =
   | OwnStep
   | { kind: "tell"; told: "stalled" | "waiting"; reason: string; until: string | null }
-  /** It cannot answer what its Tasks ask, or has said nothing of it: a person is asked. */
+  /** The Mission cannot answer a question of its Tasks, or has not done so: a person is asked. */
   | { kind: "pass" };
 
 export const nextStep = (state: MissionState): MissionStep => {
@@ -15,7 +15,7 @@ export const nextStep = (state: MissionState): MissionStep => {
   if (state.questions.length > 0 && state.aborted === null && resting.has(step.kind)) return { kind: "pass" };
   if (step.kind !== "sleep" && step.kind !== "wait") return step;
   const { state: word, reason, until } = standingOf(state);
-  // Waiting for its own Tasks is its ordinary life: their ends are told.
+  // Waiting for its own Tasks is normal: their ends are notified anyway.
   const told = word === "stalled" ? word : word === "waiting" && until !== null ? word : null;
   return told === null || told === state.told ? step : { kind: "tell", told, reason: reason ?? "", until };
 };
@@ -23,7 +23,7 @@ export const nextStep = (state: MissionState): MissionStep => {
 /** Whether the store must keep the stream claimed or due. */
 export const isAwake = (state: MissionState): boolean => nextStep(state).kind !== "sleep";
 
-/** Steps in which its agent says nothing. */
+/** Steps in which its agent makes no reply. */
 const resting: ReadonlySet<string> = new Set<OwnStep["kind"]>([
   "sleep",
   "ask",

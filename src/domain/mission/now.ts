@@ -6,7 +6,7 @@ import { isRunning, type MissionState } from "../state/mission.ts";
 import { stepOf } from "./step.ts";
 import { judgingText } from "./whole/verdict.ts";
 
-/** What the Mission does or waits for, in one sentence; null once it has ended, or stands still. */
+/** What the Mission does or waits for, in one sentence; null once it has ended or stands still. */
 
 /** The fold with what the Mission does now. */
 export const withNow = (state: MissionState, at: string): MissionState => {
@@ -30,9 +30,9 @@ const doingOf = (state: MissionState): Doing | undefined => {
     : { kind: "time", text: `Waiting until ${step.until.slice(0, 16).replace("T", " ")} UTC` };
 };
 
-// ---- What its Tasks wait for that only a person can give: their own logs say it, so that it is read from their rows ----
+// ---- What Tasks wait for from a person: only the Tasks' own logs have it, so it is read from their rows -------------
 
-/** undefined: it waits for nobody. */
+/** The ask for which a Task waits for a person; undefined: it waits for nobody. */
 export const personalWait = ({ taskID, lifecycleStatus, pending, now }: TaskSummary): PhaseWait | undefined => {
   const [ask] = lifecycleStatus === "active" ? toPerson(pending) : [];
   if (ask === undefined) return undefined;
@@ -41,10 +41,10 @@ export const personalWait = ({ taskID, lifecycleStatus, pending, now }: TaskSumm
 
 export type Waits = ReadonlyMap<string, PhaseWait>;
 
-/** By Task. */
+/** The waits of these Tasks, by Task id. */
 export const waitsIn = (rows: readonly TaskSummary[]): Waits =>
   new Map(rows.flatMap((row) => [personalWait(row) ?? []].flat().map((wait) => [row.taskID, wait] as const)));
 
-/** For its Mission's agent, which is not who is asked. */
+/** Describes the wait to the Mission's agent, who is not the one asked. */
 export const waitText = ({ kind, of, since }: PhaseWait): string =>
   `waits for the user's ${kind === "question" ? "answer" : kind}${of === null ? "" : ` of the ${of}`}${since === null ? "" : `, since ${since.slice(0, 16).replace("T", " ")} UTC`}`;

@@ -2,11 +2,11 @@ import type { MissionStatus, PlannedPhase } from "../../protocol/mission/status.
 import type { MissionState } from "../state/mission.ts";
 import { isPlanDue } from "./approval.ts";
 
-/** How the plan that a person is asked about differs from the one that was approved last. */
+/** How the plan that a person is to approve differs from the one that was last approved. */
 
 export type PlanChange = NonNullable<MissionStatus["planChange"]>;
 
-/** The words of a phase that a person approves, in the order in which they are read. */
+/** The fields of a phase that a person approves, in reading order. */
 const fields = [
   "title",
   "phase",
@@ -15,14 +15,14 @@ const fields = [
   "after",
 ] as const satisfies readonly (keyof PlannedPhase)[];
 
-/** null: no approval is due, or none was given before. */
+/** The difference to the last approved plan; null: no approval is due, or none was given before. */
 export const planChangeOf = (state: MissionState): PlanChange | null => {
   const { approvedPlan, finished, plan } = state;
   if (approvedPlan === null || !isPlanDue(state) || finished?.outcome === "done") return null;
   return planChange(JSON.parse(approvedPlan) as PlannedPhase[], plan);
 };
 
-/** What became of the phases of `before`, by their ids. */
+/** Compares two plans, matching phases by their ids. */
 export const planChange = (before: readonly PlannedPhase[], plan: readonly PlannedPhase[]): PlanChange => {
   const known = new Map(before.map((phase) => [phase.id, phase]));
   const ids = new Set(plan.map(({ id }) => id));
@@ -45,10 +45,10 @@ export const planChange = (before: readonly PlannedPhase[], plan: readonly Plann
 const isSame = (one: string | readonly string[], other: string | readonly string[]): boolean =>
   JSON.stringify(one) === JSON.stringify(other);
 
-/** Titles of each kind that the question names. */
+/** The number of titles of each kind that the question names. */
 const mostNamed = 3;
 
-/** What a person is asked, with the difference in short. */
+/** The question to the person, with a short form of the difference. */
 export const planQuestion = (state: MissionState): string => {
   const count = state.plan.length;
   const has = `It has ${count} ${count === 1 ? "phase" : "phases"}`;

@@ -2,12 +2,12 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { SquadRef } from "../agent.ts";
 import { deliveredBy, type Dispatched, isRunning, isWork, type MissionState, outcomeOf } from "../state/mission.ts";
 
-/** The plan of a Mission: its phases, what blocks them, and how far each has come. */
+/** The plan of a Mission: its phases, what blocks each of them, and how far each has come. */
 
 /** How often a failed Task is tried again, each time with another brief. */
 export const maxPhaseTries = 2;
 
-/** What is wrong with a plan in itself; undefined: nothing. */
+/** Describes what is wrong with a plan in itself; undefined: nothing. */
 export const planProblem = (phases: readonly PlannedPhase[]): string | undefined => {
   const ids = new Set(phases.map(({ id }) => id));
   if (ids.size < phases.length) {
@@ -26,7 +26,7 @@ export const planProblem = (phases: readonly PlannedPhase[]): string | undefined
     : `Expected phases without a circle in \`after\`, got one through "${circle}"`;
 };
 
-/** A phase that comes after itself, by way of others. */
+/** The id of a phase that depends on itself through others; undefined: there is none. */
 const inCircle = (phases: readonly PlannedPhase[]): string | undefined => {
   const waiting = new Map(phases.map(({ id, after }) => [id, new Set(after)]));
   for (let free: string[] = [""]; free.length > 0; ) {
@@ -34,7 +34,7 @@ const inCircle = (phases: readonly PlannedPhase[]): string | undefined => {
     for (const id of free) waiting.delete(id);
     for (const after of waiting.values()) for (const id of free) after.delete(id);
   }
-  // What is left waits for a circle or is in it: whoever goes back from phase to phase comes into it.
+  // Every phase left is in a circle or waits for one: following the dependencies backwards leads into it.
   const [start] = waiting.keys();
   const seen = new Set<string>();
   let id = start;
@@ -45,20 +45,22 @@ const inCircle = (phases: readonly PlannedPhase[]): string | undefined => {
   return id;
 };
 
-/** The plan with one phase, new at the end or changed where it stands. */
+/** The plan with one phase added at the end, or replaced in its place. */
 export const withPhase = (plan: readonly PlannedPhase[], phase: PlannedPhase): PlannedPhase[] => {
   const at = plan.findIndex(({ id }) => id === phase.id);
   return at < 0 ? [...plan, phase] : plan.with(at, phase);
 };
 
-/** The plan in this order; what it does not name stays behind it. */
+/** The plan in this order; phases that `ids` does not name follow at the end. */
 export const inOrder = (plan: readonly PlannedPhase[], ids: readonly string[]): PlannedPhase[] => {
   const at = new Map(ids.map((id, index) => [id, index]));
   const place = ({ id }: PlannedPhase): number => at.get(id) ?? ids.length;
   return plan.toSorted((one, other) => place(one) - place(other));
 };
 
-/** What makes one plan of another: the phases written, those dropped, and the order where it is not that already. */
+/**
+ * The changes that turn one plan into another: phases written, phases dropped, and the order unless it follows already.
+ */
 export const planDifference = (
   plan: readonly PlannedPhase[],
   next: readonly PlannedPhase[],
@@ -92,8 +94,8 @@ export const producedFor = (state: MissionState, phaseID: string): SquadRef | un
 };
 
 /**
- * A squad of this id was made for the Mission and refused, or what stands in the catalog now is not what was made: it
- * is used under no phase, until one of that id is made anew.
+ * Whether a squad must not be used: a squad of this id was produced for the Mission and refused, or the catalog now has
+ * another one than was produced. No phase may use it until a squad of that id is produced anew.
  */
 export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef, "id" | "digest">): boolean => {
   const made = tasks.findLast(({ production, reconciled }) => production?.squad === id && reconciled !== null);
@@ -102,8 +104,8 @@ export const isBarred = ({ tasks }: MissionState, { id, digest }: Pick<SquadRef,
 };
 
 /**
- * A squad that was made for the Mission, and whose newest Task of this phase failed by itself: it may be left for
- * another.
+ * Whether a squad was produced for the Mission and its newest Task of this phase failed by itself: another squad may
+ * then replace it.
  */
 export const hasFailedAt = (state: MissionState, phaseID: string, squadID: string): boolean => {
   const last = workOf(state, phaseID).findLast(({ squad }) => squad.id === squadID);
@@ -130,7 +132,7 @@ export const phaseState = (state: MissionState, phase: PlannedPhase): PhaseState
 export const blockersOf = (state: MissionState, phase: PlannedPhase): string[] =>
   phase.after.filter((id) => !state.plan.some((other) => other.id === id) || !isDone(state, id));
 
-/** It was delivered, and no correction of it runs. */
+/** Whether the phase was delivered and no correction of it is running. */
 const isDone = (state: MissionState, phaseID: string): boolean => {
   const work = workOf(state, phaseID);
   const last = work.at(-1);
@@ -142,15 +144,15 @@ export const outcomeText = (outcome: "completed" | "failed" | "cancelled" | "del
     outcome
   ];
 
-/** The Tasks of a phase that failed, and delivered nothing before. */
+/** The Tasks of a phase that failed without having delivered anything before. */
 export const failuresOf = (state: MissionState, phaseID: string): Dispatched[] =>
   workOf(state, phaseID).filter((task) => outcomeOf(task) === "failed" && deliveredBy(task) === undefined);
 
-/** Its agents said that it cannot be done, and said so again of another brief. */
+/** Whether agents gave the phase up at least twice, the second time with another brief. */
 export const isGivenUp = (state: MissionState, phaseID: string): boolean =>
   failuresOf(state, phaseID).filter(({ ends }) => ends.at(-1)?.code === "given_up").length > 1;
 
-/** What became of the newest correction of a phase that is done, where that did not land. */
+/** The outcome of the newest correction of a done phase, if that did not land; null otherwise. */
 export const correctionOf = (state: MissionState, phase: PlannedPhase): "failed" | "cancelled" | null => {
   if (phaseState(state, phase) !== "done") return null;
   const last = workOf(state, phase.id).at(-1);

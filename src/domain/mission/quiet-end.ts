@@ -5,13 +5,14 @@ import { isMerge } from "./whole/merge.ts";
 import { isVerdict } from "./whole/verdict.ts";
 
 /**
- * What gives a Mission's agent nothing to do. It does not wake it, and is read with the next thing that does: a request
- * reads its tools, its prompt and the whole state, to say that it waits.
+ * Events that give a Mission's agent nothing to do. They do not wake it, and it reads them with the next event that
+ * does: a model request reads the tools, the prompt and the whole state, only to answer that it waits.
  */
 
 /**
- * A Task's end: of a merge, of a verdict unless something is missing, and what the agent itself has withdrawn or may
- * not go on from.
+ * Whether the end of a Task does not wake the agent. This is so for a merge, for a verdict unless something is missing,
+ * for a Task that the agent itself withdrew, and for a completed Task while the plan waits for approval, without which
+ * the agent may not continue.
  */
 export const isQuiet = (state: MissionState, end: EventData["task.ended"]): boolean =>
   isMerge(state, end.taskID) ||
@@ -19,16 +20,19 @@ export const isQuiet = (state: MissionState, end: EventData["task.ended"]): bool
   isWithdrawn(state, end) ||
   (end.outcome === "completed" && !isVerdict(state, end.taskID) && waitsForPlan(state));
 
-/** A person's change of the plan that a person approves before anything comes of it: the answer wakes the agent. */
+/**
+ * Whether a person's change of the plan does not wake the agent, because the plan still has to be approved: the answer
+ * to the approval will wake it.
+ */
 export const isQuietEdit = (state: MissionState): boolean =>
   isPlanDue(state) && state.finished?.outcome !== "done" && state.judging === null;
 
-/** The plan waits for a person's word, without which nothing is dispatched. Their answer wakes the agent. */
+/** Whether the plan waits for a person's approval, without which nothing is dispatched. The answer wakes the agent. */
 export const waitsForPlan = (state: MissionState): boolean => askedPlan(state) !== undefined;
 
 /**
- * Cancelled, of a phase that was dropped; and something is left that its agent will hear of, or it has said that it is
- * done.
+ * Whether the Task was cancelled after its phase was dropped, while something else will wake the agent, or the agent
+ * has declared the Mission done.
  */
 const isWithdrawn = (state: MissionState, { taskID, phase, outcome }: EventData["task.ended"]): boolean =>
   outcome === "cancelled" &&
@@ -38,6 +42,6 @@ const isWithdrawn = (state: MissionState, { taskID, phase, outcome }: EventData[
     isPlanDue(state) ||
     state.tasks.some((task) => task.taskID !== taskID && isRunning(task)));
 
-/** A phase could be begun, or begun again: an approval of the plan is news. */
+/** Whether a phase could be begun, or begun again, so that an approval of the plan is news for the agent. */
 export const canBegin = (states: readonly string[]): boolean =>
   states.some((state) => state === "ready" || state === "failed" || state === "cancelled");

@@ -7,11 +7,14 @@ import { stepOf } from "./step.ts";
 import { judgeOf, judgingText } from "./whole/verdict.ts";
 
 /**
- * Where a Mission stands, in one word: the first row of the table that holds. Nothing is due and nobody is asked in the
- * last one alone, which is no end that its agent has said.
+ * Where a Mission stands, in one word: the first row of the table that applies. Only in the last row (`stalled`) is
+ * nothing due and nobody asked, although its agent has not reported an end.
  */
 
-/** `until`: when it goes on by itself, where a time is known. `tasks`: it waits for its Tasks and for nothing else. */
+/**
+ * `until`: when the Mission continues by itself, if a time is known. `tasks`: it waits for its Tasks and for nothing
+ * else.
+ */
 export type Standing = {
   state: MissionSummary["state"];
   reason: string | null;
@@ -79,7 +82,7 @@ const table: readonly Row[] = [
   ],
 ];
 
-/** As far as its own log tells. */
+/** The standing, as far as the Mission's own log tells. */
 export const standingOf = (state: MissionState): Standing => {
   for (const [word, holds] of table) {
     const found = holds(state);
@@ -91,8 +94,8 @@ export const standingOf = (state: MissionState): Standing => {
 };
 
 /**
- * The same beside what its Tasks are doing now. `known`: how many of them run as far as its own log tells. `asking`:
- * how many of them wait for an answer.
+ * The standing, considering what its Tasks do now. `known`: the number of running Tasks according to the Mission's own
+ * log. `active`: the number that actually run. `asking`: the number that wait for an answer.
  */
 export const standingAmong = (
   own: Pick<Standing, "state" | "reason" | "tasks">,
@@ -102,7 +105,7 @@ export const standingAmong = (
   if (state === "aborted" || state === "asking") return { state, reason };
   if (asking > 0)
     return { state: "asking", reason: asking === 1 ? "One of its Tasks asks" : `${asking} of its Tasks ask` };
-  // An end that it has not taken up makes it due.
+  // A Task has ended and the Mission has not handled that yet, so the Mission is due.
   if (own.tasks && active < known) return { state: "working", reason: null };
   return { state, reason };
 };

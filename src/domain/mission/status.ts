@@ -15,10 +15,11 @@ import { short } from "../session/now.ts";
 import { type Standing, standingAmong, standingOf } from "./standing.ts";
 import { type Waits, waitsIn } from "./now.ts";
 
-/** What lists and the status record show of a Mission, from its own fold and the rows of its Tasks. */
+/** The list row and the status record of a Mission, from its own fold and the rows of its Tasks. */
 
 /**
- * The stored list row of a Mission; what its Tasks do is added when it is read. `runs`: as far as its own log tells.
+ * The stored list row of a Mission; what its Tasks do is added when it is read. `runs`: the number of running Tasks, as
+ * far as the Mission's own log tells.
  */
 export type MissionRow = Omit<MissionSummary, "status" | "taskStats"> & { standing: Standing; runs: number };
 
@@ -55,13 +56,16 @@ const headOf = (state: MissionState): Omit<MissionRow, "standing" | "runs"> => {
   };
 };
 
-/** Of one that said so before the service looked, nobody knows. */
+/**
+ * Whether a done Mission was verified; null: it is not done, or it reported so before the service verified such
+ * reports.
+ */
 const verifiedOf = (state: MissionState): boolean | null => {
   const report = reportOf(state);
   return report?.outcome === "done" ? (report.verified ?? null) : null;
 };
 
-/** Of its Tasks. `asking`: of the active ones. */
+/** The numbers of its Tasks by state. `asking`: active Tasks that wait for an answer. */
 export type Counts = { active: number; completed: number; failed: number; cancelled: number; asking: number };
 
 export const summaryOf = (
@@ -75,8 +79,8 @@ export const summaryOf = (
 };
 
 /**
- * The Mission as its Tasks' rows show them: what has ended, or goes on, since it was last told. So its plan and budget
- * are true while its agent is busy, and after an abort.
+ * The Mission with the present state of its Tasks' rows: ends and new attempts that it has not been told of yet are
+ * added. So its plan and budget are true while its agent is busy, and after an abort.
  */
 export const seenWith = (
   state: MissionState,
@@ -107,7 +111,7 @@ export const seenWith = (
   }),
 });
 
-/** The status record. `tasks`: the rows of the Tasks it dispatched, oldest first. */
+/** The status record. `tasks`: the rows of the Tasks that the Mission dispatched, oldest first. */
 export const missionStatusOf = (
   state: MissionState,
   tasks: TaskSummary[],
@@ -182,14 +186,14 @@ const finishedOf = (state: MissionState): MissionStatus["finished"] => {
   return { outcome, summary, wakeAt };
 };
 
-/** Beside its Tasks: one of them waits for a person, and the Mission for that. */
+/** What the Mission does now, given its Tasks: if one of them waits for a person, so does the Mission. */
 const nowAmong = (now: MissionStatus["now"], tasks: readonly TaskSummary[], waits: Waits): MissionStatus["now"] => {
   const asking = now?.kind === "tasks" ? tasks.find(({ taskID }) => waits.has(taskID)) : undefined;
   if (now === null || asking?.now?.kind !== "ask") return now;
   return { kind: "ask", text: short(`"${asking.title}": ${asking.now.text}`), since: asking.now.since };
 };
 
-/** What became of its branch, by the newest Task that merges it. */
+/** What became of the Mission's branch, according to the newest Task that merges it; null: there is none. */
 const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
   const last = tasks.findLast(({ merge }) => merge !== undefined);
   if (last?.merge === undefined) return null;
@@ -226,7 +230,7 @@ const together = (one: Usage, other: Usage): Usage => ({
   toolCalls: one.toolCalls + other.toolCalls,
 });
 
-/** `waits`: what its Tasks' rows say. */
+/** `waits`: what Tasks wait for a person for, from their rows. */
 export const planOf = (state: MissionState, waits: Waits = new Map()): MissionPhase[] =>
   state.plan.map((phase) => {
     const work = workOf(state, phase.id);

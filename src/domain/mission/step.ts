@@ -13,32 +13,32 @@ import { isRunning, type MissionState } from "../state/mission.ts";
  * continues. The Mission sleeps at no cost while its Tasks run.
  */
 
-/** A step of its own, before whoever is concerned is told of a standstill (`next.ts`). */
+/** A step of the Mission itself, before watchers are notified of a standstill (`next.ts`). */
 export type OwnStep =
   /** Deal with open calls of an earlier run. */
   | { kind: "recover" }
   /** Ask a person whether the plan may be carried out. */
   | { kind: "approve" }
   /**
-   * Every open call waits for an answer, or the plan for its approval. `until`: when the first of them times out, or it
-   * is woken.
+   * Every open call waits for an answer, or the plan for its approval. `until`: when the first ask times out, or the
+   * Mission is woken.
    */
   | { kind: "ask"; until: string }
   /** The provider's quota is used up: nothing to do until the due time. */
   | { kind: "wait" }
-  /** A cap of the Mission's budget is reached, and that is not on record yet. */
+  /** A cap of the Mission's budget is reached, and this is not on record yet. */
   | { kind: "pause"; reached: NonNullable<ReturnType<typeof stopReason>> }
   /** Its agent stopped without `finish`, and nothing is running that would resume it. */
   | { kind: "remind" }
-  /** It makes the same calls with the same results again and again. */
+  /** Its agent makes the same calls with the same results again and again. */
   | { kind: "repetition"; times: number }
-  /** A cap in USD, with a model whose price is unknown. */
+  /** The budget has a cap in USD, and the model's price is unknown. */
   | { kind: "unpriced" }
-  /** The work of its repository is done: the branch is proposed as a whole. */
+  /** The work in a repository is done: propose the branch as a whole. */
   | { kind: "propose" }
-  /** Its agent says that it is done: the whole is judged, and what came of that is said. */
+  /** The agent declared the Mission done: dispatch the Task that judges the whole, or record the result of that. */
   | { kind: "judge" }
-  /** It is done, and its branch is to be merged then. */
+  /** The Mission is done: merge its branch. */
   | { kind: "merge" }
   | { kind: "turn" }
   /** Nothing to do until a wake, a Task's end, or `until`. */
@@ -62,7 +62,8 @@ export const stepOf = (state: MissionState): OwnStep => {
     if (state.proposes) return { kind: "propose" };
     if (isMergeDue(state)) return { kind: "merge" };
     if (isPlanDue(state) && state.finished?.outcome !== "done") {
-      // Whoever said no without a word is not asked again about the same plan, until the Mission hears something.
+      // A person who denied the plan without words is not asked about the same plan again until the Mission gets a
+      // message.
       if (state.refusedBy !== null && state.askedPlan === planKey(state)) return asleep;
       const until = askedPlan(state) && waitsUntil(state);
       if (until === undefined) return { kind: "approve" };
@@ -74,7 +75,7 @@ export const stepOf = (state: MissionState): OwnStep => {
   }
   const reached = stopReason(state);
   if (reached !== undefined) return state.paused === null ? { kind: "pause", reached } : asleep;
-  // What its Tasks may still use fills the cap: each end gives some of it back.
+  // Reservations of running Tasks fill the cap. Wait: each end releases some of it.
   if (reachedOf(state) !== undefined && state.tasks.some(isRunning)) return asleep;
   if (state.cap?.maxCostUSD !== undefined && state.usage.costUSD === null) return { kind: "unpriced" };
   if (state.deferred !== null) return { kind: "wait" };
@@ -82,10 +83,13 @@ export const stepOf = (state: MissionState): OwnStep => {
   return found === undefined ? { kind: "turn" } : { kind: "repetition", times: found.times };
 };
 
-/** The first time at which it is to be woken. */
+/** The first time at which the Mission is to be woken; null: none is set. */
 const untilOf = ({ finished, tasks }: MissionState): string | null =>
   [finished?.wakeAt ?? [], tasks.flatMap((task) => (isRunning(task) ? (task.lookAt ?? []) : []))].flat().sort()[0] ??
   null;
 
-/** It has a plan, runs no Task whose end would resume it, and has not finished the Mission. */
+/**
+ * Whether the Mission has a plan and runs no Task whose end would resume it. The caller has checked that it is not
+ * finished.
+ */
 const isStranded = (state: MissionState): boolean => state.plan.length > 0 && !state.tasks.some(isRunning);

@@ -4,7 +4,7 @@ import type { DomainEvent } from "../event.ts";
 import { readEnd } from "../task/commit-text.ts";
 import { pausedText } from "./budget.ts";
 
-/** A Mission's events in words: for its agent, as messages of the service, and for people, in one line. */
+/** A Mission's events in words: as messages of the service for its agent, and in one line for people. */
 
 const quoted = (title: string): string => `"${title}"`;
 
@@ -44,7 +44,8 @@ export const agentNotice = (event: DomainEvent): string | undefined => {
 };
 
 /**
- * What a person said to one of its Tasks, whose words stay as those said to itself do; undefined: nobody said anything.
+ * Tells the agent what a person answered to one of the Tasks. A person's words to a Task stay in force like those to
+ * the Mission itself. undefined: no person answered.
  */
 export const answerNotice = ({
   data: { taskID, said },
@@ -57,7 +58,7 @@ export const answerNotice = ({
         `The answer, which the Task has: ${said.answer}`,
       ].join("\n");
 
-/** The same of what they wrote to one that asked nothing. */
+/** Tells the agent what a person wrote to a Task that had asked nothing. */
 export const messagedNotice = ({
   data: { taskID, phase, title, text, disposition },
 }: DomainEvent & { type: "task.messaged" }): string =>
@@ -65,7 +66,7 @@ export const messagedNotice = ({
     disposition === "restarted" ? "had ended, and goes on with it" : "has it"
   }: ${text}`;
 
-/** Of a verdict on the whole: what is missing. */
+/** Tells the agent of the verdict on the whole and what is missing; undefined: the Task gave no verdict. */
 const verdictText = ({ taskID, verdict }: EventData["task.ended"]): string | undefined => {
   if (verdict === undefined) return undefined;
   const notes = material(`${taskID} verdict`, verdict.notes);
@@ -147,7 +148,7 @@ const evidenceText = (
   usage: Usage,
 ): string =>
   [
-    // Of what was completed that has been said.
+    // For a completed Task, this was said before.
     ...(diffStat !== null
       ? [
           `Files changed: ${diffStat.files} (+${diffStat.insertions} -${diffStat.deletions})${filesText(files, diffStat.files)}.`,
@@ -179,7 +180,7 @@ const filesText = (files: NonNullable<Evidence["files"]>, count: number): string
   return `: ${named.join(", ")}${rest}`;
 };
 
-/** How many passed; of those that did not, what they say. */
+/** How many checks passed, and the output of those that did not. */
 const checksText = (taskID: string, checks: Evidence["checks"]): string[] => {
   if (checks.length === 0) return ["It had no checks."];
   const green = checks.filter(({ state }) => state === "passed").length;
@@ -196,7 +197,7 @@ const checksText = (taskID: string, checks: Evidence["checks"]): string[] => {
   ];
 };
 
-/** Checks that are named when all passed. */
+/** The number of checks that are named if all passed. */
 const mostNamed = 6;
 
 const greenText = (checks: Evidence["checks"]): string => {
@@ -210,7 +211,7 @@ const planText = ({ ready, running, left, unapproved }: NonNullable<EventData["t
   return `${[...named(unapproved === true ? "Ready, once the user has approved the plan" : "Ready", ready), ...named("Under way", running), `Not done: ${left}`].join(". ")}.`;
 };
 
-/** Marks a Task's own words with their origin: they inform the agent and are not instructions. */
+/** Marks a Task's own words with their origin: they inform the agent and are no instructions. */
 const material = (origin: string, text: string): string =>
   `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;
 

@@ -1,9 +1,9 @@
 /**
- * Commands that are one program with its words and nothing else. Only such a command can be said to be what the
- * operator named: bash runs nothing besides it, and puts nothing into it.
+ * Recognises commands that consist of one program and its words. Only such a command is certain to be what the operator
+ * named: bash runs nothing besides it, and inserts nothing into it.
  */
 
-/** Programs that run others which their words name: a rule about them would say nothing. */
+/** Programs that run other programs named by their words: a rule about them would guarantee nothing. */
 const runners = new Set(
   `sh bash zsh dash ksh ash fish eval source . exec command builtin env printenv export set declare typeset sudo doas su
    nohup nice ionice stdbuf time timeout coproc function xargs find fd parallel watch setsid script ssh chroot unshare nsenter busybox trap
@@ -11,11 +11,12 @@ const runners = new Set(
 );
 
 /**
- * Each of these begins something else than a word: an expansion, a redirection, another command, a comment, a keyword.
+ * Each of these characters begins something other than a word: an expansion, a redirection, another command, a comment,
+ * a keyword.
  */
 const special = /[;&|<>()$`\\\n\r*?[\]{}~#!\0]/;
 
-/** The words of a text that is such a command; undefined: it is anything else. */
+/** The words of a plain command; undefined: the text is not one. */
 export const plainWords = (text: string): string[] | undefined => {
   const words: string[] = [];
   const whole = text.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, "");
@@ -35,15 +36,15 @@ export const plainWords = (text: string): string[] | undefined => {
   }
   if (word !== undefined) words.push(word);
   const [program = ""] = words;
-  // An assignment is none; a path could lead into the tree.
+  // An assignment is no program, and a path could lead into the project's tree.
   return /^[A-Za-z0-9][\w.+-]*$/.test(program) && !runners.has(program) ? words : undefined;
 };
 
-/** Whether a rule can match at all: words that a command may consist of, in which `*` stands for one word. */
+/** Whether a rule can match at all: it consists of words of a plain command, in which `*` stands for one word. */
 export const isCommandRule = (rule: string): boolean =>
   plainWords(rule.replaceAll(/(?<=[ \t])\*(?=[ \t]|$)/g, "x")) !== undefined;
 
-/** Whether the whole command is what a rule names. */
+/** Whether a rule names the whole command. */
 export const isWholly = (rule: string, command: string): boolean => {
   const words = plainWords(command);
   const wanted = rule.trim().split(/[ \t]+/);

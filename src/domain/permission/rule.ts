@@ -2,9 +2,10 @@ import { isSecret } from "./secret-path.ts";
 import { parseShell } from "./shell-command.ts";
 
 /**
- * What agents may do. Deny beats ask beats allow, wherever a rule is in its list; if no rule matches, the defaults
- * decide. One pure decision, for our own tools and for external agents that ask. Rules come from the operator; a
- * project can only narrow them. Source: shared/design/security.md C4; grammar: docs/configuration.md, "Permissions".
+ * The permission rules: what agents may do. Deny beats ask beats allow, regardless of the order in a list; if no rule
+ * matches, the defaults decide. One pure decision serves our own tools and external agents that ask. Rules come from
+ * the operator; a project can only narrow them. Source: shared/design/security.md C4; grammar: docs/configuration.md,
+ * "Permissions".
  */
 
 export type RuleTexts = { deny: readonly string[]; ask: readonly string[]; allow: readonly string[] };
@@ -16,7 +17,7 @@ export type PermissionRule = { text: string; name: string; pattern: string | und
 
 type Ranked = { decision: "deny" | "ask" | "allow"; origin: RuleSource; rule: PermissionRule };
 
-/** In order of evaluation: the first that matches decides. */
+/** In order of evaluation: the first matching rule decides. */
 export type PermissionRules = readonly Ranked[];
 
 /** Something that a call accesses. A call may have several subjects; the strictest verdict counts. */
@@ -25,7 +26,7 @@ export type PermissionSubject =
   | { kind: "shell"; command: string }
   | { kind: "git"; command: string }
   | { kind: "web"; host: string }
-  /** `words`: what it is about, for whoever is asked; rules do not know it. */
+  /** `words`: describes the call to the person who is asked; rules cannot match it. */
   | { kind: "other"; words?: string };
 
 export type PermissionRequest = { tool: string; subjects: readonly PermissionSubject[] };
@@ -88,7 +89,10 @@ export const compileRules = (operator: RuleTexts, project: Omit<RuleTexts, "allo
   ];
 };
 
-/** `isSecret` adds names that usually hold secrets. The entries about git are what its tool must never be given. */
+/**
+ * Denied by default. `isSecret` adds names that usually hold secrets. The git entries are subcommands that the git tool
+ * must never run.
+ */
 const defaultDenied = [
   "write(/.sortie/permissions.jsonc)",
   "write(/.sortie/environment.jsonc)",
@@ -110,8 +114,9 @@ export const protectedBy = (operator: RuleTexts): ((path: string) => boolean) =>
 export const forbidsWrites = (rules: PermissionRules): boolean => rules.some(isOwnDeny);
 
 /**
- * The rule by which a changed file must not land, whatever changed it: a `deny write(…)` of the operator or the
- * project. Rules about single tools are about calls, and the service's defaults about how agents write.
+ * The rule that forbids a changed file to land, whatever changed it: a `deny write(…)` of the operator or the project.
+ * Rules about single tools apply only to calls, and the service's defaults only to how agents write. undefined: it may
+ * land.
  */
 export const forbiddenWrite = (
   rules: PermissionRules,
@@ -186,7 +191,7 @@ const matches = ({ name, pattern }: PermissionRule, tool: string, part: Part, wi
   }
 };
 
-/** Names that a rule may have besides those of tools. */
+/** Names that a rule may have in addition to those of tools. */
 export const fileKinds = ["read", "write"];
 
 /** `git push:*`, `git push *` and `git push` all mean: a command that begins with these words. */
@@ -201,9 +206,9 @@ const matchesCommand = (pattern: string, command: string): boolean => {
 };
 
 /**
- * As in a .gitignore: without a slash, the name of a file or folder at any depth; with one, a path from the root, where
- * `**` stands for any folders. A pattern that matches a folder matches everything in it. Case is ignored, because some
- * file systems ignore it.
+ * Matches paths as a .gitignore does: without a slash, the name of a file or folder at any depth; with one, a path from
+ * the root, where `**` stands for any folders. A pattern that matches a folder matches everything in it. Case is
+ * ignored, because some file systems ignore it.
  */
 const matchesPath = (pattern: string, path: string): boolean => {
   const wanted = pattern

@@ -7,8 +7,8 @@ export type ShellCommand = {
   /** The command's words without quotes, assignments and redirections, separated by single spaces. */
   text: string;
   /**
-   * It runs other commands named by its words (`sh -c`, `xargs`, `$x`), or could not be parsed: rules that forbid
-   * search all of it.
+   * The command runs others named by its words (`sh -c`, `xargs`, `$x`), or could not be parsed: rules that forbid
+   * search all of its text.
    */
   opaque: boolean;
 };
@@ -27,7 +27,7 @@ const runners = new Set(
 /** The text cannot be parsed. */
 class Unclear extends Error {}
 
-/** The newest: a call's text is asked about for its permission and for its evidence. */
+/** The newest result: the text of a call is parsed for its permission, and again for its evidence. */
 let parsed: { text: string; commands: readonly ShellCommand[] } | undefined;
 
 /** Never throws: a text that cannot be parsed is one opaque command. */
@@ -66,7 +66,7 @@ const scan = (text: string, at: number, close: ")" | "`" | undefined, depth: num
     if (command !== undefined) found.push(command);
     words = [];
   };
-  /** A substitution: its commands are collected, and a `$` stands for it in the word. */
+  /** Reads a substitution: its commands are collected, and a `$` stands for it in the word. */
   const inner = (from: number, end: ")" | "`"): number => {
     word = `${word ?? ""}$`;
     return scan(text, from, end, depth + 1, found);
@@ -167,7 +167,7 @@ const commandOf = (words: readonly string[]): ShellCommand | undefined => {
   while (first < words.length && (keywords.has(words[first] ?? "") || /^\w+\+?=/.test(words[first] ?? ""))) first += 1;
   const [name, ...rest] = words.slice(first);
   if (name === undefined) return undefined;
-  // A program is known by its base name, wherever it is and however it was quoted.
+  // A program is identified by its base name, wherever it is and however it was quoted.
   const program = name.slice(name.lastIndexOf("/") + 1);
   const args = program === "git" ? withoutGlobals(rest) : rest;
   return { text: [program, ...args].join(" "), opaque: runners.has(program) || name.includes("$") };

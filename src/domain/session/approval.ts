@@ -4,19 +4,19 @@ import { openAsks, rootOf, type Ask } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 
 /**
- * Approvals: what a person is asked before it happens. What was approved is known by what would happen, so that
- * anything else has to be asked for anew.
+ * Approvals: a person's consent before something happens. An approval is bound to exactly what would happen; anything
+ * else needs a new one.
  */
 
-/** The approval that is asked for now. */
+/** The open approval; undefined: none is. */
 export const askedApproval = (state: TaskState): Ask | undefined =>
   openAsks(state).find(({ kind }) => kind === "approval");
 
-/** Whether the landing of the Task's tree as it is needs no approval, or has it. */
+/** Whether the landing of the Task's present tree needs no approval, or has it. */
 export const mayLand = ({ approve, approved, tree }: TaskState): boolean =>
   !approve.includes("landing") || (approved.landing !== null && approved.landing.tree === tree?.tree);
 
-/** Whether the package as it is staged needs no approval, or has it. */
+/** Whether the staged package needs no approval, or has it. */
 export const mayInstall = ({ approve, approved, staged }: TaskState): boolean =>
   !approve.includes("squad") || (approved.squad !== null && approved.squad.subject === staged?.squad.digest);
 
@@ -28,11 +28,11 @@ export const planKey = ({ slices }: Pick<TaskState, "slices">): string =>
     ),
   );
 
-/** The plan, as it is now, has to be approved before anything is changed. */
+/** Whether the present plan still has to be approved before anything is changed. */
 export const isPlanDue = (state: TaskState): boolean =>
   state.approve.includes("plan") && state.production === null && state.approved.plan?.plan !== planKey(state);
 
-/** What an answer to an approval, or its move to another base, makes of what is approved. */
+/** The fold after an answer to an approval, or after the change to approve was moved onto another base. */
 export const afterApproval = (
   state: TaskState,
   event: Recorded & { type: "ask.answered" | "approval.moved" },
@@ -67,7 +67,7 @@ export const afterApproval = (
 /** Nothing is approved. */
 export const noApproval: TaskState["approved"] = { plan: null, squad: null, landing: null };
 
-/** An approval that is asked for, of what would happen now; what was asked before is void. */
+/** Opens an approval for what would happen now, and voids an earlier open one. */
 export const askApproval = (
   state: TaskState,
   ask: { askID: string; of: Approvable; would: NonNullable<Ask["would"]>; prompt: string },

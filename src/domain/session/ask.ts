@@ -5,8 +5,8 @@ import { type StreamState, type Ask, waitsForAnswers, openAsks, rootOf } from ".
 
 /**
  * Asks: permissions and questions that a call waits for, and approvals that the service asks for. Each is answered
- * exactly once: by a caller, by its timeout, or by what ended it. An answer is committed at the version it was decided
- * at, so of two answers one finds the ask closed.
+ * exactly once: by a caller, by its timeout, or by whatever ended it. An answer is committed only at the version for
+ * which it was decided, so the second of two answers finds the ask closed.
  */
 
 /** The id of a call's ask. Derived from the call, so that a call that runs again finds its ask. */
@@ -25,11 +25,13 @@ export const pendingOf = (state: StreamState): PendingAsk[] =>
     ...(passesAt === undefined ? {} : { passesAt }),
   }));
 
-/** Those that a person is asked. */
+/** The asks that a person is to answer, as opposed to a Mission. */
 export const toPerson = <A extends { passesAt?: string | undefined }>(asks: readonly A[]): A[] =>
   asks.filter(({ passesAt }) => passesAt === undefined);
 
-/** While nothing is done but wait for answers: when the first of the asks times out, or is to be reminded of. */
+/**
+ * When the first of the asks times out, is passed on or needs a reminder; undefined while any work is still being done.
+ */
 export const waitsUntil = (state: StreamState): string | undefined =>
   waitsForAnswers(state)
     ? openAsks(state)
@@ -37,10 +39,10 @@ export const waitsUntil = (state: StreamState): string | undefined =>
         .sort()[0]
     : undefined;
 
-/** Hours after which somebody is reminded of an ask; then once a day. */
+/** Hours after which a reminder of an ask is due; after the last one, once a day. */
 const reminderHours = [1, 4, 24];
 
-/** When somebody is to be reminded of an ask next; undefined: it times out before that. */
+/** When the next reminder of an ask is due; undefined: a Mission is asked, or the ask times out before that. */
 export const reminderOf = ({ openedAt, reminded, expiresAt, passesAt }: Ask): string | undefined => {
   if (passesAt !== undefined) return undefined;
   const hours = reminderHours[reminded] ?? 24 * (reminded - reminderHours.length + 2);
@@ -48,7 +50,7 @@ export const reminderOf = ({ openedAt, reminded, expiresAt, passesAt }: Ask): st
   return expiresAt !== null && expiresAt <= at ? undefined : at;
 };
 
-/** The fact that somebody is reminded of what has waited for so long; none: nothing is due. */
+/** The event that records the reminders that are due; empty: none is. */
 export const remind = (state: StreamState, now: Date): DomainEvent[] => {
   const due = openAsks(state).filter((ask) => {
     const at = reminderOf(ask);
@@ -59,7 +61,7 @@ export const remind = (state: StreamState, now: Date): DomainEvent[] => {
     : [{ type: "ask.reminded", data: { sessionID: rootOf(state), askIDs: due.map(({ askID }) => askID) } }];
 };
 
-/** A person is asked from now on. `seconds`: how long; 0: for ever. */
+/** Passes an ask on to a person. `seconds`: the time to answer; 0: no limit. */
 export const passed = (
   { askID }: Pick<Ask, "askID">,
   by: EventData["ask.passed"]["by"],
@@ -69,7 +71,7 @@ export const passed = (
   return { type: "ask.passed", data: { askID, by, expiresAt } };
 };
 
-/** What the Mission had its time for, and said nothing of. */
+/** Passes on the asks that the Mission has not answered within its time. */
 export const passTimeouts = (state: StreamState, how: { now: Date; seconds: number }): DomainEvent[] =>
   openAsks(state)
     .filter(({ passesAt }) => passesAt !== undefined && Date.parse(passesAt) <= how.now.getTime())
@@ -84,16 +86,16 @@ export type AnswerDecision =
   | { kind: "events"; events: DomainEvent[] }
   /** There is no open ask with this id. */
   | { kind: "closed" }
-  /** A decision for a question, or words for what takes a decision. */
+  /** A decision was given for a question, or words where a decision is needed. */
   | { kind: "mismatch"; expected: "decision" | "answer" };
 
 type Given = {
   decision?: "allow" | "deny" | undefined;
   answer?: string | undefined;
   source: string;
-  /** A person's, though it has the source of a Mission's. */
+  /** The answer is a person's, although its source is a Mission's. */
   byUser?: true;
-  /** Who it is, for an approval. */
+  /** Who answers an approval. */
   from?: EventData["ask.answered"]["from"] | undefined;
 };
 
@@ -138,14 +140,14 @@ export const timeouts = (state: StreamState, now: Date): DomainEvent[] =>
       }),
     );
 
-/** Closes asks without an answer, because of what came instead. */
+/** Closes asks without an answer. `source`: what closed them. */
 export const endAsks = (asks: readonly Ask[], source: string): DomainEvent[] =>
   asks.map((ask) => answered(ask, { ...(ask.kind === "question" ? {} : { decision: "deny" }), by: "ended", source }));
 
 /**
  * Closes the asks that a message supersedes. A steering message answers questions in other words, while a permission is
- * a decision and stays open. An interrupting message closes both, a queued one neither. Whatever the message, what was
- * to be approved is not the last word any more.
+ * a decision and stays open. An interrupting message closes both, a queued one neither. Every message closes an
+ * approval, because what was to be approved is no longer final.
  */
 export const asksClosedBy = (
   state: StreamState,

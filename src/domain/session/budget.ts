@@ -77,7 +77,7 @@ export const stopReason = (
   };
 };
 
-/** The warnings to give now: once per cap, and again after it was raised. */
+/** The warnings that are due now: one per cap, and another one after the cap was raised. */
 export const budgetWarnings = (state: StreamState, limits: Limits, now: Date): DomainEvent[] =>
   capsOf(state, limits, now).flatMap(({ name, used, cap }) =>
     cap === undefined || used < cap * warnAt || used >= cap || state.warned[name]?.cap === cap

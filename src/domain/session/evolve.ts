@@ -5,7 +5,7 @@ import { callHash } from "./repetition.ts";
 import { withModel, withRepetition, afterReply, addUsage } from "./session.ts";
 import { afterPause, pauseClock, resumeClock, timeUntil } from "./work-time.ts";
 
-/** Folds the events that Tasks and Missions share: their agents reply, call tools, ask and wait. */
+/** Folds the events that Tasks and Missions share: agents reply, call tools, ask and wait. */
 
 type Talk = Recorded & {
   type:
@@ -31,7 +31,7 @@ export const evolveSession = <S extends StreamState>(state: S, event: Talk): S =
     case "run.stopped":
       return { ...state, stopped: true, time: { ms: timeUntil(state, event.at), since: null } };
     case "run.paused":
-      // Whatever ends it now finds nothing begun.
+      // If the process ends during the pause, the run counts as stopped: no step was under way.
       return {
         ...state,
         pause: { at: event.at, code: event.data.code, reason: event.data.reason },

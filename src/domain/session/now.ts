@@ -2,13 +2,13 @@ import type { Now } from "../../protocol/field.ts";
 import { toPerson } from "./ask.ts";
 import { delegatedBy, openAsks, type StreamState, waitsForAnswers } from "../state/stream.ts";
 
-/** What a Task or a Mission does or waits for, in one sentence, as far as its agents are concerned. */
+/** What the agents of a Task or a Mission do or wait for, in one sentence. */
 
 export type Doing = Pick<Now, "kind" | "text">;
 
 const longest = 160;
 
-/** On one line, with its beginning. */
+/** The beginning of a text, on one line. */
 export const short = (text: string): string => {
   const line = text
     .slice(0, 2 * longest)
@@ -17,12 +17,12 @@ export const short = (text: string): string => {
   return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;
 };
 
-/** A time of day. UTC, because who reads it may be elsewhere. */
+/** A time of day in UTC, because the reader may be in another time zone. */
 const clock = (at: string): string => `${new Date(at).toISOString().slice(11, 19)} UTC`;
 
 const wanted = { permission: "permission", question: "answer", approval: "approval" } as const;
 
-/** What it waits for outside of any step: an answer, a quota, space. */
+/** What the stream waits for outside of any step: an answer, a quota, space. */
 export const waitOf = (state: StreamState): Doing | undefined => {
   const asks = openAsks(state);
   const ask = toPerson(asks)[0] ?? asks[0];
@@ -45,11 +45,11 @@ export const waitOf = (state: StreamState): Doing | undefined => {
       };
 };
 
-/** A reason that says what somebody "waits for", as a sentence. */
+/** Turns a reason of the form "waits for …" into a sentence. */
 export const waiting = (reason: string): string =>
   reason.startsWith("waits") ? `Waiting${reason.slice("waits".length)}` : `Waiting: ${reason}`;
 
-/** What an agent does: its newest call, or the reply that it waits for. */
+/** What an agent does: its newest call, or the model or reviewer that it waits for. */
 export const talkOf = (state: StreamState): Doing => {
   const { retry } = state;
   const model = state.sessions.find(({ sessionID }) => sessionID === retry?.sessionID)?.model ?? state.model;
@@ -73,7 +73,10 @@ export const talkOf = (state: StreamState): Doing => {
 
 const providerOf = (model: string): string => model.slice(0, model.indexOf("/"));
 
-/** With the time of the fact since which it is so. The next try of a provider changes; since when it fails does not. */
+/**
+ * Adds the time since when this is so. The next try of a failing provider changes; the time since when it fails does
+ * not.
+ */
 export const since = (before: Now | null, doing: Doing | undefined, at: string): Now | null => {
   if (doing === undefined) return null;
   if (before?.kind !== doing.kind) return { ...doing, since: at };

@@ -1,15 +1,15 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TaskState } from "../state/task.ts";
 
-/** What a Task's caller wants as JSON: when it is there, and how often it is asked for. */
+/** The JSON output that a Task's caller requires: whether it is there, and how often the agent is asked for it. */
 
-/** How often it is asked for again in one attempt. */
+/** How often the agent is asked again in one attempt. */
 export const askedAgain = 3;
 
-/** How often it may be given wrongly before the last time; below 0 none is taken any more. */
+/** How many refused outputs are left before the last try; below 0: no further output is accepted. */
 export const refusalsLeft = ({ output }: TaskState): number => askedAgain - (output?.refused ?? 0);
 
-/** None was given, or files were changed since. */
+/** Whether the output is required and missing, or older than the newest change of files. */
 export const isOutputDue = ({ output, writes }: TaskState): boolean =>
   output !== null && (output.value === null || output.writes !== writes);
 
@@ -24,7 +24,7 @@ export const outputRefused = (
   output: state.output && { ...state.output, refused: state.output.refused + 1, reason },
 });
 
-/** Each attempt gives its own. */
+/** Each attempt gives its own output. */
 export const outputAnew = ({ output }: TaskState): Pick<TaskState, "output"> => ({
   output: output && { ...output, value: null, refused: 0, reason: null },
 });

@@ -9,11 +9,17 @@ import type { Repetition } from "../state/stream.ts";
 /** Repeated sequences of more turns than this are not detected. */
 const longest = 4;
 
-/** Hash of a call, before its result. Whoever waits asks for the same again and again: such a call is like no other. */
+/**
+ * Hash of a call without its result. A call that polls is hashed with its own id and so equals no other call: an agent
+ * that waits repeats the same call for a reason.
+ */
 export const callHash = (tool: string, input: unknown, callID: string): number =>
   hash(`${tool} ${isPolling(tool, input) ? callID : unnamed(JSON.stringify(input))}`);
 
-/** Reads a background command, sleeps first, or asks what a check says that somebody else runs. */
+/**
+ * Whether a call waits for something: it reads a background command, sleeps first, or asks for the state of checks that
+ * run elsewhere.
+ */
 const isPolling = (tool: string, input: unknown): boolean => {
   if (tool === "process") return true;
   const field = (name: string): unknown =>
@@ -80,8 +86,8 @@ export const repetitionNote = (repetition: Repetition, call: number, result: Res
 const unnamed = (text: string): string => text.replaceAll(/\boutput:call_\w{1,40}/g, "output:");
 
 /**
- * An output without what differs between equal results: our own note, the duration of a command, the call's id, and
- * what of a Mission's budget is used, which each look at it adds to.
+ * An output without the parts that differ between equal results: our own note, the duration of a command, the call's
+ * id, and a Mission's used budget, which every look at it increases.
  */
 const plain = (output: Result["output"]): string => {
   if (typeof output !== "string") return output.blob.sha256;
@@ -91,7 +97,7 @@ const plain = (output: Result["output"]): string => {
     .replace(usedSoFar, "");
 };
 
-/** See `mission/tool/plan-text.ts`. */
+/** Written by `mission/tool/plan-text.ts`. */
 const usedSoFar = /"(?:used|reserved)": \{[^}]*\}/g;
 
 /** A 53-bit hash of a text (cyrb53); more is not needed to stop a model. */

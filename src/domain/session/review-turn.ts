@@ -1,30 +1,30 @@
 import type { Limits } from "../../protocol/limit.ts";
 import type { Usage } from "../../protocol/task/status.ts";
 
-/** How many turns a review has, and which of them have to be its verdict. */
+/** Decides how many turns a review has, and which of them must be its verdict. */
 
 export type ReviewTurn =
-  /** It may look at files, or judge. */
+  /** The reviewer may look at files, or judge. */
   | "look"
-  /** Its answer was in words, which decide nothing: it is asked for the call, once. */
+  /** The reviewer answered in words, which decide nothing: it is asked for the call, once. */
   | "again"
-  /** It has looked as much as it may: it is asked for the call. */
+  /** The reviewer has used up its turns or tokens for looking: it is asked for the call. */
   | "judge"
-  /** It was asked for the call and did not make one that holds. */
+  /** The reviewer was asked for the call and made none that is valid. */
   | "over";
 
-/** Of its conversation: what was said, and the tokens that its last turn held. */
+/** The reviewer's conversation: what was said, and the tokens that its last turn held. */
 type Held = {
   said: readonly ({ role: "assistant"; calls: readonly unknown[] } | { role: "user" | "tool" })[];
   tokens: number;
 };
 
-/** Turns beyond `limits.reviewTurns` in which a verdict with wrong arguments can be mended. */
+/** Turns beyond `limits.reviewTurns` in which a verdict with wrong arguments can be corrected. */
 const mending = 2;
 
 /**
- * The next turn of a review without a verdict so far. A turn costs about what the conversation held at its last one:
- * the one after which nothing would be left for another has to be the verdict.
+ * The next turn of a review that has no verdict yet. A turn costs about as many tokens as the conversation held at the
+ * last one. A turn after which none would be left for another must be the verdict.
  */
 export const nextReviewTurn = (
   chat: Held,

@@ -48,11 +48,11 @@ export const startedSession = (
   end: null,
 });
 
-/** Its agent is asked for more: the reply was no end. */
+/** Whether the agent is asked for another reply, because this one did not end its work. */
 export const isMidway = (reply: StreamState["reply"]): boolean =>
   reply?.finish === "calls" || reply?.finish === "length" || reply?.finish === "empty";
 
-/** A reply of the Orchestrator is recorded on the Task, another one on its session. The usage is recorded for both. */
+/** The fold after a reply. The Orchestrator's is recorded on the Task, any other on its session; the usage on both. */
 export const afterReply = (state: StreamState, event: Recorded & { type: "reply.finished" }): Partial<StreamState> => {
   const { sessionID, read, finish, failure, usage, calls, effort } = event.data;
   const reply = { read, finish, failure };
@@ -115,7 +115,7 @@ export const repetitionOf = (state: StreamState, sessionID: string): Repetition 
     ? state.repetition
     : (state.sessions.find((each) => each.sessionID === sessionID)?.repetition ?? noRepetition);
 
-/** Who interrupted a session, or one that delegated to it; null: nobody did. */
+/** Who interrupted a session or a session that delegated to it; null: nobody did. */
 export const interruptOf = (state: TaskState, sessionID: string): Session["interrupted"] => {
   const session = state.sessions.find((each) => each.sessionID === sessionID);
   if (session === undefined) return null;

@@ -3,8 +3,8 @@ import type { Recorded } from "../event.ts";
 import { type StreamState, waitsForAnswers } from "../state/stream.ts";
 
 /**
- * Working time of the attempt at a moment, in milliseconds. Time in which every call waits for an answer does not
- * count, nor does that of a pause.
+ * Working time of the attempt up to a moment, in milliseconds. Neither the time in which every call waits for an answer
+ * counts, nor that of a pause.
  */
 export const timeUntil = ({ time }: Pick<StreamState, "time">, at: string): number =>
   time.since === null ? time.ms : time.ms + Math.max(0, Date.parse(at) - Date.parse(time.since));
@@ -22,7 +22,7 @@ export const resumeClock = <S extends StreamState>(state: S, at: string): S =>
     ? { ...state, time: { ...state.time, since: at } }
     : state;
 
-/** Takes a pause since `since` out, whose beginning may not be on record. */
+/** Excludes a pause that began at `since` from the working time. The beginning of the pause may not be on record. */
 export const afterPause = <S extends StreamState>(state: S, since: string, at: string): S => {
   const { time } = state;
   if (time.since === null) return resumeClock({ ...state, pause: null }, at);
@@ -30,7 +30,7 @@ export const afterPause = <S extends StreamState>(state: S, since: string, at: s
   return { ...state, pause: null, time: { ms: time.ms + worked, since: at } };
 };
 
-/** What others write, also where no run works. */
+/** Events that others write, even while no run works. */
 const byOthers: ReadonlySet<string> = new Set<EventType>([
   "message.received",
   "task.updated",
@@ -43,6 +43,6 @@ const byOthers: ReadonlySet<string> = new Set<EventType>([
   "mission.aborted",
 ]);
 
-/** Until when a run that died is known to have worked: not until what others have written since. */
+/** Until when a run that died is known to have worked. Events that others wrote since do not count. */
 export const workedAt = (before: Pick<StreamState, "workedAt">, { type, at }: Pick<Recorded, "type" | "at">): string =>
   byOthers.has(type) ? before.workedAt : at;

@@ -10,7 +10,8 @@ import type { StreamState } from "./stream.ts";
 
 /**
  * The state of a Mission, folded from events by `mission/evolve.ts`; `mission/next.ts` decides what its agent does
- * next. Its Tasks are separate streams: this holds what the Mission dispatched and what it knows of their ends.
+ * next. Its Tasks are separate streams: this state holds what the Mission dispatched and what it knows about their
+ * ends.
  */
 
 export type Dispatched = Omit<EventData["task.dispatched"], "sessionID" | "lookAt"> & {
@@ -18,11 +19,11 @@ export type Dispatched = Omit<EventData["task.dispatched"], "sessionID" | "lookA
   ends: EventData["task.ended"][];
   /** The newest attempt that began, as far as the Mission knows. */
   attempt: number;
-  /** When its agent wants to hear of it; null: at its end alone. */
+  /** When the Mission's agent wants to be woken to look at the Task; null: only at its end. */
   lookAt: string | null;
   /**
-   * The call of the report that stood when its newest attempt was begun: a person went on after that. Absent: none
-   * stood.
+   * The call id of the Mission's report that was valid when a person began the Task's newest attempt, which outdates
+   * the report. Absent: there was none.
    */
   outdates?: string;
   /** For a Task that produces a squad: what the catalog showed afterwards. */
@@ -41,109 +42,122 @@ export type MissionState = StreamState & {
   project: string;
   /** null: the project is a directory. */
   repository: MissionRepository | null;
-  /** Of its branch as a whole. */
+  /** The pull request of the Mission's branch as a whole. */
   pullRequest: EventData["mission.proposed"]["pullRequest"];
-  /** The commit of its branch that was proposed last. */
+  /** The commit of the branch that was last proposed. */
   proposed: string | null;
-  /** It said that it is done, and what landed was not proposed since. */
+  /** The Mission reported that it is done, and what landed has not been proposed since. */
   proposes: boolean;
-  /** Where its phases land: each on the project's branch, or all on its own. */
+  /** Where the phases land: each on the project's branch, or all on the Mission's own. */
   landing: MissionLanding;
-  /** When its own branch is merged, in a directory. */
+  /** When the Mission's own branch is merged, for a project that is a directory. */
   merge: MissionMerge;
   /**
-   * Its own branch in a directory's repository; null: it has none (yet). `of`: full name of the branch it is merged
-   * into. `used`: a Task was dispatched on it, so that whatever stands there is the Mission's.
+   * The Mission's own branch in a directory's repository; null: it has none (yet). `of`: the full name of the branch
+   * that it is merged into. `used`: a Task was dispatched on it, so its commits are the Mission's.
    */
   branch: { name: string; commit: string; of: string | null; used: boolean } | null;
-  /** Something landed there that no merge has been begun for; and why the newest one came to nothing. */
+  /**
+   * `unmerged`: something landed on the branch for which no merge has begun. `mergeProblem`: why the newest merge
+   * failed, or could not begin.
+   */
   unmerged: boolean;
   mergeProblem: string | null;
   productPillar: "code" | "work";
-  /** Of its own agent, and of Tasks for which that names none. */
+  /** The priority of the Mission's own agent, and of Tasks for which that agent names none. */
   priority: Priority;
   metadata: NonNullable<EventData["mission.woken"]["metadata"]>;
-  /** In the place of the service's. */
+  /** Limits that replace the service's. */
   limits: OwnLimits;
-  /** Without its query; null: none. */
+  /** The address for notifications, without its query; null: none. */
   callbackURL: string | null;
-  /** The only squads it may use; empty: any. */
+  /** The only squads that the Mission may use; empty: any. */
   squads: string[];
   allowSquadProduction: boolean | null;
   /**
-   * For the Mission and its Tasks together. `budget` of the shared fold stays null, since that is for a single agent.
+   * The budget of the Mission and its Tasks together. `budget` of the shared state stays null, because it is for a
+   * single agent.
    */
   cap: MissionBudget | null;
   /** What the project's head must pass before the Mission can be done. */
   checks: CheckSpec[];
-  /** Its caller wants neither checks nor a verdict. */
+  /** The caller asked for neither checks nor a verdict. */
   unchecked: boolean;
-  /** The newest result of those checks. */
+  /** The newest result of `checks`. */
   acceptance: EventData["mission.verified"] | null;
-  /** The newest result of checks of its agent's own. */
+  /** The newest result of checks that its agent chose itself. */
   verification: EventData["mission.verified"] | null;
-  /** What a person is asked before it happens: its own plan, and squads and landings of its Tasks. */
+  /**
+   * What needs a person's approval before it happens: the Mission's own plan, and the squads and landings of its Tasks.
+   */
   approve: Approvable[];
   /**
-   * The plan that was approved last, also after a person said no to a later one (`planDenied`); the one that was asked
-   * about last, and who refused that without a word.
+   * `approvedPlan`: the plan that was last approved, kept when a person denies a later one (`planDenied`). `askedPlan`:
+   * the plan that was last presented for approval. `refusedBy`: who denied it without words.
    */
   approvedPlan: string | null;
   planDenied: boolean;
   askedPlan: string | null;
   refusedBy: string | null;
-  /** Total time that its own model took to answer, in milliseconds. The time of its tools is negligible. */
+  /**
+   * The total time that the Mission's own model took to answer, in milliseconds. The time of its tools is negligible.
+   */
   answeredMs: number;
   archived: boolean;
   createdAt: string;
-  /** Whether its stream must stay claimed or due: `active` while its agent has something to do. */
+  /** Whether the stream must stay claimed or due: `active` while its agent has something to do. */
   lifecycle: LifecycleStatus;
   aborted: (EventData["mission.aborted"] & { at: string }) | null;
   /** The model that a caller named: for its agent, and for Tasks whose squad names none. */
   named: ModelRef | null;
-  /** Those that callers named by role, before `named`. */
+  /** The models that callers named by role; they take precedence over `named`. */
   models: { tasks: ModelRef | null; review: ModelRef | null };
-  /** Files that came with its wakes, newest last: the newest of each name, up to 64. */
+  /** The files that came with its wakes, newest last: the newest of each name, at most 64. */
   attachments: AttachmentRef[];
   plan: PlannedPhase[];
-  /** Version of the newest change of the plan; 0: there was none. */
+  /** Version of the newest change of the plan; 0: none yet. */
   planRevision: number;
   /** Version of the newest change of the plan by a person, which its agent reads before it acts on the plan again. */
   planEdited: number;
   tasks: Dispatched[];
-  /** What its Tasks ask it, and it has not answered. */
+  /** Questions of its Tasks that the Mission has not answered. */
   questions: { taskID: string; askID: string }[];
   finished: EventData["mission.finished"] | null;
-  /** Its agent says that it is done, and the whole is judged before that stands. */
+  /**
+   * Set while the whole is being judged, after its agent declared the Mission done and before that declaration counts.
+   */
   judging: Omit<EventData["mission.judging"], "sessionID"> | null;
   /**
-   * The newest verdict on the whole. `callID`: of the declaration that it was asked for. `heard`: as in its Task's
+   * The newest verdict on the whole. `callID`: the declaration that it was requested for. `heard`: as in its Task's
    * `judges`.
    */
   verdict: (NonNullable<MissionStatus["verdict"]> & { callID: string; heard: number }) | null;
-  /** Version of the newest words of a person. */
+  /** Version of the newest message of a person. */
   words: number;
-  /** How often the whole was judged since a person last said something. */
+  /** How often the whole was judged since the newest message of a person. */
   judged: number;
   reminded: boolean;
-  /** What the calls of its agent's newest reply that have ended leave to be read (`domain/mission/hand-on.ts`). */
+  /**
+   * Whether the finished calls of its agent's newest reply gave work to Tasks and left it nothing to read; null: not
+   * decided yet. See `domain/mission/hand-on.ts`.
+   */
   handedOn: boolean | null;
   paused: EventData["mission.paused"] | null;
-  /** Whoever watches was told that it stands still, or waits for a time. */
+  /** The newest notice to watchers: that the Mission stands still, or waits for a time; null: none. */
   told: "stalled" | "waiting" | null;
   /** Why its agent could not continue. */
   failure: { failure: TurnFailure; at: string } | null;
 };
 
-/** The service's own, for the whole and no phase of the plan: it merges the branch, or judges. */
+/** Whether a Task is the service's own, for the whole Mission instead of a phase: it merges the branch, or judges. */
 export const isOfService = ({ merge, judges }: Dispatched): boolean => merge !== undefined || judges !== undefined;
 
-/** It does the work of a phase: it makes no squad for one, merges nothing and judges nothing. */
+/** Whether a Task does the work of a phase: it produces no squad, merges nothing and judges nothing. */
 export const isWork = (task: Dispatched): boolean => task.production === null && !isOfService(task);
 
 /**
- * Its agent's report on the whole; null: it has given none, or a person has a Task of it go on since. When that ends
- * its agent is woken, or the report stands again.
+ * The agent's report on the whole; null: none was given, or a person has continued a Task since. When that Task ends,
+ * the agent is woken, or the report is valid again.
  */
 export const reportOf = ({ finished, tasks }: MissionState): MissionState["finished"] =>
   tasks.some((task) => isWork(task) && isRunning(task) && task.outdates === finished?.callID) ? null : finished;
@@ -154,14 +168,14 @@ export const endedOf = (task: Dispatched): number => task.ends.at(-1)?.attempt ?
 /** Whether the Task's newest attempt has not ended, as far as the Mission knows. */
 export const isRunning = (task: Dispatched): boolean => endedOf(task) < task.attempt;
 
-/** The newest attempt that was completed: what it landed stays, whatever became of a correction. */
+/** The end of the newest completed attempt: what it landed stays, whatever became of a later correction. */
 export const deliveredBy = ({ ends }: Dispatched): EventData["task.ended"] | undefined =>
   ends.findLast(({ outcome }) => outcome === "completed");
 
 export const outcomeOf = (task: Dispatched): EventData["task.ended"]["outcome"] | undefined =>
   task.ends.at(-1)?.outcome;
 
-/** Why its agent does not continue: it was aborted, or it failed. */
+/** Why the Mission's agent does not continue: the Mission was aborted, or the agent failed. */
 export const errorOf = ({ aborted, failure }: MissionState): { error: string; errorInfo: ErrorInfo } | undefined => {
   if (aborted !== null) {
     const { surface, reason, at } = aborted;

@@ -1,11 +1,11 @@
 /** Which project a stream belongs to. */
 
-/** Equal for all spellings of one repository; `url`: its address in normal form. */
+/** The same for all spellings of a repository's address. `url`: the address in normal form. */
 export const repositoryIdentity = (url: string): string => url.replace(/\.git$/, "");
 
 /**
- * The identity of a stream's project: of a repository its address, which every node knows it by. Earlier versions wrote
- * the path of its mirror in one data folder down instead.
+ * The identity of a stream's project. A repository is identified by its address, which every node knows. Earlier
+ * versions recorded the path of its mirror in one data folder instead.
  */
 export const projectOf = ({
   project,

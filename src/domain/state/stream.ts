@@ -12,9 +12,9 @@ export type StreamState = {
   version: number;
   position: number;
   updatedAt: string;
-  /** Of the newest fact that a run wrote. */
+  /** The time of the newest event that a run wrote. */
   workedAt: string;
-  /** `model`: the one in use. `wanted`: the one that the Task began with. */
+  /** `model`: the model in use. `wanted`: the model that the stream began with. */
   model: ModelRef;
   wanted: ModelRef;
   /** Models that failed since the last reply, so that fallbacks are not tried twice. */
@@ -23,27 +23,27 @@ export type StreamState = {
   sessions: Session[];
   /** How many runs in a row died during the same local step (calls, a check, a landing). */
   crashes: number;
-  /** The last run was stopped in an orderly way. */
+  /** Whether the last run was stopped in an orderly way. */
   stopped: boolean;
-  /** Which process began the last run; the name is no other's, nor that of the same service started again. */
+  /** The process that began the last run. Its name is unique, also among restarts of the same service. */
   worker: string | null;
   sandbox: EventData["run.started"]["sandbox"] | null;
   /** Version of the newest message for the agent. */
   input: number;
-  /** A message waits for the agent to finish. */
+  /** Whether a message waits for the agent to finish. */
   queued: boolean;
   /** The last reply; null before the first. */
   reply: { read: number; finish: EventData["reply.finished"]["finish"]; failure: TurnFailure | null } | null;
   /** Set while the request is retried after a provider's failure. */
   retry: EventData["reply.retried"] | null;
-  /** Set while the Task waits for a provider's quota, which it does outside of a run. */
+  /** Set while the stream waits for a provider's quota, outside of a run. */
   deferred: { at: string; until: string; reason: string } | null;
-  /** Set while its run waits, such as for space on the disk. */
+  /** Set while a run is paused, for example until there is disk space. */
   pause: { at: string; code: EventData["run.paused"]["code"]; reason: string } | null;
-  /** Since when replies failed for lack of quota. */
+  /** Since when replies have failed for lack of quota. */
   quotaSince: string | null;
   open: OpenCall[];
-  /** The asks of calls that have not ended, and the approval that is asked for. */
+  /** The asks of calls that have not ended, and the open approval. */
   asks: Ask[];
   /** How many of each kind the agents have asked so far. */
   asked: { question: number; permission: number };
@@ -59,7 +59,7 @@ export type StreamState = {
   /** The caps that the agent was warned about. */
   warned: { [N in EventData["budget.warned"]["name"]]?: { used: number; cap: number; at: string } };
   repetition: Repetition;
-  /** What is being done or waited for; null once ended. */
+  /** What is being done or waited for; null: the stream has ended. */
   now: Now | null;
 };
 
@@ -73,7 +73,7 @@ export const noUsage: Usage = {
   toolCalls: 0,
 };
 
-/** The state before any message: one session, that of the stream's own agent. */
+/** The state before any message: one session, that of the stream's first agent. */
 export const beginStream = (first: {
   sessionID: string;
   agent: string;
@@ -140,13 +140,13 @@ export type OpenCall = {
   effect: "none" | "log" | "workspace" | "unknown";
   /** Hash of tool and arguments; see session/repetition.ts. */
   hash: number;
-  /** The command's beginning, to say what is being done. */
+  /** The beginning of the command, for people. */
   label?: string;
 };
 
 /**
- * `begun`: the permitted action was started, and must not be started again. `reminded`: how often somebody was. One of
- * kind approval is here until it is answered.
+ * `begun`: the permitted action was started, and must not be started again. `reminded`: the number of reminders. An
+ * approval stays listed until it is answered.
  */
 export type Ask = EventData["ask.opened"] & {
   answer: EventData["ask.answered"] | null;
@@ -161,30 +161,30 @@ export type Session = {
   agent: string;
   kind: "mission" | "orchestrator" | "agent";
   model: string;
-  /** Of reasoning, as its newest reply was asked for. */
+  /** The reasoning effort that its newest reply was requested with. */
   effort: Effort | null;
   usage: Usage;
   startedAt: string;
-  /** The call that delegated to it; null for the Orchestrator's and for a review's. */
+  /** The call that delegated to this session; null for the Orchestrator's session and for reviews. */
   callID: string | null;
   purpose: "work" | "review";
-  /** The slices that it was given; empty: all that no other session was given. */
+  /** The slices given to this session; empty: all that no other session was given. */
   sliceIDs: string[];
-  /** The checks whose criteria it judges, and its verdicts so far. */
+  /** `checkIDs`: the checks whose criteria this session judges. `judged`: its verdicts so far. */
   checkIDs: string[];
   judged: Record<string, Pick<EventData["check.judged"], "verdict" | "notes">>;
-  /** Who interrupted it; null: nobody did. */
+  /** Who interrupted the session; null: nobody did. */
   interrupted: Pick<EventData["session.interrupted"], "surface" | "reason"> | null;
   /**
-   * Its own copy of the files; null: it works in the Task's. `tip`: the commit of its own that it goes on from on
-   * another node.
+   * The session's own copy of the files; null: it works in the Task's. `tip`: the commit of that copy from which it
+   * continues on another node.
    */
   fork: (NonNullable<EventData["session.started"]["fork"]> & { tip?: string }) | null;
-  /** The commit of the Task's files that it began on; null: not known, or it has a fork. */
+  /** The commit of the Task's files on which the session began; null: not known, or it has a fork. */
   from: string | null;
-  /** Value of the Task's `edits` when it began. */
+  /** The value of the Task's `edits` when the session began. */
   edits: number;
-  /** Its last reply. The Orchestrator's is recorded on the Task instead. */
+  /** The session's last reply. The Orchestrator's is recorded on the Task instead. */
   reply: StreamState["reply"];
   repetition: Repetition;
   end: (Omit<EventData["session.ended"], "sessionID"> & { at: string }) | null;
@@ -193,13 +193,13 @@ export type Session = {
 /** The Orchestrator's session, which gets the users' messages. */
 export const rootOf = (state: Pick<StreamState, "sessions">): string => state.sessions[0]?.sessionID ?? "";
 
-/** The running session that an open call delegated to. */
+/** The running session that an open call delegated to; undefined: none. */
 export const delegatedBy = (state: Pick<StreamState, "sessions">, callID: string): Session | undefined =>
   state.sessions.find((session) => session.callID === callID && session.end === null);
 
 /**
- * Whether the call waits for an ask that matches `how`, itself or through every open call of the session it delegated
- * to.
+ * Whether a call waits for an ask that matches `how`, itself or through every open call of the session that it
+ * delegated to.
  */
 const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): boolean => {
   if (state.asks.some((ask) => ask.callID === callID && how(ask))) return true;
@@ -210,27 +210,28 @@ const waits = (state: StreamState, callID: string, how: (ask: Ask) => boolean): 
 };
 
 /**
- * Every open call waits for an answer, or an approval is asked for: no work is being done, even if a worker holds the
- * Task.
+ * Whether every open call waits for an answer, or an approval is open: no work is being done, even if a worker holds
+ * the stream.
  */
 export const waitsForAnswers = (state: StreamState): boolean =>
   state.open.length === 0
     ? (state.reply === null || isRead(state)) && state.asks.some(({ kind }) => kind === "approval")
     : state.open.every(({ callID }) => waits(state, callID, (ask) => ask.answer === null));
 
-/** The call has done nothing since its ask was opened, and does nothing until it is answered. */
+/** Whether the call has done nothing since its ask was opened, and does nothing until it is answered. */
 export const isWaiting = (state: StreamState, callID: string): boolean => waits(state, callID, (ask) => !ask.begun);
 
 /** The asks that can be answered. */
 export const openAsks = (state: Pick<StreamState, "asks">): Ask[] => state.asks.filter(({ answer }) => answer === null);
 
 /**
- * It waits for a quota on. A clock that is behind the moment at which the wait began was set back, and proves nothing.
+ * Whether the wait for a quota still lasts. If the clock is behind the beginning of the wait, it was set back and
+ * proves nothing: the wait counts as over.
  */
 export const isDeferred = ({ at, until }: NonNullable<StreamState["deferred"]>, now: Date): boolean =>
   Date.parse(at) <= now.getTime() && now.getTime() < Date.parse(until);
 
-/** The model has read every message. */
+/** Whether the model has read every message. */
 export const isRead = (state: Pick<StreamState, "reply" | "input">): boolean =>
   state.reply !== null && state.input <= state.reply.read;
 

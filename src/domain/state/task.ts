@@ -14,7 +14,7 @@ import { isRead, type StreamState } from "./stream.ts";
 
 export type CheckRun = EventData["check.finished"];
 
-/** Files that another node could go on from. `version`: what came up to it is in there. */
+/** Files from which another node can continue. `version`: they contain the effects of all events up to this version. */
 export type Checkpoint = EventData["checkpoint.kept"] & { version: number };
 
 export type TaskState = StreamState & {
@@ -26,46 +26,54 @@ export type TaskState = StreamState & {
   priority: Priority;
   source: string;
   directory: string;
-  /** The project by its address; null: it was named by its directory. */
+  /** The project's address; null: the project was named by its directory. */
   repository: { url: string; ref: string | null } | null;
-  /** Where its directory's clone comes from, and its result goes; null: it stays in the directory. */
+  /**
+   * The remote that the directory's clone comes from and the result is pushed to; null: the result stays in the
+   * directory.
+   */
   remote: { url: string; ref: string | null } | null;
   project: string;
-  /** Of reviewers whose squad names none; null: the Task's own. */
+  /** The model of reviewers for whom the squad names none; null: the Task's own model. */
   reviewModel: ModelRef | null;
   checks: CheckSpec[];
-  /** The request said that no checks are to run. */
+  /** The request asked for no checks. */
   unchecked: boolean;
-  /** Checks detected in the project, for a request without any; what passes on the base must pass at the end. */
+  /**
+   * Checks detected in the project, for a request that names none. Those that pass on the base must pass at the end.
+   */
   ownChecks: CheckSpec[];
   attachments: AttachmentRef[];
   metadata: EventData["task.created"]["metadata"];
-  /** In the place of the service's. */
+  /** Limits that replace the service's. */
   limits: OwnLimits;
   squad: SquadRef;
-  /** The Mission that dispatched it, and for which phase; null: it belongs to no Mission. */
+  /** The Mission that dispatched the Task, and for which phase; null: the Task belongs to no Mission. */
   mission: NonNullable<EventData["task.created"]["mission"]> | null;
-  /** The phase that it delivers, as the Mission's plan had it; null: none, or the Task is older than this. */
+  /**
+   * The phase that the Task delivers, as it was in the Mission's plan; null: none, or the Task is older than this
+   * field.
+   */
   phase: NonNullable<EventData["task.created"]["phase"]> | null;
-  /** Set for a Task that produces a squad: its package is all that it lands. */
+  /** Set for a Task that produces a squad: it lands the squad's package and nothing else. */
   production: NonNullable<EventData["task.created"]["production"]> | null;
-  /** Where its end and its asks are reported, without the query. */
+  /** The address that its end and its asks are reported to, without the query. */
   callbackURL: string | null;
   staged: EventData["squad.staged"] | null;
-  /** Digest of the package whose installation was begun. */
+  /** The digest of the package whose installation has begun. */
   installing: string | null;
   installed: EventData["squad.installed"] | null;
-  /** Of reasoning, as requested; null: the agents' or the operator's holds. */
+  /** The reasoning effort that was requested; null: the agent's or the operator's setting applies. */
   effort: Effort | null;
-  /** What a person is asked before it happens. */
+  /** What needs a person's approval before it happens. */
   approve: Approvable[];
-  /** What was approved last, by what would happen; null: nothing is. `plan`: the slices, of a plan. */
+  /** The newest approval of each kind; null: not approved. `plan`: the approved slices, for a plan. */
   approved: Record<Approvable, { askID: string; subject: string; tree: string | null; plan: string | null } | null>;
-  /** An approval was denied without a word; null: none was. */
+  /** An approval that was denied without words; null: none was. */
   refusal: { of: Approvable; by: string } | null;
   isolation: "worktree" | "directory";
   landing: "commit" | "branch" | "pull-request" | "none";
-  /** Its run has had no other beside it, and has not advanced since. */
+  /** Its run was the only one of the service, and the Task has not advanced since. */
   alone: boolean;
   archived: boolean;
   createdAt: string;
@@ -77,69 +85,73 @@ export type TaskState = StreamState & {
   error: string | null;
   errorInfo: ErrorInfo | null;
   /**
-   * The agent's last whole report of its work, and what of the service's its next words answer, if they may be no
-   * report.
+   * The agent's last full report of its work. `answers`: which message of the service the agent's next words answer, if
+   * they may be no report.
    */
   summary: LongText | null;
   answers: "review" | "output" | "landing" | null;
   /**
-   * The JSON that its caller wants; null: none. `writes`: when it was given; `refused`: how often there was none that
-   * meets the schema in this attempt, last for this reason.
+   * The JSON that the caller requires; null: none. `writes`: the value of `writes` when it was given. `refused`: how
+   * often in this attempt there was none that matches the schema; `reason`: why, the last time.
    */
   output: { schema: LongText; value: LongText | null; writes: number; refused: number; reason: string | null } | null;
   slices: Slice[];
-  /** What the service observed of the work. */
+  /** What the service observed about the work. */
   evidence: Evidence[];
   /** The ids that external agents gave their sessions, by our session ids. */
   externalSessions: Record<string, string>;
   workspace: EventData["workspace.prepared"] | null;
-  /** The newest commit of its files that another node could go on from, and the one before. */
+  /** The newest checkpoint of the files, from which another node can continue, and the one before. */
   checkpoint: (Checkpoint & { before: Checkpoint | null }) | null;
-  /** Its files are on a node that is gone, until they are made again on this one. */
+  /** Set while the Task's files are still to be restored here, because the node that had them is gone. */
   moved: EventData["workspace.moved"] | null;
-  /** After a retry, until its files are there: the attempt whose files and branch have to make way; null: none. */
+  /**
+   * After a retry, until the new files are there: the attempt whose files and branch must be moved aside; null: none.
+   */
   earlier: number | null;
   /**
-   * The Task that it takes back; null: it is no revert. `read`: messages up to this version are the service's to carry
-   * out; `tried`: it has, or could not.
+   * The Task that this one reverts; null: this is no revert. `read`: the service itself carries out the messages up to
+   * this version. `tried`: the service has reverted, or found that it cannot.
    */
   revertOf: (NonNullable<EventData["task.created"]["revertOf"]> & { read: number; tried: boolean }) | null;
-  /** The branch on which it begins and lands, whatever the project has checked out; null: the one checked out. */
+  /**
+   * The branch on which the Task begins and lands, whatever the project has checked out; null: the branch checked out.
+   */
   onto: string | null;
-  /** It judges the whole of its Mission: it lands nothing, whatever it wrote. */
+  /** The Task judges its Mission as a whole: it lands nothing, whatever it wrote. */
   judges: boolean;
-  /** The branch of its Mission that it merges; null: it is no merge. `read`, `tried`: as with a revert. */
+  /** The branch of its Mission that this Task merges; null: this is no merge. `read`, `tried`: as in `revertOf`. */
   mergeOf: (NonNullable<EventData["task.created"]["mergeOf"]> & { read: number; tried: boolean }) | null;
-  /** The project's ignored dependency folders; null before they were searched. */
+  /** The project's ignored dependency folders; null: not searched yet. */
   dependencies: Given[] | null;
-  /** What the project's own file asks for; null: it was not read, or there is none. */
+  /** The MCP servers that the project's own file asks for; null: it was not read, or there is none. */
   projectServers: Pick<EventData["mcp.asked"], "digest" | "granted" | "names" | "servers"> | null;
-  /** What the project's commands get besides the files; null: nothing, or it was not asked. */
+  /** The environment that the project's commands get besides the files; null: none, or not determined yet. */
   environment: Pick<EventData["environment.given"], "from" | "digest" | "granted" | "settings"> | null;
-  /** What MCP servers have for agents, by server. */
+  /** The tools of MCP servers, by server name. */
   mcp: Record<string, { tools: LongText; problem: string | null }>;
-  /** The operator's setup, for the files that it ran in. */
+  /** The operator's setup, and the files that it ran in. */
   setup: (EventData["setup.started"] & { finished: EventData["setup.finished"] | null }) | null;
-  /** The project's own permission rules; null before they were read, or if there are none. */
+  /** The project's own permission rules; null: not read yet, or there are none. */
   projectRules: EventData["permissions.read"] | null;
   /** Whether a call that may change files ran since the tree was last committed. */
   touched: boolean;
-  /** Counts calls that may change files. A result in place is valid for one value of it. */
+  /** The number of calls that may have changed files. A result in place is valid for one value of it. */
   edits: number;
-  /** Counts those that surely did: edits, and what a delegated agent brought in. */
+  /** The number of changes that are certain: edits, and what a delegated agent brought in. */
   writes: number;
-  /** The files in place as a call left them, where somebody looked; null: nobody did. */
+  /** The tree of the files in place after a call, where the service looked at them; null: it did not. */
   left: (Seen & { tree: string }) | null;
-  /** The commit of the Task's tree on its base; null before the first one, or while it equals the base. */
+  /** The commit of the Task's tree on its base; null: not committed yet, or equal to the base. */
   tree: EventData["tree.committed"] | null;
-  /** What the model said of the change, asked for at this value of `edits`; null: it was not asked in this attempt. */
+  /** The model's description of the change, requested at this value of `edits`; null: not requested in this attempt. */
   described: { said: { title: string; body: string } | null; edits: number } | null;
-  /** Why the newest commit of the Task's tree must not land. */
+  /** Why the newest commit of the Task's tree must not land; null: it may. */
   denied: EventData["change.denied"] | null;
   /** Results by check id: on the base tree, and on the work. */
   baseline: Record<string, CheckRun>;
   results: Record<string, CheckRun & Seen>;
-  /** Whether the changed tests are to run on the base, too. */
+  /** Whether the changed tests are also to run on the base. */
   wantsContrast: boolean;
   /** The newest proof by contrast; `tree` follows the change to another base. */
   contrast: EventData["contrast.finished"] | null;
@@ -153,11 +165,11 @@ export type TaskState = StreamState & {
   landingRound: number;
   /** How often the change was rebased, or its landing planned anew, since an agent last worked on a conflict. */
   moves: number;
-  /** Paths that the agent got with conflict markers in them. */
+  /** Paths that were returned to the agent with conflict markers. */
   conflicts: string[];
-  /** Value of `edits` when it got them. */
+  /** The value of `edits` when the conflicts were returned. */
   conflictedAt: number | null;
-  /** Changes that cannot be committed, because they are to files that the user has not committed. */
+  /** Changes that cannot be committed, because they affect only lines that the user has not committed. */
   unlandable: string[];
   /** Artifacts kept besides the result, oldest first. */
   artifacts: Artifact[];
@@ -165,23 +177,23 @@ export type TaskState = StreamState & {
   attemptStartedAt: string | null;
   landingStarted: EventData["landing.started"] | null;
   landed: EventData["landing.finished"] | null;
-  /** What the remote of its repository has of this Task. */
+  /** The branch and the commit that the remote has of this Task; null: nothing was pushed. */
   pushed: { ref: string; commit: string } | null;
   /**
-   * The pull request of what landed, as the forge had it last, the commit that it was brought up to date with, and in
-   * which attempt.
+   * The pull request of the landed work as the forge last reported it, with the commit that it was updated to.
+   * `seenIn`: the attempt in which the forge was last asked.
    */
   pullRequest: (EventData["landing.proposed"] & { seenIn: number }) | null;
-  /** Everything that landed, attempt by attempt. `version`: of its event. */
+  /** Everything that landed, attempt by attempt. `version`: of the event. */
   landings: Landed[];
-  /** The Orchestrator's system prompt, as its first request had it. */
+  /** The Orchestrator's system prompt, as sent with its first request. */
   system: BlobRef | null;
   /** Git's own files that a command of this attempt changed. */
   tampered: EventData["git.tampered"]["files"] | null;
   cancel: EventData["cancel.requested"] | null;
-  /** A command or check of this attempt ended red. */
+  /** A command or check of this attempt failed. */
   seenRed: boolean;
-  /** Why its agent gave it up in this attempt, and has been told nothing since. */
+  /** Why the agent gave up in this attempt; null: it did not, or has received a message since. */
   abandoned: Pick<EventData["task.abandoned"], "why" | "tried"> | null;
 };
 
@@ -195,14 +207,14 @@ export type Landed = Pick<EventData["landing.finished"], "commit" | "tree" | "re
 export const hasSnapshot = ({ workspace }: TaskState): boolean =>
   workspace?.snapshot !== undefined && workspace.snapshot.head !== workspace.baseCommit;
 
-/** Where its result is pushed; null: it lands on this machine. */
+/** The remote that the result is pushed to; null: it lands on this machine. */
 export const remoteOf = ({ repository, remote }: Pick<TaskState, "repository" | "remote">): TaskState["remote"] =>
   repository ?? remote;
 
-/** The result stays on the Task's branch instead of landing on one of the user's. */
+/** Whether the result stays on the Task's branch instead of landing on one of the user's. */
 export const staysOnBranch = (state: TaskState): boolean => state.workspace?.targetRef === null;
 
-/** A revert or merge to which nobody has said anything: no model is asked for any of it. */
+/** Whether this is a revert or merge to which nobody has written: it needs no model. */
 export const isByService = ({ revertOf, mergeOf, reply, input }: TaskState): boolean => {
   const own = revertOf ?? mergeOf;
   return own !== null && reply === null && input <= own.read;
@@ -212,12 +224,12 @@ export const isByService = ({ revertOf, mergeOf, reply, input }: TaskState): boo
 export const isIdle = (state: TaskState): boolean =>
   isByService(state) || (state.reply?.finish === "end" && isRead(state));
 
-/** There is a message that no reply has read, and that is an agent's to read. */
+/** Whether there is a message for an agent that no reply has read. */
 export const isUnanswered = (state: TaskState): boolean => !isByService(state) && !isRead(state);
 
 /**
- * Whether a result still applies. In a worktree a check sees a checkout of the commit and nothing else, so the tree
- * tells, whatever was called; in place no call may have changed files since, and ignored files count too.
+ * Whether a result still applies. In a worktree a check sees only a checkout of the commit, so the tree decides,
+ * whatever was called since. In place, no call may have changed files since; ignored files count, too.
  */
 export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
   state.workspace?.kind === "worktree"
@@ -225,10 +237,11 @@ export const isCurrent = (state: TaskState, result: CheckRun & Seen): boolean =>
     : result.edits === state.edits;
 
 /**
- * Whether something was seen on the files as they are, as far as is known: by the tree, whatever was called in between.
- * Between commits the newest observation says which tree that is. Where nobody has looked since, only calls that surely
- * changed files count; in place, where no commit will tell, every call that may have. There the files are looked at
- * after each such call, once there is evidence; without Git nothing can tell what they are.
+ * Whether an observation was made on the present files, as far as is known: the trees are compared, whatever was called
+ * in between. Between commits, the newest observation tells which tree is present. Without a newer observation, only
+ * calls that certainly changed files count; in place, where no commit will tell, every call that may have changed them.
+ * There the service looks at the files after each such call, once there is evidence; without Git, nothing can tell
+ * which tree they are.
  */
 export const isOfPresentFiles = (state: TaskState, seen: Seen): boolean => {
   const inPlace = state.workspace?.kind !== "worktree";
@@ -240,7 +253,7 @@ export const isOfPresentFiles = (state: TaskState, seen: Seen): boolean => {
 const isOfSameCalls = (state: TaskState, { edits, writes }: Seen): boolean =>
   edits === state.edits && writes === state.writes;
 
-/** The tree of the files as they are; null: not known. */
+/** The tree of the present files; null: not known. */
 export const presentTree = (state: TaskState): string | null => {
   const { workspace, touched, tree, left } = state;
   if (workspace?.kind === "worktree" && !touched) return tree?.tree ?? workspace.baseTree;
@@ -248,7 +261,7 @@ export const presentTree = (state: TaskState): string | null => {
   return seen?.tree ?? (left !== null && isOfSameCalls(state, left) ? left.tree : null);
 };
 
-/** Its tree differs from the base's: there is something to land. */
+/** Whether the tree differs from the base's, so that there is something to land. */
 export const isChanged = (state: TaskState): boolean =>
   state.workspace?.kind === "worktree" && state.tree !== null && state.tree.tree !== state.workspace.baseTree;
 
@@ -256,11 +269,11 @@ export type Slice = {
   sliceID: string;
   weight: "blocking" | "advisory";
   contract: Goal["contract"];
-  /** It was not planned: it is the request itself, and ends with the Task. */
+  /** The slice is the request itself: nobody planned it, and it ends with the Task. */
   whole: boolean;
   review: (EventData["review.finished"] & { edits: number; round: number; at: string }) | null;
   settlement: Goal["settlement"];
-  /** Ids of the evidence that was current when it was accepted: that stays so, and nothing is added. */
+  /** Ids of the evidence that was current when the slice was accepted; fixed from then on. */
   proofs: string[];
   /** The attempt in which it was accepted. */
   acceptedIn: number | null;
@@ -268,10 +281,10 @@ export type Slice = {
 
 export const isOpenSlice = ({ settlement }: Slice): boolean => settlement.state === "open";
 
-/** On which files something was seen. `tree`: null where nobody looked. */
+/** Identifies the files on which something was observed. `tree`: null where the service did not look. */
 export type Seen = { tree: string | null; edits: number; writes: number };
 
-/** Something the service observed. It applies to the contract revisions and the files at that time. */
+/** An observation by the service. It applies to the contract revisions and the files of that time. */
 export type Evidence = Seen & {
   id: string;
   kind: Goal["evidence"][number]["kind"];
@@ -280,9 +293,9 @@ export type Evidence = Seen & {
   commit: string | null;
   /** The last lines of its output; null where there is none. */
   lastLines: string | null;
-  /** Of the kind contrast. */
+  /** Set for evidence of the kind `contrast`. */
   contrast: Goal["evidence"][number]["contrast"];
-  /** Contract revision by slice id. */
+  /** The contract revision of each slice, by slice id. */
   of: Record<string, number>;
   at: string;
 };

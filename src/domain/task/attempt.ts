@@ -13,15 +13,18 @@ import { titleOf } from "./title.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
 
-/** It counts as a round: what stands against the work as it is. That its tests show no difference is told once. */
+/**
+ * Whether a message counts as a round, because it refuses the work as it is. The message that the tests show no
+ * difference does not count: it is sent only once.
+ */
 const isRefusal = (data: EventData["message.received"]): boolean => {
   const source = ofService(data);
   return source === "checks" || source === "review" || source === "permissions";
 };
 
 /**
- * The fold after a message. It is read with the next request; a queued one once the agent has finished. A message to a
- * settled Task begins a new attempt; after a landing that starts from a new base.
+ * The fold after a message. The agent reads the message with its next request; a queued message once the agent has
+ * finished. A message to a settled Task begins a new attempt, which after a landing starts from a new base.
  */
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
   ...asMessage(state, event),
@@ -29,7 +32,7 @@ export const afterMessage = (state: TaskState, event: Recorded & { type: "messag
   ...(event.data.retried === undefined ? {} : fromTheBeginning(state, event)),
 });
 
-/** A retry: nothing of the attempts before counts but what it cost and what landed. */
+/** A retry: of the earlier attempts, only their cost and what they landed still count. */
 const fromTheBeginning = (
   state: TaskState,
   { data, version, at }: Recorded & { type: "message.received" },
@@ -73,7 +76,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
           input: event.version,
           abandoned: null,
           refusal: null,
-          // A result on its own branch changed nothing of the user's: the work continues where it is.
+          // A result on the Task's own branch changed no branch of the user's: the work continues where it is.
           ...(state.landed !== null && staysOnBranch(state) ? { landed: null } : {}),
           contrastTold: state.contrastTold || ofService(event.data) === "contrast",
           round: isRefusal(event.data) ? state.round + 1 : state.round,
@@ -96,7 +99,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         error: null,
         errorInfo: null,
         tampered: null,
-        // The rules may have changed meanwhile: the tree is held against them once more.
+        // The rules may have changed in the meantime: the tree is checked against them again.
         ...(state.denied === null ? {} : { denied: null, touched: true }),
         installing: null,
         // The cause of a failed setup may be fixed by now; it runs again, as after a crash.
@@ -116,15 +119,14 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
       };
 
 /**
- * After everything was accepted, the message is a new slice. Evidence for files that have not landed applies to it as
- * well.
+ * If no slice is open, the message becomes a new slice. Evidence for files that have not landed applies to it as well.
  */
 const again = (
   state: TaskState,
   { data }: Recorded & { type: "message.received" },
 ): Pick<TaskState, "slices" | "evidence"> => {
   const { slices, evidence, landed } = state;
-  // A review of an attempt that ended does not count against the next.
+  // A review from an ended attempt does not count against the next one.
   if (slices.some(isOpenSlice))
     return {
       slices: slices.map((slice) => (isOpenSlice(slice) ? { ...slice, review: null } : slice)),
@@ -143,15 +145,15 @@ const again = (
   };
 };
 
-/** The warnings that remain valid under another budget. */
+/** The warnings that are still valid under another budget: those whose cap did not change. */
 export const keptWarnings = ({ warned }: TaskState, budget: Budget | null): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name, { cap }]) => budget?.[name as keyof Budget] === cap));
 
-/** Each attempt has its own time. */
+/** Each attempt has its own time, so warnings about the time are dropped. */
 const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
-/** After a landing, the next attempt starts in a new workspace on a new base. */
+/** The fields that start anew when the next attempt gets a new workspace on a new base, as after a landing. */
 export const newAttempt = {
   tree: null,
   checkpoint: null,

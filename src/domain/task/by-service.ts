@@ -3,11 +3,11 @@ import { isActive, type TaskState } from "../state/task.ts";
 import { type Description, namedPaths } from "./commit-text.ts";
 
 /**
- * What the service does itself, by a Task of its own: it takes back what another one landed, or merges a Mission's
- * branch.
+ * Tasks that the service carries out itself: a revert takes back what another Task landed, a merge brings in the branch
+ * of a Mission.
  */
 
-/** What can be taken back, newest first; or why there is nothing. */
+/** The commits that can be reverted, newest first, or the reason why there are none. */
 export const revertibleOf = (state: TaskState): { commits: string[] } | { reason: string } => {
   const { isolation, landing, landings, production, onto } = state;
   if (isActive(state)) return { reason: "it is running" };
@@ -28,7 +28,7 @@ export const revertibleOf = (state: TaskState): { commits: string[] } | { reason
 
 const ownBranches = "refs/heads/sortie/";
 
-/** The refusal, and the error of a Task whose revert stopped applying before it ran. */
+/** The text of a refusal, and of the error of a Task whose revert no longer applied when it ran. */
 export const notRevertibleText = (what: string, reason: string, paths: readonly string[]): string =>
   `${what} cannot be reverted: ${reason}${paths.length === 0 ? "" : `: ${namedPaths(paths)}`}.`;
 
@@ -42,13 +42,13 @@ export const notRevertible = (
   remedy: "Send a message that says how to undo it by hand; the Task's agents read it.",
 });
 
-/** What its agents read, should somebody write to it. */
+/** The request of a revert. Its agents read it only if somebody writes to the Task. */
 export const revertRequest = (title: string, taskID: string, commits: readonly string[]): string =>
   `Revert "${title}"
 
 Undo what the Task ${taskID} landed as ${commits.join(", ")}, and keep later changes. The service does this itself, like \`git revert\`.`;
 
-/** The message of the commit that takes them back. */
+/** The message of the reverting commit. */
 export const revertDescription = (title: string, commits: readonly string[]): Description => ({
   title: `Revert "${title}"`,
   body: commits.map((commit) => `This reverts commit ${commit}.`).join("\n\n"),
@@ -58,7 +58,7 @@ export const revertDescription = (title: string, commits: readonly string[]): De
 
 type Merge = Pick<NonNullable<TaskState["mergeOf"]>, "branch" | "title" | "commit">;
 
-/** What its agents read, should there be something for them to do. */
+/** The request of a merge. Its agents read it only if the merge leaves something for them to do. */
 export const mergeRequest = ({ branch, title, commit }: Merge, into: string): string =>
   `Merge ${branch} into ${into}
 

@@ -18,7 +18,7 @@ export type CancelDecision =
 
 /**
  * Decides on a request to cancel. A Task that never ran has nothing to stop, so its cancellation and its end are one
- * commit; nor does one whose node is `gone`, which nobody else can end.
+ * commit. So are those of a Task whose node is `gone`: no other node can end it.
  */
 export const cancel = (
   state: TaskState,

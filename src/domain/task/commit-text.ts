@@ -1,21 +1,21 @@
 import { inWords } from "./title.ts";
 
-/** The message of the commit that a Task lands: what its agent said of the whole change, and who made it. */
+/** The message of the commit that a Task lands: the agent's description of the whole change, and who made it. */
 
 export type Description = { title: string; body: string };
 
-/** Characters of a title, and of a line of the body. */
+/** In characters. */
 export const longestTitle = 72;
 const lineWidth = 72;
 
-/** Characters of a body. */
+/** In characters. */
 const longestBody = 4000;
 
 const mark = "commit:";
 
 /**
- * What an agent's end says of the commit: behind the last line that begins with `Commit:` the title, below it the body.
- * `report`: the words before it, which are for people.
+ * Reads the commit message in an agent's final text: the title follows the last line-initial `Commit:`, the body is
+ * below it. `report`: the text before it, which is for people.
  */
 export const readEnd = (text: string): { report: string; commit: Description | undefined } => {
   const lines = text.split("\n");
@@ -23,7 +23,7 @@ export const readEnd = (text: string): { report: string; commit: Description | u
   if (at < 0) return { report: text, commit: undefined };
   const behind = lines.slice(at + 1);
   const first = plainOf(plainOf(lines[at] ?? "").slice(mark.length));
-  // Some put the title into the next line, or all of it into a block.
+  // Some models put the title on the next line, or everything into a code block.
   const from = first === "" ? behind.findIndex((line) => plainOf(line) !== "" && !isFence(line)) : -1;
   const title = oneLine(first === "" ? plainOf(behind[from] ?? "") : first);
   const body = behind
@@ -74,7 +74,7 @@ export const commitMessage = (
     .join("\n\n")
     .concat("\n");
 
-/** Paragraphs and list items in lines of 72 characters; what is indented stays as it is. */
+/** Wraps paragraphs and list items at 72 characters; indented lines stay as they are. */
 export const wrap = (text: string): string =>
   text
     .replaceAll("\r", "")
@@ -86,7 +86,7 @@ export const wrap = (text: string): string =>
 const itemMark = /^(?:[-*+]|\d{1,3}[.)]) /;
 const isVerbatim = (line: string): boolean => /^(?: {4}|\t)/.test(line);
 
-/** The lines of a paragraph that belong together. */
+/** Joins the lines of a paragraph that belong together, such as those of one list item. */
 const itemsIn = (paragraph: string): string[] => {
   const items: string[] = [];
   for (const line of paragraph.split("\n")) {
@@ -112,6 +112,6 @@ const wrapItem = (item: string): string => {
   return [...lines, line].join("\n");
 };
 
-/** At most ten of them by name. */
+/** Lists at most ten paths by name, and the number of the others. */
 export const namedPaths = (paths: readonly string[]): string =>
   paths.length <= 10 ? paths.join(", ") : `${paths.slice(0, 10).join(", ")} and ${paths.length - 10} more`;

@@ -26,10 +26,10 @@ import { noRepetition, rootOf, waitsForAnswers } from "../state/stream.ts";
 
 /** A Task as a fold of its events. Pure: no clock, no I/O, no randomness. */
 
-/** Raised whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
+/** Raise this whenever `evolve` or `TaskState` changes in meaning, so that stored snapshots are folded anew. */
 export const taskRevision = 44;
 
-/** Events that are no progress: between two of them the Task has not advanced. */
+/** Events that are no progress of the Task: they do not reset `crashes` and `alone`. */
 const waits: ReadonlySet<string> = new Set([
   "task.updated",
   "run.started",
@@ -57,7 +57,7 @@ const waits: ReadonlySet<string> = new Set([
   "permissions.read",
 ]);
 
-/** Folds one event in. Never modifies the state before: a commit that fails must leave it unchanged. */
+/** Folds one event in. Never modifies the previous state, which must stay valid if the commit fails. */
 export const evolve = (before: TaskState | undefined, event: Recorded): TaskState =>
   withNow(fold(before, event), event.at);
 
@@ -235,7 +235,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "session.ended": {
       const { sessionID, joined, ...how } = event.data;
       const end = { ...how, ...(joined === undefined ? {} : { joined }), at: event.at };
-      // No call outlives its session: before `closingCalls` a log could hold one that nobody would ever end.
+      // No call outlives its session. Logs written before `closingCalls` existed can hold a call that nobody would ever
+      // end.
       const open = state.open.filter((call) => call.sessionID !== sessionID);
       const after = { ...state, open, ...inSession(state, sessionID, () => ({ end })) };
       return (joined?.files ?? 0) === 0
@@ -307,7 +308,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "squad.staged":
       return { ...state, staged: event.data };
     case "squad.installing":
-      // What landed of it before, or could not, is of another package.
+      // The tree of an earlier package, landed or not, says nothing about this one.
       return { ...state, installing: event.data.squad.digest, tree: null };
     case "squad.installed":
       return { ...state, installing: null, installed: event.data };
@@ -321,7 +322,8 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
         lifecycle: event.data.lifecycleStatus,
         revertOf: state.revertOf && { ...state.revertOf, tried: true },
         mergeOf: state.mergeOf && { ...state.mergeOf, tried: true },
-        // Earlier versions let a Task fail within a landing: that is over, too, and what comes next is read first.
+        // Earlier versions let a Task fail during a landing. That landing is over, too: later messages are read before
+        // anything lands.
         landingStarted: null,
         error: event.data.error ?? null,
         errorInfo: event.data.errorInfo ?? null,
@@ -352,8 +354,8 @@ const alone = (kept: NonNullable<TaskState["checkpoint"]>): Checkpoint => {
 };
 
 /**
- * The files are those of the checkpoint, or of the base. What is committed and kept goes on as it is; anything after
- * that is gone, and the rest of the work begins there.
+ * Folds in a move to another node. The files are now those of the checkpoint, or of the base if there is none. Work
+ * that was committed and kept continues unchanged; later work is lost and is done again from there.
  */
 const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskState => {
   const { tree, touched } = state;
@@ -363,7 +365,7 @@ const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskS
     return session.fork === null || tip === undefined ? session : { ...session, fork: { ...session.fork, tip } };
   });
   const { checkpoint } = state;
-  // What is not there any more cannot be kept again.
+  // The new node cannot keep the copy of a fork that was not restored.
   const forks = checkpoint?.forks?.filter(({ name, commit }) => tips.get(name) === commit) ?? [];
   const left = checkpoint?.forks === undefined ? checkpoint : { ...checkpoint, forks };
   const after = { ...state, sessions, checkpoint: left, moved, dependencies: null, setup: null, externalSessions: {} };
@@ -380,11 +382,11 @@ const afterMove = (state: TaskState, moved: EventData["workspace.moved"]): TaskS
   };
 };
 
-/** A command that ended by itself, and not well. */
+/** Whether a command ended by itself with an exit code other than 0. */
 const isRed = ({ tool, exitCode }: EventData["tool.finished"]): boolean =>
   (tool === "shell" || tool === "process") && exitCode !== null && exitCode !== 0;
 
-/** The Task is to pass these from now on: what failed under others counts no more as a round. */
+/** The Task must pass these checks from now on; rounds under the earlier checks no longer count. */
 const withChecks = (state: TaskState, checks: TaskState["checks"]): Partial<TaskState> => ({
   checks,
   unchecked: checks.length === 0,

@@ -4,16 +4,18 @@ import { isRead } from "../state/stream.ts";
 import { isActive, type Landed, remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
 import { newAttempt } from "./attempt.ts";
 
-/** How a Task comes to land, and what of it landed, attempt by attempt. */
+/** The landing in a Task's fold: from the first look at the branch to the pull request, with every landing recorded. */
 
-/** A branch's short name, of this repository or of the remote that it mirrors. */
+/** The short name of a branch of this repository or of the remote that it mirrors. */
 export const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes\/(origin|filled))\//, "");
 
-/** What landed, as its project has it. */
+/** The landed commit as the project has it: as pushed to the remote, where that is another commit. */
 export const landedAs = ({ commit, pushed }: Pick<EventData["landing.finished"], "commit" | "pushed">): string =>
   pushed ?? commit;
 
-/** A result on the Task's own branch replaces the one that was there before: it is the same change, taken further. */
+/**
+ * Adds a landing. One on the Task's own branch replaces the earlier one there: it is the same change, taken further.
+ */
 const withLanding = (
   state: TaskState,
   { data, at, version }: Recorded & { type: "landing.finished" },
@@ -26,16 +28,17 @@ const withLanding = (
   return [...others, { commit, tree: treeID, ref, diffStat, at, version }];
 };
 
-/** What landed is pushed, and its pull request not opened or not brought up to date with it yet. */
+/** Whether the pull request is still to be opened, or to be updated to what was pushed last. */
 export const isProposalDue = ({ landing, landed, pullRequest }: TaskState): boolean =>
   landing === "pull-request" && landed !== null && pullRequest?.commit !== landedAs(landed);
 
-/** A follow-up begins: what became of the pull request since, nobody has asked yet. */
+/** Whether a follow-up attempt has not yet asked the forge what became of the pull request. */
 export const isProposalUnseen = ({ pullRequest, pushed, attempt }: TaskState): boolean =>
   pullRequest !== null && pushed !== null && pullRequest.seenIn < attempt;
 
 /**
- * What was merged is in the base by now, and its branch is done with: the rest is a change of its own, on a new base.
+ * Whether the pull request was merged: the base now contains it and its branch is finished. Further work is a change of
+ * its own, on a new base.
  */
 export const afterMerge = ({ pullRequest, pushed }: Pick<TaskState, "pullRequest" | "pushed">): boolean =>
   pullRequest?.state === "merged" && pushed !== null;
@@ -69,7 +72,7 @@ type LandingEvent = Recorded & {
     | "landing.proposed";
 };
 
-/** Folds in what happens from the first look at the branch to the pull request. */
+/** Folds in one event of a landing, from the first look at the branch to the pull request. */
 export const evolveLanding = (state: TaskState, event: LandingEvent): TaskState => {
   switch (event.type) {
     case "workspace.rebased":
@@ -114,7 +117,8 @@ export const evolveLanding = (state: TaskState, event: LandingEvent): TaskState 
         moves: event.data.edited === undefined ? state.moves : state.moves + 1,
       };
     case "landing.finished":
-      // A result on its own branch changed nothing of the user's: if a message is unread, the work simply continues.
+      // A result on the Task's own branch changed no branch of the user's: if a message is unread, the work simply
+      // continues.
       return staysOnBranch(state) && !isRead(state)
         ? { ...state, landingStarted: null, landed: null, pushed: pushedBy(state, event.data) }
         : {
@@ -135,8 +139,8 @@ const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskSt
 type Place = EventData["workspace.prepared"];
 
 /**
- * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still says what was left
- * out.
+ * After a rebase onto the branch's own commit, the snapshot has nothing beyond the base, but still lists the omitted
+ * files.
  */
 const moved = (place: Place, data: EventData["workspace.rebased"]): Place => ({
   ...based(place, data),

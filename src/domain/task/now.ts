@@ -5,7 +5,7 @@ import { type Doing, short, since, talkOf, waitOf } from "../session/now.ts";
 import { isActive, isIdle, type TaskState } from "../state/task.ts";
 import { branchName, isProposalDue } from "./landing.ts";
 
-/** What the Task does or waits for, in one sentence; it changes with facts only. */
+/** What the Task does or waits for now, in one sentence. It changes only with events, never with time alone. */
 
 /** The fold with what the Task does now. */
 export const withNow = (state: TaskState, at: string): TaskState => {
@@ -15,7 +15,7 @@ export const withNow = (state: TaskState, at: string): TaskState => {
 
 const doingOf = (state: TaskState): Doing | undefined => {
   if (!isActive(state)) return undefined;
-  // The remote of a repository may be away in a push.
+  // While a push is paused, because the remote cannot be reached, the reason for the pause is shown instead.
   if (state.landingStarted !== null && state.pause === null)
     return { kind: "landing", text: short(landingText(branchName(state.landingStarted.ref), state.stopped)) };
   if (state.cancel?.mode === "stop") return { kind: "stop", text: "Stopping" };
@@ -34,11 +34,11 @@ const doingOf = (state: TaskState): Doing | undefined => {
     : talkOf(state);
 };
 
-/** `stopped`: for now it can be neither completed nor taken back, or the service was stopped within it. */
+/** `stopped`: the landing can be neither completed nor taken back for now, or the service was stopped during it. */
 const landingText = (branch: string, stopped: boolean): string =>
   stopped ? `Its landing on ${branch} is half done and is tried again; the timeline says why` : `Landing on ${branch}`;
 
-/** Checks on the base are told where nothing else is done meanwhile. */
+/** Checks on the base are shown only while the Task does nothing else. */
 const checksRunning = (state: TaskState): Doing | undefined => {
   const alone = state.reply === null || isIdle(state);
   const running = [
@@ -56,7 +56,9 @@ const checksRunning = (state: TaskState): Doing | undefined => {
 const named = (spec: CheckSpec | undefined, checkID: string): string =>
   `\`${spec === undefined ? checkID : aboutOf(spec)}\``;
 
-/** Where the result goes: the branch's short name; null in place, and before the workspace is made. */
+/**
+ * The short name of the branch that the result goes to; null for a Task in place, and before the workspace is prepared.
+ */
 export const landingBranchOf = ({ workspace, landed }: TaskState): string | null => {
   if (workspace?.kind !== "worktree") return null;
   return branchName(landed?.ref ?? workspace.targetRef ?? workspace.branch ?? "") || null;

@@ -1,18 +1,18 @@
 import type { CheckState } from "../../protocol/task/status.ts";
 
-/** What a pull request says of a Task's change, in the Markdown that forges have in common. */
+/** Describes a Task's change for its pull request, in the Markdown that all forges share. */
 
 export type Told = {
   taskID: string;
   report: string;
   checks: readonly CheckState[];
-  /** In words; null: no tests ran on the base. */
+  /** The proof by contrast in words; null: no tests ran on the base. */
   contrast: string | null;
-  /** Address of the service's page; undefined: there is no link. */
+  /** The address of the service's page; undefined: no link is written. */
   page: string | undefined;
 };
 
-/** Characters of the report: forges take 65,536 of the whole. */
+/** In characters. Forges accept 65,536 for the whole text. */
 const longestReport = 20_000;
 const mostChecks = 100;
 
@@ -38,8 +38,9 @@ export const pullRequestBody = ({ taskID, report, checks, contrast, page }: Told
 };
 
 /**
- * Words of an agent call nobody and order nothing: names behind an at sign notify people, and a line that begins with a
- * slash is a command to GitLab. An invisible space behind or before the sign leaves the words as they read. Code stays.
+ * Makes an agent's text inert on a forge: a name behind an at sign would notify people, and a line that begins with a
+ * slash is a command to GitLab. An invisible space behind the at sign or before the slash prevents both and leaves the
+ * text readable. Code stays as it is.
  */
 export const inert = (text: string): string =>
   text.replaceAll(
@@ -50,7 +51,7 @@ export const inert = (text: string): string =>
 
 const space = "\u200b";
 
-/** One line of code in a table. */
+/** A table cell: one line of code, at most 200 characters. */
 const cell = (text: string): string => {
   const line = text.replaceAll(/\s+/g, " ").replaceAll("`", "'").replaceAll("|", "\\|").trim();
   return `\`${line.length <= 200 ? line : `${line.slice(0, 200)}…`}\``;

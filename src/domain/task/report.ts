@@ -6,12 +6,13 @@ import { rootOf } from "../state/stream.ts";
 import type { TaskState } from "../state/task.ts";
 import { readEnd } from "./commit-text.ts";
 
-/** The agent's report of its work: its last words, unless they are an answer that tells nothing of it. */
+/** The agent's report of its work: its last words, unless they answer the service without reporting on the work. */
 
 /**
- * What the agent answers with what it says next, where that need not be a report: a reviewer, who reads it beside the
- * report; the question for an output; a conflict with work of others, but in a Task that is nothing else. Where checks
- * or rules stood against the work, it was another one before, and so was the report.
+ * Which message of the service the agent's next words answer, where they need not be a report: a review (the reviewer
+ * reads the answer together with the report), the question for an output, or a conflict on landing, except in a merge,
+ * whose only work is the conflict. null: the next words are a report. That includes the answer to failed checks or
+ * rules: the work changes, and its report with it.
  */
 export const answersService = (
   { mergeOf }: Pick<TaskState, "mergeOf">,
@@ -22,7 +23,9 @@ export const answersService = (
   return source === "review" || source === "output" ? source : null;
 };
 
-/** The report after a reply of the Orchestrator that ends its work. */
+/**
+ * Takes the text of a reply of the Orchestrator that ends its work as the report; empty if the report stays as it is.
+ */
 export const reported = (
   state: TaskState,
   { data }: Recorded & { type: "reply.finished" },
@@ -35,8 +38,8 @@ export const reported = (
 };
 
 /**
- * Whether words after a conflict are the report of the work as it is then: they name its commit below them, or are too
- * long for an event. A bare "done" leaves the one before.
+ * Whether an answer to a conflict reports on the whole work: it is followed by the description of the commit, or is too
+ * long for an event. A bare "done" leaves the earlier report in place.
  */
 const tellsOfWhole = (text: LongText): boolean => {
   if (typeof text !== "string") return true;

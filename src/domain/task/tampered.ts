@@ -1,7 +1,7 @@
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 
-/** Words for what a command changed in the files that git takes orders from. */
+/** Words for what a command changed in files that can make Git run programs. */
 
 type Files = EventData["git.tampered"]["files"];
 

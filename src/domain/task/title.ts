@@ -1,6 +1,6 @@
 /**
- * A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. A block at the
- * beginning stands for the file that it names.
+ * A Task's title: the first line of the request, without Markdown decoration, at most 80 characters. A request that
+ * begins with a code block naming a file is titled after that file.
  */
 export const titleOf = (request: string): string => {
   const lines = request.split("\n").filter((line) => line.trim() !== "");
@@ -12,12 +12,12 @@ export const titleOf = (request: string): string => {
 };
 
 const isFence = (line: string): boolean => /^\s*(?:```|~~~)/.test(line);
-/** As `builtin/rules-1` reads it. */
+/** The file name on a fence, read as `builtin/rules-1` reads it. */
 const named = /\b(?:file|path|title)=["']?([^\s"']+)/;
 
 const longest = 80;
 
-/** Its first whole words, at most so many characters, without a code span that would stay open. */
+/** The first whole words of a text, at most `most` characters, without a code span that would stay open. */
 export const inWords = (text: string, most: number): string => {
   const characters = Array.from(text);
   if (characters.length <= most) return text;
@@ -30,7 +30,7 @@ export const inWords = (text: string, most: number): string => {
   return before === "" ? words : before;
 };
 
-/** Without what does not end a phrase. */
+/** Removes trailing spaces and punctuation that cannot end a phrase. */
 const withoutEnd = (text: string): string => {
   let end = text.length;
   while (end > 0 && " ,;:(–-".includes(text[end - 1] ?? "")) end -= 1;

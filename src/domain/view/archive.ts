@@ -8,14 +8,14 @@ import type { Entry, Head } from "../evidence/ledger.ts";
 import type { CheckRun, TaskState } from "../state/task.ts";
 
 /**
- * The execution flow of a Task in its archive: what the API shows, as files. Nothing here depends on the time, so that
- * the same Task gives the same bytes.
+ * The execution flow of a Task in its archive: the same content as the API, as files. Nothing here depends on the time,
+ * so that the same Task gives the same bytes.
  */
 
-/** Raised when a file of the archive changes in meaning. */
+/** Raise this when a file of the archive changes in meaning. */
 export const archiveSchema = 1;
 
-/** A file with one JSON value, or with one a line. */
+/** A file with one JSON value, or with one per line. */
 export type FlowFile = { name: string } & ({ json: unknown } | { lines: readonly unknown[] });
 
 export type FlowParts = {
@@ -36,7 +36,7 @@ export const flowOf = ({ state, task, board, messages, events, ledger }: FlowPar
   { name: "task.json", json: task },
 ];
 
-/** Every check with how it is run, and the evidence of its last run on the base and on the work. */
+/** Every check with its definition, and the evidence of its last run on the base and on the work. */
 const checksIn = (state: TaskState) =>
   checksOf(state).map((check, index) => {
     const spec = specsOf(state)[index];
@@ -64,12 +64,12 @@ const evidence = (run: CheckRun | undefined) =>
 
 export type ArchivedFile = {
   name: string;
-  /** The project's own path, where the name in the archive had to differ. */
+  /** The path in the project, if the name in the archive had to differ. */
   path?: string;
   bytes: number;
   sha256: string;
   mode?: string;
-  /** Of a file under execution-flow/artifacts. */
+  /** Set for a file under execution-flow/artifacts. */
   artifactID?: string;
 };
 
@@ -94,14 +94,14 @@ export type Manifest = {
 export type MissionManifest = Omit<Manifest, "taskID" | "ledger"> & {
   missionID: string;
   sessionID: string;
-  /** On which its Tasks land, where it has one of its own: the files are those of its head. */
+  /** The Mission's own branch, if it has one: its Tasks land there, and the files are those of its head. */
   branch?: string;
-  /** Of its own ledger, and of each Task's. */
+  /** The head of the Mission's own ledger, and of the ledger of each Task. */
   ledger: Head;
   ledgers: Record<string, Head>;
 };
 
-/** What a Mission's archive says of the Mission itself; the flows of its Tasks are separate files. */
+/** The execution flow of the Mission itself; the flows of its Tasks are separate files. */
 export const missionFlowOf = (parts: {
   mission: object;
   status: MissionStatus;

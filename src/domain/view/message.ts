@@ -4,9 +4,9 @@ import type { LongText } from "../../protocol/text.ts";
 import { answerMessageID, answerSource, messagedSource, type Recorded, requestMessageID } from "../event.ts";
 import { missionSentence, agentNotice, answerNotice, messagedNotice } from "../mission/wording.ts";
 
-/** Folds events into the messages that people read. */
+/** Folds events into messages for people. */
 
-/** The events that messages consist of. */
+/** The events that `foldMessages` needs. */
 export const messageTypes = [
   "task.created",
   "message.received",
@@ -41,7 +41,7 @@ export const messagesFrom = (events: readonly Recorded[]): OpenMessage[] => {
   return messages;
 };
 
-/** The same, one event at a time: `messages` grows, and those in it change while their calls run. */
+/** Like `messagesFrom`, one event at a time: `messages` grows, and its entries change while their calls run. */
 export const foldMessages = (): { messages: OpenMessage[]; add: (event: Recorded) => void } => {
   const messages: OpenMessage[] = [];
   const calls = new Map<string, OpenMessage["calls"][number]>();

@@ -5,7 +5,7 @@ import { commonOf } from "./summary.ts";
 import type { TaskState } from "../state/task.ts";
 import { rootOf } from "../state/stream.ts";
 
-/** The status record of `GET /task/{taskID}/status`. What is passed in, only the store knows. */
+/** The status record of `GET /task/{taskID}/status`. `known`: the fields that only the store knows. */
 export const statusOf = (
   state: TaskState,
   known: Pick<TaskStatus, "queue" | "phase" | "now" | "summary" | "output">,

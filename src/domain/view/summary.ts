@@ -19,7 +19,7 @@ export const phaseOf = (state: TaskState): Phase => {
   if (!isActive(state)) return "settled";
   if (state.landingStarted !== null || isProposalDue(state)) return "landing";
   if (state.attemptStartedAt === null || state.deferred !== null || state.pause !== null) return "queued";
-  // What runs on the base beside the work is no phase of it.
+  // Checks that run on the base while the agent works do not make a phase.
   if (state.running.some(({ on }) => on === "work" || state.reply === null)) return "checking";
   if (state.sessions.some(({ purpose, end }) => purpose === "review" && end === null)) return "reviewing";
   if (state.retry !== null || waitsUntil(state) !== undefined) return "waiting";
@@ -28,8 +28,8 @@ export const phaseOf = (state: TaskState): Phase => {
 };
 
 /**
- * The actions that would not be refused with a 409 now. Whether a revert still applies is decided on the project's
- * branch: what is known here is that something of the Task landed there.
+ * The actions that would not be refused with a 409 now. Whether a revert still applies can only be decided on the
+ * project's branch; here it is only known that something of the Task landed there.
  */
 const actionsOf = (state: TaskState): TaskSummary["availableActions"] => {
   const archive = state.workspace?.kind === "worktree" || state.isolation === "worktree" ? (["archive"] as const) : [];
@@ -112,7 +112,7 @@ const checkedTree = (state: TaskState): string | null => {
   return required.length > 0 && passed.length === required.length ? (passed[0]?.tree ?? null) : null;
 };
 
-/** What the Task itself is known to wait for. The place in the queue is filled in when the row is read. */
+/** What the Task itself waits for. Its place in the queue is filled in when the row is read. */
 export const waitOf = ({ deferred, pause }: TaskState): TaskSummary["queue"] =>
   deferred !== null
     ? { position: 1, notBefore: deferred.until, reason: deferred.reason }
@@ -135,7 +135,7 @@ export const summarise = (state: TaskState): TaskSummary => {
   };
 };
 
-/** Characters of the agent's report that a list shows. */
+/** How many characters of the agent's report a list shows. */
 const shownSummary = 200;
 
 const headOf = (text: LongText): string => (typeof text === "string" ? text : text.head);

@@ -11,13 +11,13 @@ import { answerWords, permissionWords } from "../session/ask.ts";
 export const timelineOf = (events: readonly Recorded[]): TimelineEntry[] =>
   events.map((event) => ({ id: event.position, type: event.type, at: event.at, summary: wordsOf(event) }));
 
-/** One of the next version, whose node shares the database, has its type for words. */
+/** An event written by a node of a newer version, which shares the database, is described by its type. */
 const wordsOf = (event: Recorded): string => {
   const words: string | undefined = describeEvent(event);
   return words ?? event.type;
 };
 
-/** What a project's file asks for, and what became of it. */
+/** The MCP servers that a project's file requests, whether they were granted, and what is wrong with the file. */
 const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]): string => {
   const wrong = Object.entries(problems).map(([name, why]) => (name === "" ? why : `${name}: ${why}`));
   const asks =
@@ -27,7 +27,7 @@ const askedWords = ({ file, granted, names, problems }: EventData["mcp.asked"]):
   return [...asks, ...wrong.map((one) => `${file}: ${one}`)].join("; ");
 };
 
-/** What the project's commands get, and whether. */
+/** The environment of the project's commands, and whether it was granted. */
 const environmentWords = ({
   from,
   granted,

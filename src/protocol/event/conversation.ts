@@ -45,7 +45,7 @@ export const talkEvents = {
     sessionID: z.string(),
     agent: z.string(),
     model: z.string(),
-    /** Version of the stream that the request had read; later messages are still unanswered. */
+    /** The version of the stream up to which the request had read; later messages are still unanswered. */
     read: z.number(),
     text: longText,
     calls: z.array(z.string()).describe("Ids of the tool calls, in order; their tool.started follow in this commit"),
@@ -76,7 +76,7 @@ export const talkEvents = {
     attempts: z.number(),
     retryAt: z.iso.datetime(),
   }),
-  /** The provider's quota is used up for long: the Task is queued until then, without a worker. */
+  /** The provider's quota is used up for a long time: until then the Task is queued, without a worker. */
   "task.deferred": z.object({
     sessionID: z.string(),
     code: z.string(),
@@ -127,7 +127,7 @@ export const talkEvents = {
   }),
   /** The agent's complete notes; the newest event counts. */
   "note.written": z.object({ sessionID: z.string(), callID: z.string(), text: z.string() }),
-  /** From here on a summary replaces older turns for the model; the log and the messages keep everything. */
+  /** From here on, a summary replaces older turns for the model; the log and the messages keep everything. */
   "conversation.compacted": z.object({
     sessionID: z.string(),
     through: z.number().describe("Version of the last reply whose turn is replaced"),
@@ -161,8 +161,8 @@ export const talkEvents = {
   /** The project's own rules, read once before the agents' first step. They can only narrow the operator's. */
   "permissions.read": z.object({ file: z.string(), deny: z.array(z.string()), ask: z.array(z.string()) }),
   /**
-   * The call waits for an answer until `expiresAt` at most; then `default` applies. An approval is asked by the
-   * service, before what it is about is done.
+   * The call waits for an answer, at most until `expiresAt`; then `default` applies. An approval is asked for by the
+   * service, before what needs it is done.
    */
   "ask.opened": z.object({
     askID: z.string(),
@@ -195,17 +195,17 @@ export const talkEvents = {
       .exactOptional()
       .describe("Whose credentials answered an approval (null: the service has no password), and from where"),
   }),
-  /** The Mission's agent did not answer it: a person is asked from now on. */
+  /** The Mission's agent passed the ask on or did not answer it: from now on a person is asked. */
   "ask.passed": z.object({
     askID: z.string(),
     by: z.enum(["mission", "timeout"]).describe("timeout: the Mission did not answer in time"),
     expiresAt: z.iso.datetime().nullable(),
   }),
-  /** Somebody is reminded that these have waited for an answer for long. */
+  /** A reminder was sent that these asks have waited for an answer for a long time. */
   "ask.reminded": z.object({ sessionID: z.string(), askIDs: z.array(z.string()) }),
-  /** What is asked about, or was approved, is on another base, and as it was: file by file the same change. */
+  /** The change that is or was to be approved was moved onto another base, and is the same file by file. */
   "approval.moved": z.object({ sessionID: z.string(), askID: z.string(), commit: gitID, tree: gitID }),
-  /** The external agent's own session for one of ours, which it continues after a restart if it can. */
+  /** The session of an external agent that belongs to one of ours; it is continued after a restart if possible. */
   "agent.attached": z.object({
     sessionID: z.string(),
     agent: z.string(),

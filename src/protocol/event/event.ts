@@ -21,8 +21,8 @@ import { workEvents } from "./workspace.ts";
 
 /**
  * The events of Tasks and Missions, as they are in the log and on `GET /task/{taskID}/events`: one schema per type,
- * from which the TypeScript types are inferred. Event types are only ever added; a changed meaning is a new type. A
- * text longer than 16 KiB is a blob that the event names, so that no event exceeds 64 KiB.
+ * from which the TypeScript types are inferred. Event types are only ever added; a changed meaning needs a new type. A
+ * text longer than 16 KiB becomes a blob that the event names, so that no event exceeds 64 KiB.
  */
 
 export const eventData = {
@@ -133,21 +133,21 @@ export const eventData = {
   }),
   /** The service was stopped in an orderly way, as opposed to a crash. */
   "run.stopped": z.object({ reason: z.string() }),
-  /** A step was taken again although nothing new was on record. It is tried again after a wait, four times at most. */
+  /** A step was chosen again although nothing new was recorded. It is tried again after a wait, at most four times. */
   "run.stuck": z.object({
     step: z.string(),
     version: z.number().describe("The state's version for which the step was chosen"),
   }),
-  /** The run waits, and nothing new is begun. Absent where the disk was too full for it to be written. */
+  /** The run waits and begins nothing new. Absent if the disk was too full to write this event. */
   "run.paused": z.object({ code: z.enum(["disk_low", "repository_unavailable"]), reason: z.string() }),
-  /** It goes on. The time since the pause began is not the Task's. */
+  /** The run continues. The time since the pause began does not count as the Task's. */
   "run.resumed": z.object({
     code: z.enum(["disk_low", "repository_unavailable"]),
     since: z.iso.datetime().describe("When the pause began"),
   }),
   ...talkEvents,
   ...workEvents,
-  /** A file kept besides the result: its bytes are the blob `sha256`. */
+  /** A file kept with the result: its bytes are the blob `sha256`. */
   "artifact.recorded": z.object({
     artifactID: z.string(),
     filename: z.string(),
@@ -158,7 +158,7 @@ export const eventData = {
     by: artifactBy,
     sliceID: z.string().exactOptional().describe("The delivery slice that it is evidence for"),
   }),
-  /** 80 % of a cap is used: once per cap, and again after it was raised. */
+  /** 80 % of a cap is used: written once per cap, and again after the cap was raised. */
   "budget.warned": z.object({ name: budget.keyof(), used: z.number(), cap: z.number() }),
   ...sliceEvents,
   ...missionEvents,
@@ -180,5 +180,5 @@ export const eventData = {
 export type EventType = keyof typeof eventData;
 export type EventData = { [K in EventType]: z.infer<(typeof eventData)[K]> };
 
-/** Whether this version knows the type of an event that stands in the log. */
+/** Whether this version of the service knows an event type found in the log. */
 export const isKnown = (type: string): type is EventType => type in eventData;

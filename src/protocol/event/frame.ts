@@ -5,10 +5,13 @@ import { missionStatus } from "../mission/status.ts";
 import { taskStatus } from "../task/status.ts";
 
 /**
- * What the event streams send: durable frames for events, live frames that may be dropped, and snapshot and end frames.
+ * The frames that event streams send: durable frames for events, live frames that may be dropped, and snapshot and end
+ * frames.
  */
 
-/** A durable frame. `id`: the event's position in the whole log, ascending, with gaps within one stream. */
+/**
+ * The fields of a durable frame. `id`: the event's position in the whole log, ascending, with gaps within one stream.
+ */
 const frame = {
   id: z.number().int(),
   taskID: z.string().optional().describe("Absent for a Mission's own events"),
@@ -72,7 +75,10 @@ export const eventPage = z
   .object({ events: z.array(durableFrame), nextAfter: z.number().int() })
   .meta({ id: "EventPage" });
 
-/** A Task, with the Mission that dispatched it, if any; or a Mission alone, for its own agent. */
+/**
+ * The stream that a frame belongs to: a Task, with the Mission that dispatched it, if any; or a Mission alone, for its
+ * own agent.
+ */
 type Whose = { taskID?: string; missionID?: string };
 
 export type LiveFrame = Whose &
@@ -87,7 +93,7 @@ export type LiveFrame = Whose &
     | { type: "now.delta"; sessionID?: string; at: string; data: { id: string; text: string | null; soFar: SoFar } }
   );
 
-/** Those that carry a piece of a text. */
+/** Live frames that carry a piece of text. */
 export type TextFrame = Exclude<LiveFrame, { type: "now.delta" }>;
 
 /** A durable frame as sent, by event type. */

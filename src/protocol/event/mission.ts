@@ -20,7 +20,7 @@ import { gitID } from "../text.ts";
 
 const sessionID = z.string();
 
-/** Whose change of the plan it is: one of its agent's calls, or a person's. */
+/** Who changed the plan: a call of the Mission's agent, or a person. */
 const planChange = {
   sessionID,
   callID: z.string().nullable().describe("The call of its agent; null: a person changed the plan"),
@@ -56,8 +56,8 @@ export const missionEvents = {
     landing: missionLanding.exactOptional().describe("Where its phases land in a directory; absent: commit"),
   }),
   /**
-   * A caller woke it, or its time came. The fields that are present replace earlier values. The text follows as a
-   * message.
+   * A caller woke the Mission, or its time came. The fields that are present replace earlier values. The text follows
+   * as a message.
    */
   "mission.woken": z.object({
     sessionID,
@@ -102,7 +102,8 @@ export const missionEvents = {
       ),
   }),
   /**
-   * Its agent says that the whole is done. Nobody gave checks for it, so a session that did not plan judges it first.
+   * The Mission's agent declared the whole done. Nobody gave checks for it, so a session that did not plan judges it
+   * first.
    */
   "mission.judging": z.object({
     sessionID,
@@ -110,7 +111,7 @@ export const missionEvents = {
     summary: z.string(),
     commit: gitID.describe("The project's head, which is judged"),
   }),
-  /** Checks ran on a checkout of the project's head, of which nothing stays. */
+  /** Checks ran on a checkout of the project's head, which was removed afterwards. */
   "mission.verified": z.object({
     sessionID,
     callID: z.string(),
@@ -118,7 +119,10 @@ export const missionEvents = {
     commit: z.string(),
     results: z.array(verification),
   }),
-  /** The Mission's branch as a whole was proposed, or what became of that; `reason`: why there is no pull request. */
+  /**
+   * The Mission's branch as a whole was proposed as a pull request, or the state of that changed. `reason`: why there
+   * is no pull request.
+   */
   "mission.proposed": z.object({
     sessionID,
     commit: z.string().nullable().describe("Of its branch"),
@@ -126,8 +130,8 @@ export const missionEvents = {
     reason: z.string().exactOptional(),
   }),
   /**
-   * The name of its branch, in a directory's repository or on the remote, before that is made; another one where
-   * somebody has taken it.
+   * The name of the Mission's branch, in a directory's repository or on the remote, recorded before the branch is
+   * created; recorded again with another name if somebody has taken it.
    */
   "mission.branched": z.object({
     sessionID,
@@ -138,9 +142,9 @@ export const missionEvents = {
       .nullable()
       .describe("The branch (refs/heads/…) it will be merged into; null: the project was on no branch"),
   }),
-  /** No merge was begun when the Mission was done. `reason` null: the project's branch has all of it already. */
+  /** No merge was begun when the Mission was done. `reason` null: the project's branch already contains everything. */
   "mission.unmerged": z.object({ sessionID, reason: z.string().nullable() }),
-  /** Its agent stopped in the middle of the plan and is reminded of that, once per wake. */
+  /** The Mission's agent stopped in the middle of the plan and is reminded of it, once per wake. */
   "mission.reminded": z.object({ sessionID }),
   /** A cap for the Mission and its Tasks is reached: no more dispatches or model calls until a wake raises it. */
   "mission.paused": z.object({
@@ -149,18 +153,21 @@ export const missionEvents = {
     used: z.number(),
     cap: z.number(),
   }),
-  /** Nothing runs, nothing is due and nobody is asked, and its agent has said no end. Once for each standstill. */
+  /**
+   * Nothing runs, nothing is due and nobody is asked, and the Mission's agent has reported no end. Written once per
+   * standstill.
+   */
   "mission.stalled": z.object({ sessionID, reason: z.string() }),
-  /** It waits for a time: one that its agent set, or a provider's quota. Once for each wait. */
+  /** The Mission waits for a time that its agent set, or for a provider's quota. Written once per wait. */
   "mission.waiting": z.object({ sessionID, reason: z.string(), until: time }),
-  /** One phase of the plan, whole: a new one stands last, another one where it stood. */
+  /** One complete phase of the plan: a new phase is added at the end, a changed one keeps its place. */
   "phase.written": z.object({ ...planChange, phase: planned }),
   "phase.dropped": z.object({ ...planChange, phase: z.string() }),
-  /** The order of the phases, where that is another one. */
+  /** The order of the phases, if it changed. */
   "plan.ordered": z.object({ ...planChange, phases: z.array(z.string()) }),
-  /** The complete plan, as it was written before phases were facts of their own; the newest event counts. */
+  /** The complete plan, from before phases had events of their own; the newest event counts. */
   "plan.written": z.object({ sessionID, callID: z.string(), phases: z.array(planned) }),
-  /** In the same commit as the Task's `task.created`. */
+  /** Written in the same commit as the Task's `task.created`. */
   "task.dispatched": z.object({
     sessionID,
     callID: z.string(),
@@ -192,9 +199,9 @@ export const missionEvents = {
       .exactOptional()
       .describe("It is not a phase: it judges the whole that the Mission came to at this commit"),
   }),
-  /** Its agent wants to hear of a Task that runs, if it has not ended by then. */
+  /** The Mission's agent wants to be woken at this time if the Task has not ended by then. */
   "task.watched": z.object({ sessionID, callID: z.string(), taskID: z.string(), lookAt: time }),
-  /** That time has come. */
+  /** The time of `task.watched` has come, and the Task still runs. */
   "task.overdue": z.object({
     sessionID,
     taskID: z.string(),
@@ -203,7 +210,7 @@ export const missionEvents = {
     doing: z.string().nullable().describe("What it does or waits for, as in its record"),
     usage,
   }),
-  /** A Task asks: its Mission's agent first, a person where that does not answer. */
+  /** A Task asks: first its Mission's agent, then a person if the agent does not answer. */
   "task.asked": z.object({
     sessionID,
     taskID: z.string(),
@@ -215,7 +222,9 @@ export const missionEvents = {
     default: z.string().nullable(),
     passesAt: z.iso.datetime().describe("The latest time at which a person is asked"),
   }),
-  /** What a Task asked is not the Mission's to answer any more, or was a person's to answer, and they did. */
+  /**
+   * The Mission no longer has to answer a Task's question; or the question was a person's to answer, and they answered.
+   */
   "task.answered": z.object({
     sessionID,
     taskID: z.string(),
@@ -230,7 +239,7 @@ export const missionEvents = {
         "What a person said to it, in the same commit as that: an answer, a message that came in its place, or why they refused an approval",
       ),
   }),
-  /** A person wrote to a Task that asked nothing: in the same commit as that. */
+  /** A person wrote to a Task that had asked nothing. Written in the same commit as the Task's message. */
   "task.messaged": z.object({
     sessionID,
     taskID: z.string(),
@@ -242,7 +251,7 @@ export const missionEvents = {
       .enum(["steered", "queued", "interrupted", "restarted"])
       .describe("What became of the message; restarted: the Task had ended, and continues"),
   }),
-  /** A Task that had ended works again, by a message or a retry: in the same commit as that. */
+  /** An ended Task works again, after a message or a retry. Written in the same commit as that. */
   "task.reopened": z.object({
     sessionID,
     callID: z.string().exactOptional().describe("The call of the Mission's agent; absent: somebody else did it"),
@@ -250,7 +259,7 @@ export const missionEvents = {
     attempt: z.number().int().exactOptional().describe("The attempt that starts"),
     reserved: budgetShare.nullable().exactOptional().describe("Its whole budget from now on; absent: unchanged"),
   }),
-  /** A running Task has another budget: in the same commit as that. */
+  /** The budget of a running Task changed. Written in the same commit as that. */
   "task.reserved": z.object({
     sessionID,
     callID: z.string().exactOptional(),
@@ -317,7 +326,7 @@ export const missionEvents = {
         "The plan after this and the other ends in the same message: phases that are ready, phases that are running, and how many are not done",
       ),
   }),
-  /** A produced squad is in the catalog as it was staged: with the same id, version and digest. */
+  /** A produced squad is in the catalog as it was staged, with the same id, version and digest. */
   "squad.reconciled": z.object({ sessionID, taskID: z.string(), phase: z.string(), squad: squadRef }),
   /** A produced squad is not in the catalog as it was staged, and is not used. */
   "squad.refused": z.object({

@@ -22,15 +22,18 @@ export const sliceEvents = {
     contract,
     ...by,
   }),
-  /** Evidence and reviews under the previous contract no longer count. */
+  /** The contract changed: evidence and reviews under the previous one no longer count. */
   "slice.revised": z.object({ sliceID: z.string(), weight, contract, ...by }),
   "slice.ordered": z.object({ sliceIDs: z.array(z.string()), ...by }),
   "slice.dropped": z.object({ sliceID: z.string(), reason: z.string(), ...by }),
-  /** The agent that leads the Task says that it cannot be done: the Task fails at once. */
+  /** The Orchestrator says that the Task cannot be done: the Task fails at once. */
   "task.abandoned": z.object({ ...by, why: z.string(), tried: z.string() }),
-  /** It meets the request's `outputSchema`; the newest counts. */
+  /** The agent gave an output that matches the request's `outputSchema`; the newest one counts. */
   "output.given": z.object({ ...by, output: longText.describe("JSON") }),
-  /** It does not, or none was given (`callID` null). It is asked for again, three times in an attempt. */
+  /**
+   * The given output does not match, or none was given (`callID` null). The agent is asked again, three times in an
+   * attempt.
+   */
   "output.refused": z.object({ sessionID: z.string(), callID: z.string().nullable(), reason: z.string() }),
   /** The service accepts the slice: it is reviewed, has evidence, and its checks passed. */
   "slice.settled": z.object({
@@ -39,8 +42,7 @@ export const sliceEvents = {
     commit: z.string().nullable(),
   }),
   /**
-   * The session of another agent, started by a delegating call, or for a review by the service. It knows only its
-   * brief.
+   * A session of another agent, started by a delegating call, or by the service for a review. It knows only its brief.
    */
   "session.started": z.object({
     sessionID: z.string(),
@@ -61,7 +63,7 @@ export const sliceEvents = {
       .exactOptional()
       .describe("The commit of the Task on which it started, if it has the Task's files to itself"),
   }),
-  /** A message to the Task reaches a session that was delegated to, too. */
+  /** A message to the Task also reaches a session that work was delegated to. */
   "message.passed": z.object({
     messageID: z.string(),
     sessionID: z.string(),

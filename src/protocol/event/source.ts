@@ -1,29 +1,29 @@
-/** Whose a message is. */
+/** Tells who wrote a message: the service, a Mission's agent, or a caller. */
 
 const serviceSources = ["checks", "contrast", "review", "permissions", "landing", "sources", "output", "node"] as const;
 export type ServiceSource = (typeof serviceSources)[number];
 
-/** A source that the service's own messages have; undefined for every other one. */
+/** Whether a source is one that the service's own messages use; undefined for every other source. */
 export const serviceSource = (source: string): ServiceSource | undefined =>
   serviceSources.find((own) => own === source);
 
 /**
- * What a Mission's agent answers to its Tasks, and by what it cancels them; every other source or surface is a
- * person's.
+ * The source of a Mission's agent when it answers its Tasks, and its surface when it cancels them. Every other source
+ * or surface is a person's.
  */
 export const missionSource = "mission";
 
-/** Whether a Mission's agent said or did it. Callers name their source as they like, also as this one. */
+/** Whether a Mission's agent wrote or did something. Callers choose their source freely and may use this one, too. */
 export const ofMission = (source: string, { byUser }: { byUser?: true }): boolean =>
   byUser !== true && source === missionSource;
 
-/** The mark of a person's answer or cancel under that name. */
+/** The mark (`byUser`) of a person's answer or cancel whose source or surface is the Mission's. */
 export const underMissionName = (source: string): { byUser?: true } =>
   source === missionSource ? { byUser: true } : {};
 
 /**
- * As what the service tells an agent what stands against its work; undefined for a caller's message. Callers name their
- * source as they like, also as the service does.
+ * The kind of message by which the service tells an agent what stands against its work; undefined for a caller's
+ * message. Callers choose their source freely and may use the service's, too.
  */
 export const ofService = ({ source, byUser }: { source: string; byUser?: true }): ServiceSource | undefined =>
   byUser === true ? undefined : serviceSource(source);

@@ -5,7 +5,7 @@ import { contrast } from "../task/status.ts";
 import { blobRef, gitID, longText, sha256 } from "../text.ts";
 import { modelUsage } from "./conversation.ts";
 
-/** Of a repository with submodules or large files. */
+/** Set for a repository with submodules or large files. */
 const baseOf = gitID
   .exactOptional()
   .describe("The remote's commit that corresponds to `baseCommit`, in which submodules and large files are filled in");
@@ -49,7 +49,7 @@ const given = z.object({
   reason: z.string().exactOptional().describe("Why it is not a layer, or is missing"),
 });
 
-/** Of an MCP server, as agents are told of it. */
+/** The tools of an MCP server, as agents are told of them. */
 const listedTools = longText.describe("JSON: a list of `name`, `tool`, `description`, `parameters`");
 
 const setup = {
@@ -79,8 +79,8 @@ export const workEvents = {
     node: z.string().exactOptional().describe("With several nodes: the node that has these files"),
   }),
   /**
-   * The Task's commit, or its files on the way to one, kept where all nodes reach it: another one could go on from
-   * there.
+   * A checkpoint: the Task's commit, or its files between commits, kept where all nodes can read it so that another
+   * node can continue from there.
    */
   "checkpoint.kept": z.object({
     commit: gitID,
@@ -101,7 +101,7 @@ export const workEvents = {
       .exactOptional()
       .describe("The files of agents that work in their own copies, each as it was at a version"),
   }),
-  /** The node that had the Task's files is gone, and another one goes on from what was kept. */
+  /** The node that had the Task's files is gone, and another node continues from the newest checkpoint. */
   "workspace.moved": z.object({
     from: z.string(),
     to: z.string(),
@@ -118,7 +118,7 @@ export const workEvents = {
    * How the project's ignored dependency folders are provided to the Task's commands; recorded again when that changes.
    */
   "dependencies.given": z.object({ folders: z.array(given) }),
-  /** The project asks for MCP servers, which it has where the operator has granted this file. */
+  /** The project requests MCP servers. It gets them only if the operator has granted this file. */
   "mcp.asked": z.object({
     file: z.string(),
     digest: z.string().describe("SHA-256 of the file; empty if it could not be read"),
@@ -130,8 +130,8 @@ export const workEvents = {
       .describe("Why other servers cannot be used; under the empty name, why the file cannot"),
   }),
   /**
-   * What the commands of this project get. `granted`: it is the operator's own, or a file of the project's that the
-   * operator has granted; another one has no effect.
+   * The environment of this project's commands. `granted`: the settings are the operator's own, or a file of the
+   * project that the operator has granted; any other file has no effect.
    */
   "environment.given": z.object({
     from: z.enum(["operator", "project"]),
@@ -149,8 +149,8 @@ export const workEvents = {
     problem: z.string().nullable().describe("Why the file cannot be used"),
   }),
   /**
-   * The tools of an MCP server, asked for once: they stay as they are for the Task, because what a model was told of
-   * stays. A problem is asked about again in the next attempt.
+   * The tools of an MCP server, listed once: they stay the same for the whole Task, because what a model was told must
+   * stay true. A problem is checked again in the next attempt.
    */
   "mcp.listed": z.object({
     server: z.string(),
@@ -169,7 +169,7 @@ export const workEvents = {
     tail: z.string(),
     reason: z.string().nullable(),
   }),
-  /** The model was asked for the commit's message, because its agent's end had none. */
+  /** The model was asked for the commit message, because the agent's final text contained none. */
   "commit.described": z.object({
     said: z.object({ title: z.string(), body: z.string() }).nullable().describe("null: the answer could not be used"),
     model: z.string(),
@@ -187,7 +187,7 @@ export const workEvents = {
     omitted: z.array(omission),
     tested: z.literal(true).exactOptional().describe("It changes code and tests"),
   }),
-  /** The commit changes files that a `deny write(…)` rule forbids to change: it does not land. */
+  /** The commit changes files that a `deny write(…)` rule forbids to change, so it does not land. */
   "change.denied": z.object({
     commit: gitID,
     tree: gitID,
@@ -200,11 +200,9 @@ export const workEvents = {
     ),
     more: z.number().describe("The number of files beyond the first 100"),
   }),
-  /** The project's own commands, for a request that names no checks. What passes on the base must pass at the end. */
+  /** The project's own checks, for a request that names none. Those that pass on the base must pass at the end. */
   "checks.found": z.object({ checks: z.array(checkSpec) }),
-  /**
-   * The Mission that gave the Task its checks gives it these in their place; one that is not as it was has another id.
-   */
+  /** The Mission that gave the Task its checks replaces them. A check that was changed has another id. */
   "checks.replaced": z.object({ checks: z.array(checkSpec) }),
   "check.started": z.object({
     checkID: z.string(),
@@ -238,7 +236,10 @@ export const workEvents = {
       .describe("It was stopped before it had a result, for example by its timeout"),
     ranFor: z.string().exactOptional().describe("The Task whose run on the same tree gave this result"),
   }),
-  /** The tests that the change adds or changes ran on the base: red there, and green with the change, they prove it. */
+  /**
+   * The tests that the change adds or changes ran on the base. If they fail there and pass with the change, they prove
+   * it.
+   */
   "contrast.finished": contrast.extend({
     commit: gitID,
     tree: gitID,
@@ -246,9 +247,7 @@ export const workEvents = {
     durationMs: z.number(),
     log: blobRef,
   }),
-  /**
-   * The change was rebased onto the head of the project's branch, without anything uncommitted. The checks run again.
-   */
+  /** The change was rebased onto the head of the project's branch, without uncommitted work. The checks run again. */
   "workspace.rebased": z.object({
     baseCommit: gitID,
     baseTree: gitID,
@@ -260,7 +259,7 @@ export const workEvents = {
       .exactOptional()
       .describe("Changes that affect only uncommitted lines, so no commit can contain them"),
   }),
-  /** The project changed the same places. The change went back to the agent, on top of a new snapshot. */
+  /** The project changed the same places. The change was returned to the agent, on top of a new snapshot. */
   "landing.conflicted": z.object({
     round: z.number(),
     paths: z.array(z.string()),
@@ -288,7 +287,10 @@ export const workEvents = {
       .exactOptional()
       .describe("Only the branch moves and no file changes, because it is not checked out anywhere"),
   }),
-  /** The landing was taken back before the ref was updated: the branch moved, or the Task failed. All is as before. */
+  /**
+   * The landing was taken back before the ref was updated, because the branch moved or the Task failed. Everything is
+   * as before.
+   */
   "landing.withdrawn": z.object({
     reason: z.string(),
     edited: z
@@ -300,7 +302,7 @@ export const workEvents = {
     commit: gitID,
     tree: gitID,
     ref: z.string(),
-    /** Paths that the user edited in the meantime: their bytes stay, as an edit on top of the commit. */
+    /** Paths that the user edited during the landing: their bytes stay, as an edit on top of the commit. */
     kept: z.array(z.string()),
     /** Paths whose uncommitted edits by the user were merged with the change. */
     merged: z.array(z.string()).exactOptional(),
@@ -311,13 +313,13 @@ export const workEvents = {
       ),
   }),
   /**
-   * The pull request of what landed: it was opened or brought up to date, or became another one since. Written after
-   * its branch was pushed; the forge is asked first whether an earlier attempt got through.
+   * The pull request of the landed work was opened or updated, or its state changed. Written after its branch was
+   * pushed; the forge is first asked whether an earlier attempt succeeded.
    */
   "landing.proposed": pullRequest.omit({}).extend({
     commit: gitID.describe("The commit of its branch to which it was updated"),
   }),
-  /** Files that make git run programs were changed while a command of this Task ran: the Task ends. */
+  /** Files that can make Git run programs were changed while a command of this Task ran: the Task ends. */
   "git.tampered": z.object({
     files: z.array(
       z.object({

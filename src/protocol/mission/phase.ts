@@ -1,6 +1,9 @@
 import { z } from "zod";
 
-/** A phase as it is written: by a Mission's agent with its tools, by a person over HTTP. One set of bounds holds for both. */
+/**
+ * The fields of a phase, with the same limits for a Mission's agent, which writes it with its tools, and for a person,
+ * who writes it over HTTP.
+ */
 
 export const mostPhases = 500;
 
@@ -13,10 +16,10 @@ export const phaseTitle = z.string().min(1).max(120);
 export const phaseKind = z.string().min(1).max(129);
 export const phaseObjective = z.string().min(1).max(4000);
 export const phaseAcceptance = z.array(z.string().min(1).max(500)).max(20);
-/** Ids that the plan must have: said in words where it has not. */
+/** Ids of other phases of the plan. `planProblem` reports unknown ones in words. */
 export const phaseAfter = z.array(z.string()).max(100);
 
-/** In the words that the agent reads with its tools. */
+/** Described in the words that the agent reads in its tools. */
 export const phaseFields = {
   id: phaseID.describe("Small letters, digits, hyphens"),
   title: phaseTitle,

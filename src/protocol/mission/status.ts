@@ -29,7 +29,7 @@ export const missionID = z
   })
   .describe("1 to 64 lowercase letters, digits, hyphens");
 
-/** For the Mission's own conversation and all of its Tasks together. */
+/** The budget of the Mission's own conversation and all of its Tasks together. */
 export const missionBudget = z
   .strictObject({
     maxCostUSD: z.number().positive().optional(),
@@ -56,7 +56,7 @@ export const namedModels = z.object({
 
 export const squadIDs = z.array(z.string().min(1).max(64)).max(32);
 
-/** What came of one check on the project's head. */
+/** The result of one check on the project's head. */
 export const verification = z.object({
   checkID: z.string(),
   name: z.string(),
@@ -69,7 +69,7 @@ export const verification = z.object({
   log: blobRef,
 });
 
-/** What a session that did not plan said of the whole. */
+/** The verdict on the whole Mission by a session that did not plan it. */
 export const verdict = z.object({
   verdict: z.enum(["accepted", "rejected", "inconclusive"]),
   notes: z.string().describe("What convinced it, what is missing, or why there is no verdict; may be cut"),
@@ -173,7 +173,7 @@ const missionPhase = planned
 
 const phaseWords = planned.omit({ id: true }).partial();
 
-/** How a plan differs from the one that was approved last. */
+/** How a plan differs from the one that was last approved. */
 const planChange = z
   .object({
     added: z.array(planned),
@@ -199,7 +199,7 @@ const amounts = z.object({
   maxMinutes: z.number(),
 });
 
-/** The session behind the Mission: the contract's one session of the kind `mission`. */
+/** The Mission's session: the only session of the kind `mission` in the contract. */
 const missionSession = z.object({
   sessionID: z.string(),
   kind: z.literal("mission"),
@@ -327,7 +327,7 @@ export const missionAnswered = z
   .object({ missionID: z.string(), askID: z.string(), accepted: z.literal(true), eventID: z.number().int() })
   .meta({ id: "MissionAnswered" });
 
-/** What became of the plan that a person wrote. */
+/** The result of a person's change of the plan. */
 export const missionPlanned = z
   .object({
     missionID: z.string(),

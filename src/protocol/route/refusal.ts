@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../error.ts";
 import type { Route } from "./route.ts";
 
-/** The error codes that an operation answers with. test/harness/answers.ts sees that no other occurs. */
+/** The error codes that an operation can answer with. test/harness/answers.ts checks that no other code occurs. */
 export const refusalsOf = (route: Route): readonly ErrorCode[] => {
   const has = (parameter: string) => route.path.includes(`{${parameter}}`);
   const required = route.directory === "required";
@@ -9,11 +9,11 @@ export const refusalsOf = (route: Route): readonly ErrorCode[] => {
   const archives = route.answers.some(({ type }) => type === "application/zip");
   return [
     ...always,
-    // A directory that is only accepted is not looked at.
+    // A directory that is only accepted is ignored.
     ...(route.directory === "accepted" ? [] : inDirectory),
     ...(required ? (["directory_required"] as const) : []),
     ...(has("taskID") ? (["task_not_found"] as const) : []),
-    // Without a directory the id may be that of several Missions.
+    // Without a directory, several Missions may have this id.
     ...(has("missionID") ? (["mission_not_found", "directory_required"] as const) : []),
     ...((has("taskID") && required) || has("missionID") ? (["directory_mismatch"] as const) : []),
     ...(has("webhookID") ? (["webhook_not_found"] as const) : []),
@@ -36,7 +36,7 @@ const always = [
   "draining",
   "store_unavailable",
   "disk_low",
-  // By a node that only works, on all but the routes about itself.
+  // A node with the role `worker` answers with this on all routes except those about the service itself.
   "node_away",
 ] as const;
 

@@ -22,12 +22,13 @@ export type Route = {
   path: `/${string}`;
   summary: string;
   /**
-   * `required`: 400 without one. `accepted`: allowed and ignored. `filter`: narrows the answer. `optional`: adds to it.
+   * The `directory` parameter. `required`: 400 without it. `accepted`: allowed and ignored. `filter`: narrows the
+   * answer. `optional`: adds to the answer.
    */
   directory: "required" | "accepted" | "filter" | "optional";
   /** Path parameters are plain strings: a malformed Task id gives a 404, not a 400. */
   params?: z.ZodObject;
-  /** Strict: unknown query parameters are rejected. `directory` is added to every route. */
+  /** Unknown query parameters are rejected. `directory` is added to every route. */
   query?: z.ZodType;
   /** Prefix of further query parameters, e.g. `metadata.`. */
   queryPrefix?: string;
@@ -37,7 +38,7 @@ export type Route = {
   /** `large`: limited by limits.largeBodyBytes instead of limits.bodyBytes. */
   bodySize?: "large";
   answers: readonly Answer[];
-  /** Codes of its own, beside those that follow from the rest of the row (refusal.ts). */
+  /** Error codes in addition to those that follow from the rest of the row (refusal.ts). */
   refuses?: readonly ErrorCode[];
 };
 
@@ -48,7 +49,10 @@ export const json = (schema: z.ZodType, description: string, status: 200 | 202 =
   schema,
 });
 
-/** Overrides the schema in the OpenAPI document: a query parameter is text, the document shows what it stands for. */
+/**
+ * Overrides the schema in the OpenAPI document: a query parameter is text, but the document shows the type that it
+ * stands for.
+ */
 const shownAs = (schema: object) => ({
   override: ({ jsonSchema }: { jsonSchema: Record<string, unknown> }): void => {
     for (const key of Object.keys(jsonSchema)) if (key !== "description") delete jsonSchema[key];
@@ -69,7 +73,7 @@ export const flag = z
   .transform((value) => value === "1" || value === "true")
   .meta(shownAs({ type: "boolean" }));
 
-/** Of a record: how long the answer may wait for what the caller wants to know. */
+/** For a status record: how long the answer may wait for a change or for the end. */
 export const waitQuery = z.object({
   wait: count(0, 60)
     .optional()

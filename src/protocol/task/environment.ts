@@ -1,11 +1,11 @@
 import { z } from "zod";
 
 /**
- * The environment of a project: what its commands get besides the files. The operator configures it by project; a
- * project can ask for one with a file, which the operator grants.
+ * The environment of a project: what its commands get in addition to the files. The operator configures it per project;
+ * a project can request one with a file, which the operator grants.
  */
 
-/** A host, or all below one (`*.example.org`); with a port, or for 80 and 443. */
+/** A host, or all hosts below one (`*.example.org`); with a port, or for ports 80 and 443. */
 export const networkHost = z
   .string()
   .max(300)
@@ -20,7 +20,7 @@ export type NetworkSetting = z.infer<typeof network>;
 
 const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "expected the name of a variable");
 
-/** What the service sets itself, and what changes how programs outside of a sandbox start. */
+/** Variables that the service sets itself, and variables that change how programs outside a sandbox start. */
 const ownNames =
   /^(?:SERVICE_.*|LD_.*|DYLD_.*|GLIBC_.*|GIT_.*|BASH.*|GCONV_PATH|LOCPATH|IFS|PATH|HOME|ENV|PS4|SHELLOPTS)$/;
 
@@ -42,9 +42,9 @@ const absolute = z
 const seconds = z.number().int().min(1).max(86_400).optional();
 
 /**
- * A program that looks at files after an edit, and prints `path:line:column: text` or `path(line,column): text`.
- * `{files}` in it stands for the touched files; without it, it looks at the whole project. `stays`: it watches the
- * files itself; a line with the text of `ends` ends what it prints for one change.
+ * A program that checks files after an edit, and prints `path:line:column: text` or `path(line,column): text`.
+ * `{files}` in it stands for the touched files; without it, the program checks the whole project. `stays`: the program
+ * watches the files itself; a line that contains the text of `ends` ends its output for one change.
  */
 const diagnosticCommand = z.strictObject({
   name: z.string().min(1).max(40).optional(),
@@ -58,7 +58,10 @@ const diagnosticCommand = z.strictObject({
 
 export type DiagnosticCommand = z.infer<typeof diagnosticCommand>;
 
-/** The name of a container image as an engine takes it: no option, and nothing of a shell. */
+/**
+ * The name of a container image, as a container engine takes it: it cannot be an option, nor contain anything special
+ * to a shell.
+ */
 export const imageName = z
   .string()
   .max(300)
@@ -86,14 +89,16 @@ export const environmentSettings = z.strictObject({
 
 export type EnvironmentSettings = z.infer<typeof environmentSettings>;
 
-/** Where a project asks for its environment. */
+/** The file in which a project requests its environment. */
 export const environmentFile = ".sortie/environment.jsonc";
 
-/** Where it may ask for one in other tools' words, if it does not in ours. */
+/** The file in which a project may request an environment in the format of other tools, if it has no file of ours. */
 export const devcontainerFile = ".devcontainer/devcontainer.json";
 
 const secretPrefix = "secret:";
 
-/** The secret that a value of an MCP server's `env` or `headers` stands for; undefined: it is a value itself. */
+/**
+ * The name of the secret that a value of an MCP server's `env` or `headers` refers to; undefined: it is a plain value.
+ */
 export const secretNamed = (value: string): string | undefined =>
   value.startsWith(secretPrefix) ? value.slice(secretPrefix.length) : undefined;

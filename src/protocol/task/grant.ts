@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What a project requests with a file of its own, and whether its operator has granted it. */
+/** What a project requests with a file of its own, and whether the operator has granted it. */
 
 export const projectGrant = z
   .object({

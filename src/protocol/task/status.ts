@@ -167,7 +167,9 @@ const goal = z
   })
   .meta({ id: "Goal" });
 
-/** Where it comes from: handed over by an agent's call, made by a check, or a picture that a caller requested. */
+/**
+ * The origin of an artifact: handed over by an agent's call, made by a check, or a screenshot that a caller requested.
+ */
 export const artifactBy = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("call"), sessionID: z.string(), callID: z.string() }),
   z.object({ kind: z.literal("check"), checkID: z.string(), on: z.enum(["base", "work"]), round: z.number().int() }),

@@ -1,7 +1,7 @@
 import { inert } from "../../task/pull-request.ts";
 import { deliveredBy, isWork, type MissionState } from "../../state/mission.ts";
 
-/** What a pull request says of a Mission's change as a whole. */
+/** The title and the body of the pull request for a Mission's whole change. */
 export const pullRequestOf = (
   { title, finished, tasks, missionID }: Pick<MissionState, "title" | "finished" | "tasks" | "missionID">,
   page: string | undefined,

@@ -2,35 +2,38 @@ import type { EventData } from "../../../protocol/event/event.ts";
 import { type Dispatched, isRunning, type MissionState } from "../../state/mission.ts";
 
 /**
- * The verdict on the whole of a Mission for which nobody gave checks: by a Task of the service's own, whose session did
- * not plan. Its Mission is done when that has ended.
+ * The verdict on the whole of a Mission for which nobody gave checks. A Task of the service's own gives it, in a
+ * session that did not plan. The Mission is done only when that Task has ended.
  */
 
-/** Of a Mission of the built-in rules nobody could judge more than they do. */
+/** The built-in rules, whose Missions are not judged: nobody could judge more than the rules do. */
 const rules = "builtin/rules-1";
 
-/** Whether there is something that a model could judge, and its caller wants that. */
+/** Whether there is something for a model to judge, and the caller wants a verdict. */
 export const isJudged = (state: MissionState): boolean =>
   state.checks.length === 0 &&
   !state.unchecked &&
   state.model !== rules &&
   state.tasks.some(({ merge, ends }) => merge === undefined && ends.some(({ landedCommit }) => landedCommit !== null));
 
-/** What is said of it while that goes on. */
+/** The reason shown while the whole is being judged. */
 export const judgingText = "A session that did not plan it judges the whole";
 
 /** The Task that judges now; undefined: none has begun. */
 export const judgeOf = ({ tasks }: MissionState): Dispatched | undefined =>
   tasks.findLast((task) => task.judges !== undefined && isRunning(task));
 
-/** The verdict on this commit, by somebody who knew all that people have said; undefined: there is none. */
+/** The verdict on this commit by a session that knew everything people had said; undefined: there is none. */
 export const verdictOn = ({ verdict, words }: MissionState, commit: string): MissionState["verdict"] | undefined =>
   verdict?.commit === commit && verdict.heard === words ? verdict : undefined;
 
 export const isVerdict = ({ tasks }: MissionState, taskID: string): boolean =>
   tasks.some((task) => task.taskID === taskID && task.judges !== undefined);
 
-/** The fold after the end of a Task that judged: without a verdict it could not tell. */
+/**
+ * The fold after the end of a Task that judged: without a verdict, the result is inconclusive. undefined: the Task is
+ * no judge.
+ */
 export const afterVerdict = (
   { tasks }: MissionState,
   { taskID, verdict, outcome, error }: EventData["task.ended"],

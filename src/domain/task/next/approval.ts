@@ -4,7 +4,10 @@ import { waitsUntil } from "../../session/ask.ts";
 import type { TaskState } from "../../state/task.ts";
 import type { Step } from "./step.ts";
 
-/** Nothing is done before somebody answers; after a denial without words the Task ends. Undefined: nothing is asked. */
+/**
+ * The step for an open or denied approval; undefined: there is none. The Task waits until somebody answers, and fails
+ * after a denial without words.
+ */
 export const nextApprovalStep = (state: TaskState): Step | undefined => {
   if (state.refusal !== null) {
     const { of, by } = state.refusal;

@@ -94,7 +94,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   const own = nextOwnCheckStep(state, rules);
   if (own !== undefined) return own.kind === "check" ? { ...own, ...beside } : own;
 
-  // No agent has worked on the conflict that came back: the landing reports that, and there is nothing to review.
+  // No agent has worked on the returned conflict: the landing reports that, and there is nothing to review.
   if (state.conflictedAt === state.edits && isChanged(state)) return { kind: "land" };
 
   if (contrast) return { kind: "contrast" };
@@ -108,11 +108,14 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   return { kind: "settle", end: { lifecycleStatus: "completed" } };
 };
 
-/** The change has code and tests, and nobody has looked yet what these tests say on the base. */
+/** The change has code and tests, and these tests have not yet run on the base. */
 const needsContrast = (state: TaskState): boolean =>
   state.wantsContrast && isChanged(state) && state.tree?.tested === true && state.contrast?.tree !== state.tree.tree;
 
-/** A check was red before the work, and the tests of the change were not: they do not show what it mends. */
+/**
+ * A check failed on the base, but the tests of the change passed there: they do not show the defect that the change
+ * fixes.
+ */
 const isToldSame = (state: TaskState): boolean =>
   isChanged(state) &&
   !state.contrastTold &&

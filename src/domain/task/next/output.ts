@@ -2,7 +2,7 @@ import { askedAgain, isOutputDue, refusalsLeft } from "../../session/output.ts";
 import type { TaskState } from "../../state/task.ts";
 import type { Step, StepPolicy } from "./step.ts";
 
-/** The step that an output needs which is not there; undefined: none. Without one nothing lands. */
+/** The step for a required output that is missing; undefined: none. Without the output nothing lands. */
 export const nextOutputStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!isOutputDue(state)) return undefined;
   if (rules.retries && refusalsLeft(state) >= 0) return { kind: "output" };

@@ -4,9 +4,10 @@ import { isChanged, type TaskState } from "../../state/task.ts";
 import type { Step, StepPolicy } from "./step.ts";
 
 /**
- * The step that the project's own checks need, for a request that names none; undefined: none. What passed on the base
- * must pass at the end. What did not decides nothing, and so is run once; of what did not end in its time before, the
- * base is asked first, because on the work it is not run where it did not end there.
+ * The step that the project's own checks need, where the request names no checks; undefined: none. A check that passed
+ * on the base must pass at the end. A check that did not pass there decides nothing, so it runs only once. A check that
+ * did not end in time before (`doubted`) waits for its result on the base, because it does not run on the work if it
+ * did not end on the base.
  */
 export const nextOwnCheckStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!isChanged(state) || state.checks.length > 0 || state.unchecked) return undefined;

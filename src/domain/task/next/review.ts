@@ -5,7 +5,7 @@ import type { StepPolicy, Step } from "./step.ts";
 import { isAcceptable, isReviewed, needsReview, unacceptedSlices } from "../../evidence/slice.ts";
 import { type TaskState, isOpenSlice, type Slice } from "../../state/task.ts";
 
-/** The step that slices, and checks with criteria to judge, need before the result may land; undefined: none. */
+/** The review step that slices, and checks with criteria to judge, need before the result may land; undefined: none. */
 export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | undefined => {
   if (!rules.reviews) return undefined;
   const wait: Step = { kind: "wait" };
@@ -40,13 +40,13 @@ export const nextReviewStep = (state: TaskState, rules: StepPolicy): Step | unde
 
 const ids = (some: readonly Slice[]): string[] => some.map(({ sliceID }) => sliceID);
 
-/** Its author has answered since it was judged. */
+/** Whether the agents have worked on a check that did not pass since it was judged. */
 const isAnswered = (state: TaskState, { id }: ReviewCheck): boolean => {
   const result = state.results[id];
   return result !== undefined && result.state !== "passed" && result.round !== state.round;
 };
 
-/** The newest review ended because its model could not be asked: nothing that the agents do changes that. */
+/** The newest review failed because its model could not be asked: no further work by the agents changes that. */
 const isBroken = ({ sessions }: TaskState): boolean =>
   sessions.findLast(({ purpose }) => purpose === "review")?.end?.outcome === "failed";
 
