@@ -16,26 +16,26 @@ import {
 
 /**
  * The runner: the process that starts commands, because a spawn costs in proportion to its parent's memory
- * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames come on standard
- * input and leave on standard output. When the input ends, the service is gone: all process groups and sandboxes are
- * ended, then the runner itself; only what writes a user's repository comes to its end first.
+ * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames arrive on
+ * standard input and leave on standard output. When the input ends, the service is gone: all process groups and
+ * sandboxes are killed, then the runner itself exits; only programs that write a user's repository may finish first.
  */
 
 const children = new Map<number, ChildProcess>();
 const boxes = new Map<string, OpenSandbox>();
-/** Why the newest sandboxes that never became ready ended: a command for one of them may come later than its end. */
+/** Why the newest sandboxes that never became ready ended: a command for one of them may arrive after its end. */
 const stillborn = new Map<string, string>();
 const maxStillborn = 64;
 /** The sandbox of each command that runs in one. */
 const boxed = new Map<number, OpenSandbox>();
-/** Programs of the service's own that go on to their end when the service is gone. */
+/** The service's own programs that continue to their end when the service is gone. */
 const undisturbed = new Set<number>();
-/** Outputs that are paused until the service has read what was sent. */
+/** Outputs that are paused until the service has read the data sent so far. */
 const paused = new Set<Readable>();
 
-/** How long undisturbed programs may take when the service is gone, in milliseconds. */
+/** How long undisturbed programs may take once the service is gone, in milliseconds. */
 const patienceMs = 30_000;
-/** The service is gone. */
+/** Whether the service is gone. */
 let isAlone = false;
 
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>

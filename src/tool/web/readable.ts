@@ -1,7 +1,7 @@
 import type { Job } from "../../thread.ts";
 import { htmlToText } from "./html.ts";
 
-/** A page's text: a job where the page is long. */
+/** The text of a page: a job for a thread if the page is long. */
 
 type Body = { body: Uint8Array /** As its header says. */; type: string; url: string };
 
