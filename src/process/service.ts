@@ -140,8 +140,8 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     spawner,
     folder: join(folder, "..", "sandbox"),
     // Variables of an image are for commands only: this is also bubblewrap's own environment.
-    // An engine's programs end with the container they watch, and clean up after it: they carry no mark, so that no one
-    // kills them by it.
+    // An engine's programs end with the container they watch, and clean up after it: they carry no mark, because
+    // nothing must kill them by it.
     env: (taskID, image) =>
       container === undefined
         ? {

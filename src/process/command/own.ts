@@ -24,7 +24,7 @@ export type OwnPrograms = {
 
 type Entry = {
   taskID: string;
-  /** undefined: it has not started yet. */
+  /** undefined: the program has not started yet. */
   pid: number | undefined;
   undisturbed: boolean;
   idleMs: () => number;

@@ -1,7 +1,7 @@
 import type { Machine } from "../sandbox/sandbox.ts";
 import { findProgram } from "../sandbox/sandbox.ts";
 
-/** podman or docker, as a source of images. It never starts a container of them for this. */
+/** podman or docker, as a source of images; for that, no container is started. */
 
 export type Engine = { name: "podman" | "docker"; file: string };
 

@@ -105,7 +105,7 @@ const start = (id: number, request: Start): void => {
   }
   children.set(id, child);
   if (request.own?.undisturbed === true) undisturbed.add(id);
-  // It may exit before it has read all of its input; its exit code decides.
+  // The program may exit before it has read all of its input; its exit code decides.
   child.stdin?.on("error", () => {});
   send(frames.started, id, String(pid));
   const pass = (stream: Readable | null, type: Frame["type"]) =>
@@ -128,8 +128,8 @@ const start = (id: number, request: Start): void => {
 };
 
 const spawnCommand = ({ file, args, cwd, env, markFile }: Start): ChildProcess => {
-  // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
-  // of its output and its group: a cheap way to know whether something was left behind.
+  // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, regardless of the
+  // command's output and group: a cheap way to know whether any process was left behind.
   const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
   return spawnForTask(file, args, { cwd, env, detached: true, stdio: [...stdio] }, { markFile });
 };
