@@ -32,9 +32,9 @@ export type AgentSession = {
   /** The complete system prompt, replacing the one that `systemOf` builds from a Task. Missions set it. */
   system?: string;
   /**
-   * The system prompt that the session's requests begin with, where it stays the same from one attempt to the next: the
-   * first attempt's prompt. `now` is the prompt that would be built at present; where it differs, the changes are
-   * stated in front of an unread message (`UserMessage.before`).
+   * Resolves to the system prompt of all the session's requests: that of its first request, so that a provider's cache
+   * holds over several attempts. `now` is the prompt that would be built at present; the differences are stated in
+   * front of an unread message (`UserMessage.before`).
    */
   opening?: (now: string) => Promise<Opening>;
   limits: Limits;

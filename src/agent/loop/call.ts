@@ -78,7 +78,7 @@ const isReading = (effect: Effect): boolean => effect === "none" || effect === "
 
 type Outcome = EventData["tool.finished"]["outcome"];
 
-/** Undefined: the call waits for an answer. */
+/** undefined: the call waits for an answer. */
 const runCall = async (
   session: AgentSession,
   call: Call,

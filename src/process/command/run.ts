@@ -42,7 +42,7 @@ export type RunContext = {
   spawner: RunnerClient;
   record: GroupRecord;
   live: Set<LiveCommand>;
-  /** Set without a sandbox. */
+  /** How to recognise the processes of commands that run without a sandbox; undefined with one. */
   files: MarkFiles | undefined;
   log: Log;
 };

@@ -12,7 +12,7 @@ import { type Judge, judgeOf } from "./allow-list.ts";
 /**
  * The proxies through which commands with an allow list reach the hosts that it names, and no others: one proxy on a
  * Unix socket for each list. A name is resolved here, once, and the connection goes to an address that was judged. The
- * proxy passes bytes on and does not inspect TLS: the operator trusts each named host with whatever it forwards to.
+ * proxy passes bytes on and does not inspect TLS: each named host is responsible for whatever it forwards to.
  */
 export type Proxies = {
   /** The socket of the proxy for this list; it listens from now on. */

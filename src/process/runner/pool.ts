@@ -71,7 +71,7 @@ type Open = {
   gone: Promise<void>;
 };
 
-/** How long to wait for a sandbox to end, in milliseconds; the second value is for a container. */
+/** How long to wait for a sandbox to end, in milliseconds; `engineMs` is for containers. */
 const shutMs = 2000;
 const engineMs = 12_000;
 

@@ -22,12 +22,11 @@ import { isWithin, systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
- * The ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
- * while the service runs: a command whose sandbox cannot be opened fails.
+ * The ways to isolate commands from this machine. One is chosen at start-up by trying it, and never changed while the
+ * service runs: a command whose sandbox cannot be opened fails.
  *
- * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. Where it is not,
- *   a
- *    container can be the same.
+ * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. On machines
+ *    without bubblewrap, a container can provide the same.
  * 2. pid-namespace: own processes; nothing outlives it.
  * 3. process-group: no isolation; processes that leave their group are searched for.
  */
@@ -196,7 +195,10 @@ export const bubblewrapSandbox = (
   };
 };
 
-/** The system of an image, without the entries that other mounts cover, and with this machine's host name files. */
+/**
+ * The system of an image, without the entries that other mounts cover, and with this machine's `hosts` and
+ * `resolv.conf`.
+ */
 const over = (
   { root }: Image,
   place: SandboxPlace,
