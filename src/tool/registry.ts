@@ -79,8 +79,8 @@ const together = (names: readonly string[]): string[] => [
 const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum", "maximum"] as const;
 
 /**
- * By name, then by schema and description, because tools with different definitions may share a name: `skill` is
- * created per squad, and a Mission's `remember` and a Task's `note` take the same input.
+ * By name, then by schema and description. The name alone does not identify a tool's definition, because `skill` is
+ * created per squad; nor does the schema, because a Mission's `remember` and a Task's `note` take the same input.
  */
 const specs = new Map<string, { input: Tool["input"]; spec: ToolSpec }[]>();
 

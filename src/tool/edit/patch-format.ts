@@ -271,7 +271,7 @@ const nearestTo = (hunk: Hunk, rest: string, old: string, above: number): string
 
 /**
  * The offset after the only line, from an offset on, that equals the header or, if none does, that contains it.
- * Undefined when there are several.
+ * Undefined when there is no such line, or several.
  */
 type Headers = (header: string, from: number) => number | undefined;
 
